@@ -1,0 +1,106 @@
+"""Other people's readers of Delta tables, which judge ours: delta-rs (`deltalake`) and DuckDB.
+
+Tables come back in one plain shape, so that `==` between readers means equal rows: no dictionaries, no large types,
+no schema metadata, timestamps with a zone as microseconds UTC, rows sorted by all columns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_delta
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+
+def duckdb_delta() -> duckdb.DuckDBPyConnection:
+    """A connection with the delta extension of the installed wheel; it can download nothing."""
+    (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
+    connection = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
+    )
+    connection.execute(f"LOAD '{extension}'")
+    return connection
+
+
+def read_duckdb(
+    uri: str | Path, version: int | None = None, connection: duckdb.DuckDBPyConnection | None = None
+) -> pa.Table:
+    """Every row of a version as DuckDB reads it, plain and sorted."""
+    own = connection if connection is not None else duckdb_delta()
+    try:
+        if version is None:
+            result = own.execute("SELECT * FROM delta_scan($1)", [str(uri)])
+        else:
+            result = own.execute(f"SELECT * FROM delta_scan($1, version => {int(version)})", [str(uri)])
+        return plain(result.to_arrow_table())
+    finally:
+        if connection is None:
+            own.close()
+
+
+def read_delta_rs(uri: str | Path, version: int | None = None) -> pa.Table:
+    """Every row of a version as delta-rs reads it, plain and sorted."""
+    return plain(DeltaTable(str(uri), version=version).to_pyarrow_table())
+
+
+def files_delta_rs(uri: str | Path, version: int | None = None) -> set[Path]:
+    """The live data files of a version as delta-rs lists them, as absolute paths."""
+    return {Path(file.removeprefix("file://")).resolve() for file in DeltaTable(str(uri), version=version).file_uris()}
+
+
+def parquet_files(uri: str | Path) -> set[Path]:
+    """Every Parquet file below a local table's folder, the log's apart, as absolute paths."""
+    root = Path(uri).resolve()
+    return {path for path in root.rglob("*.parquet") if "_delta_log" not in path.relative_to(root).parts}
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The same rows in the plain shape and sorted by all columns."""
+    columns = [_decoded(column).cast(_plain_type(column.type)).combine_chunks() for column in table.columns]
+    columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    result = pa.table(columns, names=table.column_names)
+    if result.num_rows < 2:
+        return result
+    keys = [_sort_key(column) for column in result.columns]
+    names = [f"k{index}" for index in range(len(keys))]
+    order = pc.sort_indices(pa.table(keys, names=names), sort_keys=[(name, "ascending") for name in names])
+    return pa.table([column.take(order).combine_chunks() for column in result.columns], names=table.column_names)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz is not None else None)
+    if types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(pa.field("element", _plain_type(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in kind])
+    return kind
+
+
+def _sort_key(column: pa.ChunkedArray) -> pa.Array:
+    kind = column.type
+    if pa.types.is_nested(kind):
+        # Arrow sorts no nested values; a rendering of them orders equal tables equally.
+        return pa.array(np.array([repr(value) for value in column.to_pylist()], dtype=object), type=pa.string())
+    if pa.types.is_boolean(kind):
+        return pc.cast(column, pa.int8())
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.int8())
+    return column
