@@ -1,0 +1,105 @@
+"""Who moves the bytes: what every engine promises.
+
+An operation plans tasks (plain values), hands them to an engine together with a function of this library, and commits
+the files table that comes back. Nothing an engine writes is visible before that commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from lakehouse_lib.predicates import Predicate
+    from lakehouse_lib.schema import Schema
+    from lakehouse_lib.snapshot import Snapshot
+    from lakehouse_lib.store import ObjectStore
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+#: Size a written data file is rolled at when neither the caller nor ``delta.targetFileSize`` says: 100 MiB (delta-rs').
+DEFAULT_TARGET_FILE_SIZE = 100 * 1024 * 1024
+
+
+class Piece(NamedTuple):
+    """What the first wave of an exchange sends to the second.
+
+    Attributes:
+        group: index into the exchange's ``groups``.
+        order: pieces reach ``gather`` by ascending order (a leaf, a file of the group); ties by sending task.
+        data: any bytes, usually one Arrow IPC stream; at most some tens of MB.
+    """
+
+    group: int
+    order: int
+    data: bytes | pa.Buffer
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """Where rows go: the table as the commit will leave it.
+
+    Attributes:
+        store: the table's store; picklable, so it travels with the tasks.
+        schema: the table's full schema, partition columns included; data has exactly its columns when it gets here.
+        partition_columns: hive folders, in this order.
+        configuration: the table's properties (``delta.*``).
+        target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
+        data_change: what the files' ``dataChange`` says; False when rows are only rearranged.
+    """
+
+    store: ObjectStore
+    schema: Schema
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    target_file_size: int | None = None
+    data_change: bool = True
+
+
+class Engine(Protocol):
+    """One small interface, two engines: ``ArrowEngine`` (this process) and ``SparkEngine`` (a cluster).
+
+    Functions given to ``run`` and ``exchange`` are module-level functions of this library and tasks are frozen,
+    picklable dataclasses (a ``pa.Table`` field is fine; ``take`` rather than ``slice`` it, slices carry their parent).
+    A task that fails makes the call raise that task's own error, a ``DeltaError`` with its message; what other tasks
+    wrote stays unreferenced.
+    """
+
+    @property
+    def name(self) -> str:
+        """``"arrow"`` or ``"spark"``."""
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at the same time; plan some multiple of it."""
+
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
+        """The concatenated results, in the order of the tasks.
+
+        All results of a function have one schema: ``FILE_SCHEMA``, or ``FILE_SCHEMA`` with columns of its own beside it.
+        Without tasks the result is an empty files table.
+        """
+
+    def exchange(
+        self,
+        scatter: Callable[[T], Iterator[Piece]],
+        gather: Callable[[G, Iterator[Piece]], pa.Table],
+        tasks: Sequence[T],
+        groups: Sequence[G],
+    ) -> pa.Table:
+        """Two waves with pieces between them.
+
+        Wave 1 runs ``scatter(task)``; wave 2 runs ``gather(groups[i], pieces of group i)`` once for each group that got
+        a piece, its pieces streamed by ascending ``(order, sending task, position)``. ``data`` is a buffer there.
+        The result is the concatenation of what ``gather`` returns, by group.
+        """
+
+    def write(self, data: Any, target: WriteTarget) -> pa.Table:
+        """Write rows as new data files under names nobody else uses; the files table, with statistics."""
+
+    def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
+        """The rows for which the predicate is true. Arrow: a ``pa.RecordBatchReader``; Spark: a ``DataFrame``."""
