@@ -1,0 +1,26 @@
+"""What this package tells Airflow about itself as a provider.
+
+Airflow reads this while it is still being imported itself, so nothing of Airflow may be imported here.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Provider metadata: the hook, and the connection type ``lakehouse`` that the connection form then offers."""
+    return {
+        "package-name": "lakehouse",
+        "name": "Lakehouse",
+        "description": "Delta tables kept healthy by Airflow and Spark.",
+        "versions": [version("lakehouse")],
+        "connection-types": [
+            {
+                "connection-type": "lakehouse",
+                "hook-class-name": "lakehouse_airflow.hook.LakehouseHook",
+                "hook-name": "Lakehouse",
+            }
+        ],
+    }
