@@ -1,0 +1,69 @@
+# Everything from a fresh clone: `make` alone lists the targets, each makes what it needs (`.venv` included).
+# Needs Python 3.11 to 3.14 and Java 17 or newer; PYTHON=... picks an interpreter.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo up down test lint format bench package lock prerequisites clean
+
+# The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
+unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
+
+python := .venv/bin/python
+installed := .venv/.installed
+interpreter := $(or $(wildcard $(python)),$(PYTHON))
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' Makefile
+
+demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
+	@$(python) -m demo
+
+up: prerequisites $(installed) ## Start the demo's Airflow and leave it running; prints its address and password
+	@$(python) -m demo up
+
+down: $(installed) ## Stop what `make up` started
+	@$(python) -m demo down
+
+test: prerequisites $(installed) ## Run the tests
+	@$(python) -m pytest
+
+lint: $(installed) ## Check style, types and the walls between the parts
+	@$(python) -m ruff check .
+	@$(python) -m ruff format --check .
+	@$(python) -m mypy
+	@.venv/bin/lint-imports
+
+format: $(installed) ## Rewrite the code in the project's style
+	@$(python) -m ruff check --fix .
+	@$(python) -m ruff format .
+
+bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
+	@$(python) -m benchmarks
+
+package: $(installed) ## Build the wheel into dist/
+	@$(python) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist
+
+# pyspark-client ships the same files as pyspark, so one of the two has to stay out; that is also why installing
+# resolves nothing. LOCK_FLAGS=--upgrade or --upgrade-package=NAME moves pins that still fit.
+lock: $(installed) ## Pin every package again, after a change in pyproject.toml
+	@$(python) -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+	    --no-emit-index-url --no-emit-package pyspark-client --custom-compile-command "make lock" \
+	    $(LOCK_FLAGS) --output-file requirements.lock pyproject.toml
+
+prerequisites: ## Check that Python and Java are there, or say what to do
+	@sh .ci/prerequisites "$(interpreter)" > /dev/null
+
+clean: ## Stop what runs and remove all that make made, .venv and .demo included
+	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
+	rm -rf .venv .demo .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf metastore_db derby.log spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(installed): requirements.lock pyproject.toml | prerequisites
+	@echo "Installing the pinned packages into .venv: one to four minutes, once."
+	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv .venv
+	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,135 @@
+"""The Makefile is the newcomer's first page: it lists itself, and says in one line what the machine lacks."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(arguments: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    # A make inside `make test` would inherit the outer one's flags.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "JAVA_HOME"))}
+    return subprocess.run(
+        arguments, cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def script(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    """What a clone has before the first `make`, in a folder with a space in its name."""
+    clone = tmp_path / "a clone"
+    (clone / ".ci").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", ".ci/prerequisites"):
+        shutil.copy(ROOT / name, clone / name)
+    return clone
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A PATH that holds make and a shell, and no Python and no Java."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("make", "sh", "awk", "echo"):
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def test_help_is_the_default_and_lists_every_target_with_a_text(fresh: Path) -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    done = run(["make"], fresh)
+    assert done.returncode == 0, done.stderr
+    listed = {found[1]: found[2] for found in re.finditer(r"^  make (\S+) +(\S.*)$", done.stdout, re.MULTILINE)}
+    assert set(listed) == set(phony[1].split())
+    assert {"demo", "test", "up", "down", "lint", "clean", "bench"} <= set(listed)
+    assert len(done.stdout.splitlines()) == len(listed)
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "up", "lint", "bench"])
+def test_a_machine_without_python_and_java_is_told_so_and_left_as_it_was(
+    fresh: Path, programs: Path, target: str
+) -> None:
+    before = sorted(fresh.rglob("*"))
+    done = run(["make", target], fresh, PATH=str(programs))
+    told = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert done.returncode != 0
+    assert len(told) == 2
+    assert told[0].startswith("lakehouse needs Python 3.11 to 3.14")
+    assert "apt install python3" in told[0]
+    assert told[1].startswith("lakehouse needs Java 17 or newer")
+    assert "apt install openjdk" in told[1]
+    assert done.stdout == ""
+    assert sorted(fresh.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("python", "java", "told"),
+    [
+        ((3, 10), "17.0.15", "lakehouse needs Python 3.11 to 3.14"),
+        ((3, 15), "17.0.15", "lakehouse needs Python 3.11 to 3.14"),
+        ((3, 11), "1.8.0_432", "lakehouse needs Java 17 or newer, and java is version 1."),
+        ((3, 11), "11.0.27", "lakehouse needs Java 17 or newer, and java is version 11."),
+        ((3, 11), "16", "lakehouse needs Java 17 or newer, and java is version 16."),
+        ((3, 11), "17.0.15", None),
+        ((3, 14), "25", None),
+    ],
+)
+def test_versions_are_compared(
+    fresh: Path, programs: Path, python: tuple[int, int], java: str, told: str | None
+) -> None:
+    # The real interpreter judges, told that it is another version.
+    script(
+        programs / "python3",
+        f"""[ "$1" = -c ] && exec "{sys.executable}" -c "import sys; sys.version_info = {(*python, 0)}; $2" """,
+    )
+    script(programs / "java", f"""echo 'openjdk version "{java}" 2025-04-15' >&2""")
+    done = run(["make", "prerequisites"], fresh, PATH=str(programs))
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    if told is None:
+        assert (done.returncode, lines) == (0, [])
+    else:
+        assert done.returncode != 0
+        assert len(lines) == 1
+        assert lines[0].startswith(told)
+
+
+def test_java_home_goes_before_the_path(fresh: Path, programs: Path, tmp_path: Path) -> None:
+    script(programs / "python3", f"""exec "{sys.executable}" "$@" """)
+    script(programs / "java", """echo 'openjdk version "11.0.1"' >&2""")
+    script(tmp_path / "jdk 21" / "bin" / "java", """echo 'openjdk version "21.0.1"' >&2""")
+    done = run(["make", "prerequisites"], fresh, PATH=str(programs), JAVA_HOME=str(tmp_path / "jdk 21"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_python_without_venv_is_named(fresh: Path, programs: Path) -> None:
+    script(programs / "python3", """case "$2" in *ensurepip*) exit 1 ;; esac""")
+    script(programs / "java", """echo 'openjdk version "17.0.1"' >&2""")
+    done = run(["make", "prerequisites"], fresh, PATH=str(programs))
+    assert "lakehouse needs Python's venv module, which python3 lacks" in done.stderr
+    assert "apt install python3-venv" in done.stderr
+
+
+def test_the_callers_environment_does_not_reach_the_recipes(fresh: Path) -> None:
+    with (fresh / "Makefile").open("a") as makefile:
+        makefile.write("\nshow:\n\t@env\n")
+    theirs = dict.fromkeys(
+        ("PYTHONPATH", "PYTHONWARNINGS", "SPARK_HOME", "PYSPARK_PYTHON", "AIRFLOW_HOME", "VIRTUAL_ENV"), "theirs"
+    )
+    done = run(["make", "show"], fresh, AIRFLOW__CORE__DAGS_FOLDER="theirs", PIP_INDEX_URL="kept", **theirs)
+    assert done.returncode == 0, done.stderr
+    assert "theirs" not in done.stdout
+    assert "PIP_INDEX_URL=kept" in done.stdout
