@@ -126,9 +126,8 @@ def test_a_python_without_venv_is_named(fresh: Path, programs: Path) -> None:
 def test_the_callers_environment_does_not_reach_the_recipes(fresh: Path) -> None:
     with (fresh / "Makefile").open("a") as makefile:
         makefile.write("\nshow:\n\t@env\n")
-    theirs = dict.fromkeys(
-        ("PYTHONPATH", "PYTHONWARNINGS", "SPARK_HOME", "PYSPARK_PYTHON", "AIRFLOW_HOME", "VIRTUAL_ENV"), "theirs"
-    )
+    names = ("PYTHONPATH", "PYTHONWARNINGS", "SPARK_HOME", "PYSPARK_PYTHON", "AIRFLOW_HOME", "VIRTUAL_ENV")
+    theirs = dict.fromkeys(names, "theirs")
     done = run(["make", "show"], fresh, AIRFLOW__CORE__DAGS_FOLDER="theirs", PIP_INDEX_URL="kept", **theirs)
     assert done.returncode == 0, done.stderr
     assert "theirs" not in done.stdout
