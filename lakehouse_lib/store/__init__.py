@@ -1,0 +1,46 @@
+"""Where a table lives. ``open_store`` picks the implementation from the location."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store.local import LocalStore
+
+__all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "open_store"]
+
+
+def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str] | None = None) -> ObjectStore:
+    """The store of the table at ``table_uri``: a local path or a ``file:`` URI. Nothing is read or created.
+
+    Args:
+        table_uri: a path (relative ones against the working folder) or ``file:///...``.
+        storage_options: options of the store; the local store has none.
+
+    Raises:
+        InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads.
+    """
+    text = os.fspath(table_uri)
+    if not text:
+        raise InvalidArgumentError("the table location is empty", hint="Give a path or a file: URI")
+    scheme = urlsplit(text).scheme if ":" in text.split("/", 1)[0] else ""
+    if scheme == "file":
+        parts = urlsplit(text)
+        if parts.netloc not in ("", "localhost"):
+            raise InvalidArgumentError(f"the host {parts.netloc!r} in {text!r}", hint="Write file:///path")
+        text = unquote(parts.path)
+    elif scheme:
+        raise InvalidArgumentError(
+            f"no store for {scheme}: locations ({text!r})",
+            hint="Tables on a local disk or a mounted file system are supported",
+        )
+    if storage_options:
+        raise InvalidArgumentError(
+            f"storage options {sorted(storage_options)} for a local table",
+            table=text,
+            hint="The local store takes none; leave storage_options out",
+        )
+    return LocalStore(str(Path(text).expanduser().absolute()))

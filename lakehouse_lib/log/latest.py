@@ -1,0 +1,23 @@
+"""The latest version, by listing alone: what a sensor asks every few seconds. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from lakehouse_lib.log import names
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.store.base import ObjectStore
+
+
+def latest_version(store: ObjectStore) -> int | None:
+    """The latest version of the table, or None while there is none."""
+    hint = read_hint(store)
+    latest = _newest(store, hint or 0)
+    return latest if latest is not None or not hint else _newest(store, 0)
+
+
+def _newest(store: ObjectStore, start: int) -> int | None:
+    versions = (
+        name.version
+        for meta in store.list_from(names.LOG, names.first_name(start))
+        if (name := names.parse(meta.path)) is not None and name.kind in ("commit", "classic")
+    )
+    return max(versions, default=None)

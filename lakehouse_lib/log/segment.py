@@ -1,0 +1,213 @@
+"""Which objects of the log make up a version: one checkpoint, if there is one, and the commits after it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+#: A listing may miss a fresh object on an eventually consistent store: a gap is listed again this often, seconds apart.
+_GAP_WAITS = (0.05, 0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit file; ``modified`` in ms since the epoch."""
+
+    version: int
+    path: str
+    size: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint: one path, or the parts in order."""
+
+    version: int
+    paths: tuple[str, ...]
+    modified: int
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[Commit, ...]  # ascending, each exactly one after the one before
+
+
+def load_segment(
+    store: ObjectStore, version: int | None = None, *, without: frozenset[int] = frozenset()
+) -> LogSegment:
+    """The segment of ``version`` (None: the latest).
+
+    Args:
+        without: checkpoint versions that turned out unreadable and must not be used again.
+
+    Raises:
+        TableNotFoundError: no log there.
+        VersionNotFoundError: a version that never was, or is cleaned up.
+        LogCorruptedError: a commit in the middle is missing and stays missing.
+    """
+    for wait in (*_GAP_WAITS, None):
+        try:
+            return _load(store, version, without)
+        except LogCorruptedError:
+            if wait is None:
+                raise
+            time.sleep(wait)
+    raise AssertionError("unreachable")
+
+
+def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...]:
+    """The commits after ``version``, contiguous from ``version + 1``; empty when there are none."""
+    found = []
+    for meta in store.list_from(names.LOG, names.first_name(version + 1)):
+        commit = _as_commit(meta)
+        if commit is not None:
+            found.append(commit)
+    for expected, commit in enumerate(found, start=version + 1):
+        if commit.version != expected:
+            # Not an error here: the caller loads the segment again, which waits for a late listing.
+            return tuple(found[: expected - version - 1])
+    return tuple(found)
+
+
+def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
+    """Every commit file from ``start`` on, ascending, gaps and all."""
+    return [
+        commit
+        for meta in store.list_from(names.LOG, names.first_name(start))
+        if (commit := _as_commit(meta)) is not None
+    ]
+
+
+def oldest_version(store: ObjectStore) -> int | None:
+    """The oldest version that can still be built, or None when there is no log."""
+    listed = list(store.list_from(names.LOG, names.first_name(0)))
+    checkpoints, commits = _sort(listed)
+    candidates = [c.version for c in checkpoints]
+    if commits and commits[0].version == 0:
+        candidates.append(0)
+    return min(candidates, default=None)
+
+
+def _load(store: ObjectStore, version: int | None, without: frozenset[int]) -> LogSegment:
+    hint = read_hint(store)
+    if hint is not None and (hint in without or (version is not None and hint > version)):
+        hint = None
+    listed = list(store.list_from(names.LOG, names.first_name(hint or 0)))
+    checkpoints, commits = _sort(listed)
+    if hint is not None and all(c.version < hint for c in checkpoints):
+        # The hint names a checkpoint that is not there: look at everything.
+        listed = list(store.list_from(names.LOG, names.first_name(0)))
+        checkpoints, commits = _sort(listed)
+    if not checkpoints and not commits:
+        raise _no_table(store)
+
+    usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
+    if not usable and hint is not None:
+        return _load_all(store, version, without)
+    return _assemble(store, version, max(usable, key=lambda c: c.version, default=None), commits, checkpoints)
+
+
+def _load_all(store: ObjectStore, version: int | None, without: frozenset[int]) -> LogSegment:
+    checkpoints, commits = _sort(list(store.list_from(names.LOG, names.first_name(0))))
+    usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
+    return _assemble(store, version, max(usable, key=lambda c: c.version, default=None), commits, checkpoints)
+
+
+def _assemble(
+    store: ObjectStore,
+    version: int | None,
+    checkpoint: Checkpoint | None,
+    commits: Sequence[Commit],
+    checkpoints: Sequence[Checkpoint],
+) -> LogSegment:
+    start = checkpoint.version + 1 if checkpoint is not None else 0
+    after = [c for c in commits if c.version >= start and (version is None or c.version <= version)]
+    latest = max([c.version for c in commits] + [c.version for c in checkpoints])
+    if version is not None and (version < 0 or version > latest):
+        raise VersionNotFoundError(
+            f"version {version} does not exist; the latest is {latest}",
+            table=store.root,
+            version=version,
+            hint=f"Ask for a version up to {latest}",
+        )
+    for expected, commit in enumerate(after, start=start):
+        if commit.version == expected:
+            continue
+        if checkpoint is None and expected == 0:
+            raise _cleaned_up(store, version, checkpoints, commit.version)
+        raise _gap(store, expected, commit.version)
+    reached = after[-1].version if after else start - 1
+    wanted = latest if version is None else version
+    if reached != wanted:
+        if checkpoint is None and not after:
+            raise _cleaned_up(store, version, checkpoints, commits[0].version if commits else latest)
+        raise _gap(store, reached + 1, wanted)
+    return LogSegment(wanted, checkpoint, tuple(after))
+
+
+def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
+    return LogCorruptedError(
+        f"the log has a gap: commit {missing} is missing, but {found} is there",
+        table=store.root,
+        version=missing,
+        hint=f"Restore {names.commit(missing)} from a backup, or read an older version",
+    )
+
+
+def _cleaned_up(
+    store: ObjectStore, version: int | None, checkpoints: Sequence[Checkpoint], first: int
+) -> VersionNotFoundError | LogCorruptedError:
+    oldest = min((c.version for c in checkpoints), default=None)
+    if version is not None and oldest is not None and version < oldest:
+        return VersionNotFoundError(
+            f"version {version} is cleaned up; the oldest that can be read is {oldest}",
+            table=store.root,
+            version=version,
+            hint=f"Ask for a version from {oldest} on",
+        )
+    return _gap(store, 0, first)
+
+
+def _sort(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit]]:
+    commits: list[Commit] = []
+    checkpoints: list[Checkpoint] = []
+    parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
+    for meta in listed:
+        name = names.parse(meta.path)
+        if name is None:
+            continue
+        if name.kind == "commit":
+            commits.append(Commit(name.version, meta.path, meta.size, meta.modified))
+        elif name.kind == "classic" and meta.size > 0:
+            checkpoints.append(Checkpoint(name.version, (meta.path,), meta.modified))
+        elif name.kind == "part":
+            parts[name.version, name.parts][name.part] = meta
+    for (version, count), found in parts.items():
+        if len(found) == count and set(found) == set(range(1, count + 1)):
+            ordered = [found[part] for part in range(1, count + 1)]
+            checkpoints.append(Checkpoint(version, tuple(m.path for m in ordered), ordered[-1].modified))
+    return checkpoints, commits
+
+
+def _as_commit(meta: ObjectMeta) -> Commit | None:
+    name = names.parse(meta.path)
+    if name is None or name.kind != "commit":
+        return None
+    return Commit(name.version, meta.path, meta.size, meta.modified)
+
+
+def _no_table(store: ObjectStore) -> TableNotFoundError:
+    exists = next(iter(store.walk()), None) is not None
+    what = "a folder without a Delta log" if exists else "no table there"
+    way_out = "Give the folder that holds _delta_log" if exists else "Check the path, or create the table"
+    return TableNotFoundError(f"{what}: {names.LOG} holds no commit", table=store.root, hint=way_out)

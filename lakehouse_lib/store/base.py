@@ -1,0 +1,67 @@
+"""The object store seam: the few verbs the log and the maintenance verbs need.
+
+``put_if_absent`` is the only primitive the log's correctness rests on; ``put_if_match`` keeps ``_last_checkpoint`` from
+moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # the sensor polls through this module, and pyarrow takes its time to import
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class ObjectMeta:
+    """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch."""
+
+    path: str
+    size: int
+    modified: int
+
+
+class ObjectStore(Protocol):
+    """A table's folder in some store. Implementations are picklable, so that tasks carry one to the cluster.
+
+    Every verb raises ``StoreError`` when the store itself fails.
+    """
+
+    @property
+    def root(self) -> str:
+        """The table's location, canonical and absolute, as errors show it."""
+
+    def read(self, path: str) -> bytes:
+        """The whole object; ``ObjectNotFoundError`` when there is none."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object in one step: a reader sees the old bytes or the new ones."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the object, complete and durable, unless there is one: True when it is ours, False when it was."""
+
+    def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
+        """Replace the object if it still holds ``expected`` (None: if it does not exist); False when it changed."""
+
+    def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
+        """Objects directly in ``folder`` whose name is ``start`` or sorts after it, by name; none if it is missing."""
+
+    def walk(self) -> Iterator[ObjectMeta]:
+        """Every object below the root, in no order."""
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete these objects; one that is already gone is no error."""
+
+    def head(self, path: str) -> ObjectMeta | None:
+        """Size and time of an object, or None."""
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make durable what was written outside ``put`` (data files), before a commit refers to it."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Random access to an object, for Parquet; ``ObjectNotFoundError`` when there is none."""
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A new data file, under a name that nobody else uses."""

@@ -1,0 +1,224 @@
+"""The local file system as an object store.
+
+A new object is written aside, synced and linked to its name: ``link`` fails when the name is taken, so two writers
+never both win, and a reader never sees half an object. Directories are synced too, or a power cut could take the name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError
+from lakehouse_lib.store.base import ObjectMeta
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SYNC_THREADS = 8
+
+
+class LocalStore:
+    """Objects are files below ``root``.
+
+    Args:
+        root: absolute path of the table's folder; it need not exist yet.
+        fsync: make every put and commit survive a power cut; False only for throw-away tables.
+    """
+
+    def __init__(self, root: str, *, fsync: bool = True) -> None:
+        self._root = os.path.normpath(root)
+        self._fsync = fsync
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def read(self, path: str) -> bytes:
+        with self._failures(path):
+            return self._full(path).read_bytes()
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._failures(path):
+            aside = self._write_aside(path, data)
+            try:
+                aside.replace(self._full(path))
+            except BaseException:
+                aside.unlink(missing_ok=True)
+                raise
+            self._sync_folder(aside.parent)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        with self._failures(path):
+            target = self._full(path)
+            if target.exists():
+                return False
+            aside = self._write_aside(path, data)
+            try:
+                os.link(aside, target)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                    raise StoreError(
+                        f"{target.parent} has no hard links, so commits there would not be safe",
+                        table=self._root,
+                        hint="Put the table on a file system with hard links (ext4, xfs, NFS)",
+                    ) from error
+                raise
+            finally:
+                aside.unlink(missing_ok=True)
+            self._sync_folder(target.parent)
+            return True
+
+    def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
+        with self._failures(path):
+            folder = self._full(path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel when the process dies
+                current = self._full(path).read_bytes() if self._full(path).exists() else None
+                if current != expected:
+                    return False
+                self.put(path, data)
+                return True
+            finally:
+                os.close(lock)
+
+    def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
+        with self._failures(folder):
+            try:
+                with os.scandir(self._full(folder)) as entries:
+                    names = sorted(entry.name for entry in entries if entry.name >= start)
+            except FileNotFoundError:
+                return
+        for name in names:
+            meta = self.head(f"{folder}/{name}" if folder else name)
+            if meta is not None:
+                yield meta
+
+    def walk(self) -> Iterator[ObjectMeta]:
+        with self._failures(""):
+            pending = [""]
+            while pending:
+                folder = pending.pop()
+                try:
+                    entries = list(os.scandir(Path(self._root, folder)))
+                except FileNotFoundError:
+                    continue  # a folder may vanish under a walk
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(path)
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        yield _meta(path, entry.stat(follow_symlinks=False))
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with self._failures(path):
+                self._full(path).unlink(missing_ok=True)
+
+    def head(self, path: str) -> ObjectMeta | None:
+        with self._failures(path):
+            try:
+                status = self._full(path).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return _meta(path, status) if not _is_folder(status) else None
+
+    def sync(self, paths: Iterable[str]) -> None:
+        if not self._fsync:
+            return
+        files = [self._full(path) for path in paths]
+        folders = {folder for file in files for folder in self._folders_up_to_root(file)}
+        with self._failures(""), ThreadPoolExecutor(_SYNC_THREADS) as pool:
+            for _ in pool.map(_sync, [*files, *folders]):
+                pass
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        with self._failures(path):
+            return pa.OSFile(str(self._full(path)), "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        with self._failures(path):
+            target = self._full(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(str(target), "wb")
+
+    def _full(self, path: str) -> Path:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
+        return Path(self._root, path)
+
+    def _write_aside(self, path: str, data: bytes) -> Path:
+        target = self._full(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with aside.open("xb") as out:
+                out.write(data)
+                out.flush()
+                if self._fsync:
+                    os.fsync(out.fileno())
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        return aside
+
+    def _sync_folder(self, folder: Path) -> None:
+        if self._fsync:
+            _sync(folder)
+
+    def _folders_up_to_root(self, file: Path) -> Iterator[Path]:
+        root = Path(self._root)
+        for folder in file.parents:
+            yield folder
+            if folder == root:
+                return
+
+    @contextlib.contextmanager
+    def _failures(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise ObjectNotFoundError(f"{path} is missing", table=self._root) from error
+        except OSError as error:
+            raise StoreError(f"{path or 'the folder'}: {error.strerror or error}", table=self._root) from error
+
+
+def _meta(path: str, status: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    return status.st_mode & 0o170000 == 0o040000
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

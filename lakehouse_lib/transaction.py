@@ -1,0 +1,324 @@
+"""An optimistic transaction: what was read, what will be written, and one attempt after another to be the next version.
+
+The outcome is a value: ``Committed`` or ``Conflict``. A crash at any point before the log entry is put leaves only
+files that no version refers to.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import features, file_paths
+from lakehouse_lib.actions import (
+    FILE_SCHEMA,
+    TOMBSTONE_SCHEMA,
+    CommitProperties,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Transaction,
+)
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentTransactionError,
+    DeltaProtocolError,
+    MetadataChangedError,
+    TooManyRetriesError,
+)
+from lakehouse_lib.log.checkpoint import write_checkpoint
+from lakehouse_lib.log.commit import put_commit, read_commit, serialize
+from lakehouse_lib.log.conflict import Intent, find_conflict
+from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.table_properties import TableProperties
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_RETRIES = 50
+_FIRST_WAIT_SECONDS = 0.01
+_LONGEST_WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Committed:
+    """It is version ``version`` now; ``attempts`` counts the puts it took."""
+
+    version: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Nothing was committed; ``error`` says who won, what overlapped and what to do."""
+
+    error: CommitFailedError
+
+
+class OptimisticTransaction:
+    """Collects the actions of the next version.
+
+    Args:
+        snapshot: what the operation was planned on; None to create the table.
+        store: the table's store.
+        operation: commitInfo's name of it, as delta-spark writes it ("WRITE", "DELETE", "OPTIMIZE", ...).
+        parameters: commitInfo's operationParameters.
+
+    ``metrics`` becomes commitInfo's operationMetrics.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot | None, store: ObjectStore, operation: str, parameters: Mapping[str, Any]
+    ) -> None:
+        self._snapshot = snapshot
+        self._store = store
+        self._operation = operation
+        self._parameters = dict(parameters)
+        self._adds: list[pa.Table] = []
+        self._removes: list[pa.Table] = []  # files tables whose dataChange says whether rows go
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
+        self._transactions: dict[str, Transaction] = {}
+        self._domains: dict[str, DomainMetadata] = {}
+        self._reads: list[Predicate | None] = []
+        self.metrics: dict[str, Any] = {}
+
+    def add(self, files: pa.Table) -> None:
+        """Files to add, of FILE_SCHEMA; their ``dataChange`` says whether they bring new rows."""
+        if len(files):
+            self._adds.append(files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
+
+    def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
+        """Live files of the snapshot to remove; ``data_change=False`` when their rows live on in added files."""
+        if len(files):
+            change = _full(len(files), data_change)
+            self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Change the schema, the properties or the partitioning; at most once."""
+        if self._metadata is not None:
+            raise DeltaProtocolError("the metadata may change only once in a commit", table=self._store.root)
+        self._metadata = metadata
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Make the write idempotent: it conflicts when ``app_id`` has committed ``version`` or a later one."""
+        self._transactions[app_id] = Transaction(app_id, version, _now())
+
+    def set_domain(self, domain: DomainMetadata) -> None:
+        self._domains[domain.domain] = domain
+
+    def read(self, predicate: Predicate | None) -> None:
+        """Rows the operation depended on; None: the whole table. Without any call the write is a blind one."""
+        self._reads.append(predicate)
+
+    def commit(self, properties: CommitProperties | None = None) -> Committed | Conflict:
+        """Be the next version, retrying after lost races that do not conflict.
+
+        Raises:
+            UnsupportedFeatureError: the table uses a feature that cannot be written yet.
+            DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
+            StoreError: the store failed, and the log shows that the commit did not happen.
+        """
+        properties = properties or CommitProperties()
+        for transaction in properties.app_transactions:
+            self._transactions[transaction.app_id] = replace(
+                transaction, last_updated=transaction.last_updated or _now()
+            )
+        self._check_rules()
+        stale = self._already_written()
+        if stale is not None:
+            return Conflict(stale)
+        for table in self._adds:
+            self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
+        return self._attempts(properties)
+
+    def _attempts(self, properties: CommitProperties) -> Committed | Conflict:
+        retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
+        version = 0 if self._snapshot is None else self._snapshot.version + 1
+        txn_id = str(uuid.uuid4())
+        for attempt in range(1, retries + 2):
+            data = self._serialize(txn_id, properties)
+            if put_commit(self._store, version, data, txn_id):
+                self._after_commit(version)
+                return Committed(version, attempt)
+            if self._snapshot is None:
+                return Conflict(
+                    MetadataChangedError(
+                        "another writer created the table first",
+                        table=self._store.root,
+                        version=0,
+                        hint="Open the table and append to it",
+                    )
+                )
+            newest = latest_version(self._store)
+            newest = version if newest is None else max(newest, version)
+            for number in range(version, newest + 1):
+                error = find_conflict(self._intent(), read_commit(self._store, number), self._store)
+                if error is not None:
+                    return Conflict(error)
+            version = newest + 1
+            time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
+        return Conflict(
+            TooManyRetriesError(
+                f"{retries + 1} attempts lost the race to other writers",
+                table=self._store.root,
+                version=version,
+                hint="Raise CommitProperties(max_commit_retries=...) or write less often",
+            )
+        )
+
+    def _serialize(self, txn_id: str, properties: CommitProperties) -> bytes:
+        now = _now()
+        info: dict[str, Any] = {
+            **properties.custom_metadata,
+            "timestamp": now,
+            "operation": self._operation,
+            "operationParameters": {key: _text(value) for key, value in self._parameters.items()},
+            "isolationLevel": "Serializable" if self._changes_data() else "SnapshotIsolation",
+            "isBlindAppend": not self._reads and not self._removes,
+            "operationMetrics": {key: _text(value) for key, value in self.metrics.items()},
+            "engineInfo": _engine(),
+            "txnId": txn_id,
+        }
+        if self._snapshot is not None:
+            info["readVersion"] = self._snapshot.version
+        return serialize(
+            info=info,
+            protocol=self._protocol,
+            metadata=self._metadata,
+            transactions=self._transactions.values(),
+            domains=self._domains.values(),
+            removes=[_removals(table, now) for table in self._removes],
+            adds=self._adds,
+        )
+
+    def _check_rules(self) -> None:
+        metadata = self._metadata or (self._snapshot.metadata if self._snapshot else None)
+        protocol = self._protocol or (self._snapshot.protocol if self._snapshot else None)
+        if metadata is None or protocol is None:
+            raise DeltaProtocolError(
+                "the first commit of a table needs a protocol and metadata", table=self._store.root, version=0
+            )
+        version = self._snapshot.version if self._snapshot else 0
+        schema = Schema.from_json(metadata.schema_string)
+        if self._snapshot is not None:
+            self._snapshot.check_writable()
+        features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
+        if self._removes_rows():
+            # What the table promises now counts, not what this commit makes of it.
+            before = self._snapshot.metadata if self._snapshot else metadata
+            for feature, broken in (
+                ("appendOnly", features.is_append_only(before)),
+                ("changeDataFeed", features.has_change_data_feed(metadata)),
+            ):
+                if broken:
+                    raise DeltaProtocolError(
+                        f"rows cannot be removed: the table uses {feature} ({features.FEATURES[feature].why})",
+                        table=self._store.root,
+                        version=version,
+                        hint="Append only, or unset the table property first",
+                    )
+
+    def _already_written(self) -> ConcurrentTransactionError | None:
+        known = self._snapshot.transactions if self._snapshot is not None else {}
+        for app_id, wanted in self._transactions.items():
+            seen = known.get(app_id)
+            if seen is not None and seen.version >= wanted.version:
+                return ConcurrentTransactionError(
+                    f"the application {app_id} has already committed its version {seen.version}, "
+                    f"so {wanted.version} is not written again",
+                    table=self._store.root,
+                    version=self._snapshot.version if self._snapshot else 0,
+                    hint="Go on with its next version",
+                )
+        return None
+
+    def _intent(self) -> Intent:
+        assert self._snapshot is not None
+        return Intent(
+            schema=self._snapshot.schema,
+            partition_columns=self._snapshot.partition_columns,
+            # A change of schema or protocol depends on all there is.
+            reads=(*self._reads, *((None,) if self._metadata or self._protocol else ())),
+            files=self._snapshot.files,
+            removes=pa.concat_tables(self._removes) if self._removes else FILE_SCHEMA.empty_table(),
+            app_ids=frozenset(self._transactions),
+            domains=frozenset(self._domains),
+            changes_data=self._changes_data() or self._metadata is not None or self._protocol is not None,
+        )
+
+    def _changes_data(self) -> bool:
+        return any(_any_change(table) for table in (*self._adds, *self._removes))
+
+    def _removes_rows(self) -> bool:
+        return any(_any_change(table) for table in self._removes)
+
+    def _after_commit(self, version: int) -> None:
+        """Hooks: what fails here is told, and never makes the commit fail, for the commit has happened."""
+        if self._snapshot is None:
+            return
+        try:
+            interval = TableProperties.of((self._metadata or self._snapshot.metadata).configuration).checkpoint_interval
+            if version % interval == 0:
+                checkpoint_snapshot(self._snapshot.update())
+        except Exception:
+            logger.warning("no checkpoint after version %d of %s", version, self._store.root, exc_info=True)
+
+
+def checkpoint_snapshot(snapshot: Snapshot) -> None:
+    """Write the classic checkpoint of this version, forgetting removes older than the table's retention."""
+    properties = TableProperties.of(snapshot.configuration)
+    since = _now() - int(properties.deleted_file_retention.total_seconds() * 1000)
+    write_checkpoint(snapshot.store, snapshot.version, snapshot.state, tombstones_since=since)
+
+
+def _removals(files: pa.Table, now: int) -> pa.Table:
+    """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
+    count = len(files)
+    columns = {
+        "deletionTimestamp": _full(count, now),
+        "extendedFileMetadata": _full(count, True),
+        "stats": pa.nulls(count, pa.string()),
+    }
+    arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]
+    return pa.Table.from_arrays(arrays, names=TOMBSTONE_SCHEMA.names).cast(TOMBSTONE_SCHEMA)
+
+
+def _full(count: int, value: object) -> pa.Array:
+    return pa.repeat(pa.scalar(value), count)
+
+
+def _any_change(files: pa.Table) -> bool:
+    return bool(pc.any(pc.fill_null(files["dataChange"], True), min_count=0).as_py())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _engine() -> str:
+    try:
+        return f"lakehouse/{package_version('lakehouse')}"
+    except PackageNotFoundError:  # on a worker, where the library came as a zip
+        return "lakehouse"
