@@ -1,0 +1,107 @@
+"""The local store keeps the seam's promises."""
+
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
+from lakehouse_lib.store import LocalStore, open_store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalStore(str(tmp_path / "table"))
+
+
+def test_put_if_absent_has_one_winner_in_every_race(store):
+    for round_number in range(50):
+        name = f"log/{round_number}"
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(lambda i, name=name: store.put_if_absent(name, bytes([i]) * 1000), range(8)))
+        assert won.count(True) == 1
+        assert store.read(name) == bytes([won.index(True)]) * 1000
+
+
+def test_put_if_absent_leaves_no_temporary_file(store):
+    assert store.put_if_absent("log/a", b"1")
+    assert not store.put_if_absent("log/a", b"2")
+    assert [m.path for m in store.walk()] == ["log/a"]
+
+
+def test_put_replaces_and_put_if_match_only_what_it_knows(store):
+    store.put("hint", b"1")
+    store.put("hint", b"2")
+    assert not store.put_if_match("hint", b"3", b"1")
+    assert store.put_if_match("hint", b"3", b"2")
+    assert store.read("hint") == b"3"
+    assert store.put_if_match("new", b"x", None)
+    assert not store.put_if_match("new", b"y", None)
+
+
+def test_put_if_match_moves_a_counter_without_losing_a_step(store):
+    store.put("counter", b"0")
+
+    def add_one(_):
+        while True:
+            seen = store.read("counter")
+            if store.put_if_match("counter", str(int(seen) + 1).encode(), seen):
+                return
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add_one, range(80)))
+    assert store.read("counter") == b"80"
+
+
+def test_list_from_is_sorted_one_folder_deep_and_starts_where_asked(store):
+    for name in ("log/b", "log/a", "log/c", "log/deep/x", "other"):
+        store.put(name, b"12")
+    assert [(m.path, m.size) for m in store.list_from("log", "b")] == [("log/b", 2), ("log/c", 2)]
+    assert list(store.list_from("missing")) == []
+
+
+def test_missing_objects(store):
+    with pytest.raises(ObjectNotFoundError, match=r"nothing.*table"):
+        store.read("nothing")
+    assert store.head("nothing") is None
+    store.delete_many(["nothing"])
+
+
+@pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc/passwd"])
+def test_no_path_leaves_the_folder(store, path):
+    with pytest.raises(PathOutsideTableError, match="leaves"):
+        store.read(path)
+
+
+def test_a_folder_without_hard_links_is_refused(store, monkeypatch):
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(StoreError, match="no hard links"):
+        store.put_if_absent("log/a", b"1")
+    assert list(store.walk()) == []
+
+
+def test_a_store_travels_to_a_worker(store):
+    assert pickle.loads(pickle.dumps(store)) == store
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "what"),
+    [
+        ("", None, "empty"),
+        ("s3://bucket/table", None, "s3:"),
+        ("file://host/x", None, "host"),
+        ("/x", {"secret": "hunter2"}, "storage options"),
+    ],
+)
+def test_a_location_that_is_none(uri, options, what):
+    with pytest.raises(InvalidArgumentError, match=what) as caught:
+        open_store(uri, options)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_uri_and_its_path_are_one_table(tmp_path):
+    assert open_store(f"file://{tmp_path}/a%20b") == open_store(tmp_path / "a b")
