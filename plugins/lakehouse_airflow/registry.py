@@ -1,0 +1,201 @@
+"""The registry: one JSON file that says which tables there are and what is done with them.
+
+Found through the environment variable ``LAKEHOUSE_REGISTRY`` or ``[lakehouse] registry`` in airflow.cfg. Relative
+paths in it are relative to its own folder; locations with a scheme (``s3://...``) stay as they are.
+
+DAG files read it each time they are parsed, so importing this module and reading a registry is fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+
+ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
+
+
+class RegistryError(ValueError):
+    """The registry is missing or wrong; the text names the file, the key and the way out."""
+
+
+def _resolve(location: str, info: ValidationInfo) -> str:
+    if not location:
+        raise ValueError("an empty location")
+    if "://" in location:
+        return location
+    return os.path.normpath(Path((info.context or {}).get("folder", "."), location))
+
+
+#: A path or URI; relative ones are relative to the registry file.
+Location = Annotated[str, AfterValidator(_resolve)]
+#: Part of paths, URLs and asset URIs.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Source(_Strict):
+    """Where a table's rows land, and how to read them."""
+
+    name: Name
+    landing: Location
+    format: Literal["csv", "json", "parquet"] = "csv"
+    delimiter: str = Field(",", min_length=1, max_length=1)
+    encoding: str = "utf-8"
+    files_per_batch: int = Field(1, ge=1)
+    settle_seconds: float = Field(60, ge=0, description="a file younger than this may still be growing and waits")
+
+
+class VacuumPolicy(_Strict):
+    """How long files that are no longer in the table stay, in hours."""
+
+    retention_hours: float = Field(168, ge=0)
+    enforce_retention: bool = Field(True, description="False permits less than the table's own retention")
+
+
+class Table(_Strict):
+    uri: Location
+    source: Source | None = None
+    schema_file: Location | None = Field(None, alias="schema")
+    suite: Location | None = None
+    quarantine: Location | None = None
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    target_file_size: int = Field(128 * 1024 * 1024, ge=1, description="bytes")
+    vacuum: VacuumPolicy = VacuumPolicy()
+
+    @model_validator(mode="after")
+    def _a_load_needs_its_gates(self) -> Table:
+        if self.source is not None:
+            missing = [
+                key for key, value in (("schema", self.schema_file), ("quarantine", self.quarantine)) if value is None
+            ]
+            if missing:
+                raise ValueError(f"a table with a source needs {' and '.join(missing)}")
+        return self
+
+
+class Through(_Strict):
+    """The rows' keys are found in another table: those of ``select`` where ``key`` is the subject's id."""
+
+    table: Name
+    key: str
+    select: str
+
+
+class SubjectRows(_Strict):
+    table: Name
+    key: str
+    through: Through | None = None
+
+
+class Subject(_Strict):
+    """Whom an erasure concerns: ``rows`` from the subject to what hangs on it, deleted from the last to the first."""
+
+    id_type: Literal["long", "string"]
+    rows: tuple[SubjectRows, ...] = Field(min_length=1)
+
+
+class Report(_Strict):
+    """A downstream table, made by one SQL query.
+
+    New versions of the first table release it; the others are read along.
+    """
+
+    tables: tuple[Name, ...] = Field(min_length=1)
+    sql: Location
+    output: Location
+
+
+class Schedules(_Strict):
+    """Cron expressions or presets of the DAGs; without one a DAG runs when it is triggered."""
+
+    ingest: str | None = None
+    maintenance: str | None = None
+
+
+class Registry(_Strict):
+    tables: dict[Name, Table]
+    subjects: dict[Name, Subject] = {}
+    report: Report | None = None
+    schedules: Schedules = Schedules()
+
+    @model_validator(mode="after")
+    def _every_table_is_known(self) -> Registry:
+        used = {
+            *(self.report.tables if self.report else ()),
+            *(rows.table for subject in self.subjects.values() for rows in subject.rows),
+            *(rows.through.table for subject in self.subjects.values() for rows in subject.rows if rows.through),
+        }
+        unknown = sorted(used - set(self.tables))
+        if unknown:
+            raise ValueError(f"no table {', '.join(unknown)}; tables are {', '.join(sorted(self.tables)) or 'none'}")
+        return self
+
+    def table(self, name: str) -> Table:
+        """The table of that name. RegistryError: there is none."""
+        return _lookup(self.tables, "table", name)
+
+    def subject(self, name: str) -> Subject:
+        """The subject of that name. RegistryError: there is none."""
+        return _lookup(self.subjects, "subject", name)
+
+    def loaded_tables(self) -> list[str]:
+        """Names of the tables that have a source, sorted."""
+        return sorted(name for name, table in self.tables.items() if table.source is not None)
+
+
+def registry_path() -> Path:
+    """The registry's file. RegistryError: none is configured."""
+    from airflow.sdk import conf
+
+    configured = os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
+    if not configured:
+        raise RegistryError(
+            f"no registry: set the environment variable {ENVIRONMENT_VARIABLE}, or registry in the section "
+            "[lakehouse] of airflow.cfg, to the JSON file that lists the tables"
+        )
+    return Path(configured).expanduser().absolute()
+
+
+def load_registry(path: str | Path | None = None) -> Registry:
+    """The registry in ``path``, or in the configured file.
+
+    Raises:
+        RegistryError: not configured, not readable, not JSON, or a key that is wrong or unknown.
+    """
+    file = Path(path).absolute() if path is not None else registry_path()
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RegistryError(f"{file}: the registry cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RegistryError(f"{file}: the registry is not JSON: {error}") from error
+    try:
+        return Registry.model_validate(body, context={"folder": file.parent})
+    except ValidationError as error:
+        raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from error
+
+
+def _explain(problem: Any) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: unknown key"
+    reason = problem["msg"].removeprefix("Value error, ")
+    value = problem["input"]
+    shown = f" (got {value!r})" if isinstance(value, str | int | float) else ""
+    return f"{key}: {reason}{shown}" if key else reason
+
+
+def _lookup(known: dict[str, Any], kind: str, name: str) -> Any:
+    try:
+        return known[name]
+    except (KeyError, TypeError):
+        names = ", ".join(sorted(known)) or "none"
+        raise RegistryError(f"the registry has no {kind} {name!r}; it has {names}") from None
