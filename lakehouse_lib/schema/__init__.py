@@ -1,0 +1,31 @@
+"""What the columns of a table are: Delta types, their JSON and Arrow forms, enforcement and evolution."""
+
+from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
+from lakehouse_lib.schema.types import (
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    check_names,
+    check_usable,
+)
+
+__all__ = [
+    "ArrayType",
+    "DataType",
+    "Field",
+    "MapType",
+    "Mismatch",
+    "PrimitiveType",
+    "Schema",
+    "StructType",
+    "align",
+    "check_names",
+    "check_usable",
+    "enforce",
+    "find_mismatches",
+    "merge",
+]

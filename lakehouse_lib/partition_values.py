@@ -1,0 +1,179 @@
+"""Partition values as the log and the folders write them (PROTOCOL.md, section Partition Value Serialization).
+
+In the log a value is a string or null, and the empty string means null too. A timestamp is written as ISO-8601 in UTC
+with a Z, and read in that form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``, which old writers wrote in their own time zone
+and is taken as UTC here, because the log does not say which zone that was. Group rows by typed value, never by string:
+one instant has many spellings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+#: The folder of a null.
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+# What Hive and Spark escape in a folder's name. A space is not among it; NUL is, because no file system takes it.
+_ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
+_ESCAPES = str.maketrans(_ESCAPED)
+
+_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+
+
+def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
+    """The log's spelling of each value; null stays null, and so becomes the empty string.
+
+    Args:
+        column: values of ``data_type``, as ``schema.align`` gives them.
+        data_type: a primitive type.
+
+    Raises:
+        InvalidArgumentError: a nested type, or a binary value that is not UTF-8 (the log has no other spelling).
+    """
+    kind = _primitive(data_type)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    column = column.cast(kind.to_arrow())
+    if kind.type == "timestamp":
+        local = column.cast(pa.timestamp("us"))
+        text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
+        return pc.binary_join_element_wise(text, "Z", "")
+    if kind.type in ("float", "double"):
+        text = pc.cast(column, pa.string())
+        for ours, java in (("^inf$", "Infinity"), ("^-inf$", "-Infinity"), ("^-?nan$", "NaN")):
+            text = pc.replace_substring_regex(text, ours, java)
+        return text
+    if kind.type == "void":
+        return pa.nulls(len(column), pa.string())
+    try:
+        text = pc.cast(column, pa.string())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(
+            f"a binary partition value is not UTF-8: {error}", hint="Partition by another column."
+        ) from error
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
+    """The values that the log's spellings mean; null and the empty string are null.
+
+    Raises:
+        LogCorruptedError: a spelling that is no value of the type.
+    """
+    kind = _primitive(data_type)
+    if isinstance(strings, pa.ChunkedArray):
+        strings = strings.combine_chunks()
+    target = kind.to_arrow()
+    # A table has few distinct partition values beside its files, so each spelling is read once.
+    coded = strings.cast(pa.string()).dictionary_encode()
+    spellings = coded.dictionary
+    spellings = pc.if_else(pc.equal(spellings, ""), pa.scalar(None, pa.string()), spellings)
+    return _read_all(spellings, kind, target).take(coded.indices)
+
+
+def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Array:
+    """The typed value of partition column ``name`` for each row of a files table; a missing key is null.
+
+    ``name`` is the log's key: the column's name as the table's metadata spells it.
+    """
+    column = files.column("partitionValues")
+    chunks = [pc.map_lookup(chunk, pa.scalar(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
+    strings = pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.string())
+    return to_typed(strings, data_type)
+
+
+def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
+    """The folder of these values, ``a=1/b=x%2Fy``: escaped as Hive does, not yet percent-encoded for the log.
+
+    Args:
+        values: the log's spelling of each partition value.
+        order: the table's partition columns; empty gives the empty path.
+    """
+    parts = []
+    for name in order:
+        value = values.get(name)
+        parts.append(f"{_escape(name)}={_escape(value) if value else HIVE_NULL}")
+    return "/".join(parts)
+
+
+def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
+    """The partition values that a file's folders spell, a path with or without the file's name at its end.
+
+    Raises:
+        InvalidArgumentError: a column of ``columns`` has no folder in the path.
+    """
+    found: dict[str, str | None] = {}
+    for part in path.split("/"):
+        name, equals, value = part.partition("=")
+        if equals:
+            found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
+    missing = [name for name in columns if name not in found]
+    if missing:
+        raise InvalidArgumentError(
+            f"no folder {missing[0]}=... in the path {path!r}",
+            hint="The path of a partitioned table's file has one folder a partition column.",
+        )
+    return {name: found[name] for name in columns}
+
+
+def _escape(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _primitive(data_type: DataType) -> PrimitiveType:
+    if not isinstance(data_type, PrimitiveType):
+        raise InvalidArgumentError(
+            f"a table cannot be partitioned by a column of type {data_type}",
+            hint="Partition by a column of a primitive type.",
+        )
+    return data_type
+
+
+def _read_all(spellings: pa.Array, kind: PrimitiveType, target: pa.DataType) -> pa.Array:
+    read = _READERS.get(kind.type, _read_plain)
+    try:
+        return read(spellings, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise LogCorruptedError(
+            f"a partition value that is no {kind.type}: {error}",
+            hint="Restore the log from a copy, or remove the file's entry and add it again.",
+        ) from error
+
+
+def _read_plain(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return spellings.cast(target)
+
+
+def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.replace_substring_regex(spellings, "Infinity", "inf").cast(target)
+
+
+def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), False)
+    none = pa.scalar(None, pa.string())
+    local = pc.if_else(zoned, none, spellings).cast(pa.timestamp("us"))
+    instants = pc.if_else(zoned, spellings, none).cast(pa.timestamp("us", tz="UTC"))
+    return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)
+
+
+def _read_void(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return pa.nulls(len(spellings), target)
+
+
+_READERS: dict[str, Callable[[pa.Array, Any], pa.Array]] = {
+    "float": _read_float,
+    "double": _read_float,
+    "timestamp": _read_timestamp,
+    "timestamp_ntz": _read_timestamp,
+    "void": _read_void,
+}

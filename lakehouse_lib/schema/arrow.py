@@ -1,0 +1,136 @@
+"""Delta types and Arrow types.
+
+======================= ============================== ==========================================================
+Delta                   becomes Arrow                  comes from Arrow
+======================= ============================== ==========================================================
+byte, short, ...        int8, int16, int32, int64      the same; unsigned ones take the next wider, uint64 takes
+                                                       decimal(20,0)
+float, double           float32, float64               the same; float16 becomes float
+decimal(p,s)            decimal128(p, s)               any decimal up to 38 digits; a negative scale becomes 0
+string, binary          string, binary                 large, view, fixed-size binary too
+date                    date32                         date64 too
+timestamp               timestamp[us, tz=UTC]          any unit with any zone: the instant stays
+timestamp_ntz           timestamp[us]                  any unit without a zone
+void                    null                           null
+array, map, struct      list (member ``element``),     large, view and fixed-size lists too
+                        map, struct
+======================= ============================== ==========================================================
+
+Dictionary and run-end encoded columns become the type of their values. Times of day, durations, intervals, unions and
+extension types have no Delta type and are refused. Field metadata of Arrow is not taken over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
+
+_TO_ARROW: dict[str, Any] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+
+_FROM_ARROW: dict[Any, str] = {
+    **{arrow: name for name, arrow in _TO_ARROW.items()},
+    pa.uint8(): "short",
+    pa.uint16(): "integer",
+    pa.uint32(): "long",
+    pa.uint64(): "decimal(20,0)",
+    pa.float16(): "float",
+    pa.large_string(): "string",
+    pa.string_view(): "string",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+    pa.date64(): "date",
+}
+
+
+def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
+    """Raises InvalidSchemaError for a type without values here (variant and what later protocols bring)."""
+    if isinstance(kind, StructType):
+        return pa.struct([field_to_arrow(one, name) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        element = type_to_arrow(kind.element_type, name)
+        return pa.list_(pa.field("element", element, kind.contains_null))
+    if isinstance(kind, MapType):
+        value = pa.field("value", type_to_arrow(kind.value_type, name), kind.value_contains_null)
+        return pa.map_(type_to_arrow(kind.key_type, name), value)
+    decimal = kind.decimal
+    if decimal is not None:
+        return pa.decimal128(*decimal)
+    try:
+        return _TO_ARROW[kind.type]
+    except KeyError:
+        where = f"column {name!r} has" if name else "there is"
+        raise InvalidSchemaError(
+            f"{where} the type {kind.type!r}, which this library cannot read or write",
+            hint="Leave the column out, or use an engine that has the type.",
+        ) from None
+
+
+def field_to_arrow(one: Field, above: str = "") -> pa.Field:
+    return pa.field(one.name, type_to_arrow(one.type, f"{above}.{one.name}" if above else one.name), one.nullable)
+
+
+def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
+    """Raises InvalidSchemaError naming the column for a type that Delta tables do not have."""
+    known = _FROM_ARROW.get(arrow)
+    if known is not None:
+        return PrimitiveType(known)
+    types = pa.types
+    if types.is_struct(arrow):
+        return StructType(field_from_arrow(arrow.field(i), name) for i in range(arrow.num_fields))
+    if types.is_map(arrow):
+        return MapType(
+            type_from_arrow(arrow.key_type, f"{name}.key"),
+            type_from_arrow(arrow.item_type, f"{name}.value"),
+            arrow.item_field.nullable,
+        )
+    if is_list(arrow):
+        return ArrayType(type_from_arrow(arrow.value_type, f"{name}.element"), arrow.value_field.nullable)
+    if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
+        return type_from_arrow(arrow.value_type, name)
+    if types.is_timestamp(arrow):
+        return PrimitiveType("timestamp_ntz" if arrow.tz is None else "timestamp")
+    if types.is_fixed_size_binary(arrow):
+        return PrimitiveType("binary")
+    if types.is_decimal(arrow):
+        precision, scale = arrow.precision - min(arrow.scale, 0), max(arrow.scale, 0)
+        if precision <= 38 and scale <= 38:
+            return PrimitiveType(f"decimal({max(precision, scale)},{scale})")
+    where = f"column {name!r} has" if name else "there is"
+    raise InvalidSchemaError(
+        f"{where} the Arrow type {arrow}, which Delta tables do not have",
+        hint="Cast the column to a type they have before writing it.",
+    )
+
+
+def field_from_arrow(one: pa.Field, above: str = "") -> Field:
+    name = f"{above}.{one.name}" if above else one.name
+    return Field(one.name, type_from_arrow(one.type, name), one.nullable)
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(arrow)
+        or types.is_large_list(arrow)
+        or types.is_fixed_size_list(arrow)
+        or types.is_list_view(arrow)
+        or types.is_large_list_view(arrow)
+    )

@@ -1,0 +1,279 @@
+"""Does data fit a table: enforcement, additive evolution, and bringing Arrow data into the table's shape.
+
+Columns are matched by name regardless of case, at every depth. A column fits when its type is the table's, or widens
+into it without loss: byte to short to integer to long, integers into a decimal with enough digits, byte and short into
+float, those and integer and float into double, a decimal into one with as many digits on both sides of the point,
+void into anything nullable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import SchemaMismatchError
+from lakehouse_lib.schema.arrow import type_from_arrow
+from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+
+_INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+_WIDENS_TO = {
+    "byte": {"short", "integer", "long", "float", "double"},
+    "short": {"integer", "long", "float", "double"},
+    "integer": {"long", "double"},
+    "float": {"double"},
+}
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One column that does not fit. ``column`` is dotted for nested fields."""
+
+    column: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: expected {self.expected}, got {self.got}"
+
+
+def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> None:
+    """Raises SchemaMismatchError listing every column of ``incoming`` that does not fit; missing nullable ones do."""
+    mismatches = find_mismatches(schema, incoming)
+    if mismatches:
+        raise _refusal(mismatches, table)
+
+
+def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
+    """Every column that does not fit, in the table's order, then the unknown ones."""
+    doubled = _doubled(incoming)
+    if doubled:
+        return doubled
+    return list(_struct_mismatches(schema, Schema.from_arrow(incoming), ""))
+
+
+def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> Schema:
+    """The schema with the new columns and nested fields of ``incoming`` at the end, all nullable.
+
+    A column that is void takes the type that comes. Any other change of type is refused.
+
+    Raises:
+        SchemaMismatchError: lists every column whose type does not fit.
+    """
+    doubled = _doubled(incoming)
+    if doubled:
+        raise _refusal(doubled, table)
+    mismatches: list[Mismatch] = []
+    merged = _merge_struct(schema, Schema.from_arrow(incoming), "", mismatches)
+    if mismatches:
+        raise _refusal(mismatches, table)
+    return Schema(merged.fields)
+
+
+def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
+    """The same rows with exactly the columns, order and Arrow types of ``schema``.
+
+    Args:
+        data: a RecordBatch or a Table; the result is of the same kind. A missing nullable column becomes nulls.
+        schema: the table's.
+        table: for the error.
+
+    Raises:
+        SchemaMismatchError: a column does not fit, a value does not fit its column's type (a nanosecond that
+            microseconds cannot hold), or a column that is not nullable has nulls: the column and the count.
+    """
+    target = schema.to_arrow()
+    if data.schema.equals(target, check_metadata=False) and all(one.nullable and _flat(one.type) for one in target):
+        return data.replace_schema_metadata(None)
+    enforce(schema, data.schema, table=table)
+    by_name = {name.lower(): i for i, name in enumerate(data.schema.names)}
+    columns = []
+    for one in target:
+        index = by_name.get(one.name.lower())
+        if index is None:
+            columns.append(pa.nulls(data.num_rows, one.type))
+            continue
+        column = data.column(index)
+        if isinstance(column, pa.ChunkedArray):
+            chunks = [_align_array(chunk, one, one.name, table) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, one.type))
+        else:
+            columns.append(_align_array(column, one, one.name, table))
+    if isinstance(data, pa.RecordBatch):
+        if not columns:
+            return data.select([])
+        return pa.RecordBatch.from_arrays(columns, schema=target)
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"the data does not fit the table's schema: {'; '.join(map(str, mismatches))}",
+        table=table,
+        hint="Cast or rename these columns, or ask for schema evolution if the new ones are meant.",
+    )
+
+
+def _doubled(incoming: pa.Schema) -> list[Mismatch]:
+    seen: dict[str, int] = {}
+    for name in incoming.names:
+        seen[name.lower()] = seen.get(name.lower(), 0) + 1
+    return [Mismatch(name, "one column", f"{count} of that name") for name, count in seen.items() if count > 1]
+
+
+def _struct_mismatches(table: StructType, data: StructType, above: str) -> Iterator[Mismatch]:
+    for one in table.fields:
+        other = data.get(one.name)
+        if other is not None:
+            yield from _type_mismatches(one.type, other.type, above + one.name, one.nullable)
+        elif not one.nullable:
+            yield Mismatch(above + one.name, f"{one.type} not null", "no such column")
+    for other in data.fields:
+        if other.name not in table:
+            yield Mismatch(above + other.name, "no such column", str(other.type))
+
+
+def _type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) -> Iterator[Mismatch]:
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        yield from _struct_mismatches(table, data, f"{name}.")
+    elif isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        yield from _type_mismatches(table.element_type, data.element_type, f"{name}.element", table.contains_null)
+    elif isinstance(table, MapType) and isinstance(data, MapType):
+        yield from _type_mismatches(table.key_type, data.key_type, f"{name}.key", False)
+        yield from _type_mismatches(table.value_type, data.value_type, f"{name}.value", table.value_contains_null)
+    elif data == PrimitiveType("void"):
+        if not nullable:
+            yield Mismatch(name, f"{table} not null", "only nulls")
+    elif not _widens(data, table):
+        yield Mismatch(name, str(table), str(data))
+
+
+def _widens(data: DataType, table: DataType) -> bool:
+    if data == table:
+        return True
+    if not isinstance(data, PrimitiveType) or not isinstance(table, PrimitiveType):
+        return False
+    wide, narrow = table.decimal, data.decimal
+    if wide is not None:
+        if narrow is None:
+            digits = _INTEGRAL_DIGITS.get(data.type)
+            return digits is not None and wide[0] - wide[1] >= digits
+        return wide[1] >= narrow[1] and wide[0] - wide[1] >= narrow[0] - narrow[1]
+    return table.type in _WIDENS_TO.get(data.type, ())
+
+
+def _merge_struct(table: StructType, data: StructType, above: str, mismatches: list[Mismatch]) -> StructType:
+    fields = []
+    for one in table.fields:
+        other = data.get(one.name)
+        if other is None:
+            fields.append(one)
+        else:
+            kind = _merge_type(one.type, other.type, above + one.name, one.nullable, mismatches)
+            fields.append(Field(one.name, kind, one.nullable, one.metadata))
+    fields += [Field(one.name, one.type, True) for one in data.fields if one.name not in table]
+    return StructType(fields)
+
+
+def _merge_type(table: DataType, data: DataType, name: str, nullable: bool, mismatches: list[Mismatch]) -> DataType:
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        return _merge_struct(table, data, f"{name}.", mismatches)
+    if isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        inner = _merge_type(table.element_type, data.element_type, f"{name}.element", table.contains_null, mismatches)
+        return ArrayType(inner, table.contains_null)
+    if isinstance(table, MapType) and isinstance(data, MapType):
+        return MapType(
+            _merge_type(table.key_type, data.key_type, f"{name}.key", False, mismatches),
+            _merge_type(table.value_type, data.value_type, f"{name}.value", table.value_contains_null, mismatches),
+            table.value_contains_null,
+        )
+    if table == PrimitiveType("void"):
+        return data
+    mismatches += _type_mismatches(table, data, name, nullable)
+    return table
+
+
+def _flat(arrow: pa.DataType) -> bool:
+    # A nested type may have members that are not nullable, which only a look at the values can tell.
+    return not (pa.types.is_nested(arrow))
+
+
+def _align_array(array: pa.Array, target: pa.Field, name: str, table: str | None) -> pa.Array:
+    _refuse_nulls(array, target, name, table)
+    return _align_values(array, target.type, name, table)
+
+
+def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | None) -> None:
+    if not target.nullable and array.null_count:
+        raise SchemaMismatchError(
+            f"{name}: expected no nulls, got {array.null_count} in {len(array)} rows",
+            table=table,
+            hint="Fill or drop these rows: the column is not nullable.",
+        )
+
+
+def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    elif pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if pa.types.is_struct(target):
+        return _align_struct(array, target, name, table)
+    if pa.types.is_map(target):
+        offsets, start, stop = _extent(array)
+        keys = _align_array(array.keys.slice(start, stop - start), target.key_field, f"{name}.key", table)
+        items = _align_array(array.items.slice(start, stop - start), target.item_field, f"{name}.value", table)
+        return pa.MapArray.from_arrays(_masked(offsets, array), keys, items, type=target)
+    if pa.types.is_list(target):
+        if not pa.types.is_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        offsets, start, stop = _extent(array)
+        member = _align_array(array.values.slice(start, stop - start), target.value_field, f"{name}.element", table)
+        return pa.ListArray.from_arrays(_masked(offsets, array), member, type=target)
+    if array.type == target:
+        return array
+    try:
+        return array.cast(target, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"{name}: expected {type_from_arrow(target)}, got a value of {array.type} that does not fit: {error}",
+            table=table,
+            hint="Round or cast the column before writing it.",
+        ) from error
+
+
+def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
+    children = array.flatten()  # with the parent's nulls in the children
+    index = {array.type.field(i).name.lower(): i for i in range(array.type.num_fields)}
+    there = array.is_valid() if array.null_count else None
+    fields = [target.field(i) for i in range(target.num_fields)]
+    aligned = []
+    for one in fields:
+        at = index.get(one.name.lower())
+        if at is None:
+            aligned.append(pa.nulls(len(array), one.type))
+            continue
+        child = children[at]
+        _refuse_nulls(child if there is None else child.filter(there), one, f"{name}.{one.name}", table)
+        aligned.append(_align_values(child, one.type, f"{name}.{one.name}", table))
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
+
+
+def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
+    offsets = array.offsets
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    return pc.subtract(offsets, offsets[0]), start, stop
+
+
+def _masked(offsets: pa.Array, array: pa.Array) -> pa.Array:
+    # A null offset makes a null list; from_arrays' own mask refuses sliced input.
+    if not array.null_count:
+        return offsets
+    nulls = pa.concat_arrays([array.is_null(), pa.nulls(1, pa.bool_()).fill_null(False)])
+    return pc.if_else(nulls, pa.scalar(None, offsets.type), offsets)

@@ -1,0 +1,475 @@
+"""A table's schema and its JSON form (PROTOCOL.md, section Schema Serialization Format).
+
+The names and shapes are those of the ``deltalake`` package. All of them are immutable values: equal when they say the
+same, picklable, and safe to share. Column names are matched regardless of case, as the protocol wants them unique so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import InvalidSchemaError
+
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double")
+#: Names of the primitive types that can be used; decimals are written ``decimal(precision,scale)``.
+PRIMITIVES = frozenset((*_NUMBERS, "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "void"))
+
+#: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them.
+FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+
+_T = TypeVar("_T")
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
+
+
+@dataclass(frozen=True, init=False)
+class PrimitiveType:
+    """A type without parts, such as ``PrimitiveType("long")`` or ``PrimitiveType("decimal(10,2)")``.
+
+    Raises:
+        InvalidSchemaError: the name is none of the protocol's, or a decimal is wider than 38 digits.
+    """
+
+    type: str
+
+    def __init__(self, type: str) -> None:
+        object.__setattr__(self, "type", _canonical_primitive(type))
+
+    @classmethod
+    def _as_written(cls, type: str) -> PrimitiveType:
+        # A log may name a type this library does not know (variant, an interval). Such a table can still be described
+        # and its other columns read, so the name is kept and refused only where a value of it is needed.
+        self = object.__new__(cls)
+        try:
+            object.__setattr__(self, "type", _canonical_primitive(type))
+        except InvalidSchemaError:
+            object.__setattr__(self, "type", type)
+        return self
+
+    @property
+    def is_known(self) -> bool:
+        """False for a name that was read from a log and has no values here."""
+        return self.type in PRIMITIVES or self.decimal is not None
+
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """(precision, scale) of a decimal, else None."""
+        match = _DECIMAL.match(self.type)
+        return (int(match[1]), int(match[2])) if match else None
+
+    def to_json(self) -> str:
+        return _dump(self.type)
+
+    @staticmethod
+    def from_json(text: str) -> PrimitiveType:
+        return _expect(PrimitiveType, _type_from_value(_load(text)))
+
+    def to_arrow(self) -> pa.DataType:
+        return _arrow().type_to_arrow(self)
+
+    @staticmethod
+    def from_arrow(type: Any) -> PrimitiveType:
+        return _expect(PrimitiveType, _arrow().type_from_arrow(_arrow_type(type)))
+
+    def __str__(self) -> str:
+        return self.type
+
+    def __repr__(self) -> str:
+        return f'PrimitiveType("{self.type}")'
+
+
+@dataclass(frozen=True, init=False)
+class ArrayType:
+    """A list of ``element_type``."""
+
+    element_type: DataType
+    contains_null: bool
+
+    def __init__(self, element_type: DataType | str, contains_null: bool = True) -> None:
+        object.__setattr__(self, "element_type", _as_type(element_type))
+        object.__setattr__(self, "contains_null", contains_null)
+
+    @property
+    def type(self) -> str:
+        return "array"
+
+    def to_json(self) -> str:
+        return _dump(_type_to_value(self))
+
+    @staticmethod
+    def from_json(text: str) -> ArrayType:
+        return _expect(ArrayType, _type_from_value(_load(text)))
+
+    def to_arrow(self) -> pa.DataType:
+        return _arrow().type_to_arrow(self)
+
+    @staticmethod
+    def from_arrow(type: Any) -> ArrayType:
+        return _expect(ArrayType, _arrow().type_from_arrow(_arrow_type(type)))
+
+    def __str__(self) -> str:
+        return f"array<{self.element_type}>"
+
+    def __repr__(self) -> str:
+        return f"ArrayType({self.element_type!r}, contains_null={self.contains_null})"
+
+
+@dataclass(frozen=True, init=False)
+class MapType:
+    """A map from ``key_type`` (never null) to ``value_type``."""
+
+    key_type: DataType
+    value_type: DataType
+    value_contains_null: bool
+
+    def __init__(self, key_type: DataType | str, value_type: DataType | str, value_contains_null: bool = True) -> None:
+        object.__setattr__(self, "key_type", _as_type(key_type))
+        object.__setattr__(self, "value_type", _as_type(value_type))
+        object.__setattr__(self, "value_contains_null", value_contains_null)
+
+    @property
+    def type(self) -> str:
+        return "map"
+
+    def to_json(self) -> str:
+        return _dump(_type_to_value(self))
+
+    @staticmethod
+    def from_json(text: str) -> MapType:
+        return _expect(MapType, _type_from_value(_load(text)))
+
+    def to_arrow(self) -> pa.DataType:
+        return _arrow().type_to_arrow(self)
+
+    @staticmethod
+    def from_arrow(type: Any) -> MapType:
+        return _expect(MapType, _arrow().type_from_arrow(_arrow_type(type)))
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type},{self.value_type}>"
+
+    def __repr__(self) -> str:
+        return f"MapType({self.key_type!r}, {self.value_type!r}, value_contains_null={self.value_contains_null})"
+
+
+@dataclass(frozen=True, init=False)
+class Field:
+    """A column, or a member of a struct. ``metadata`` values are any JSON."""
+
+    name: str
+    type: DataType
+    nullable: bool
+    metadata: Mapping[str, Any] = field(hash=False)
+
+    def __init__(
+        self,
+        name: str,
+        type: DataType | str,
+        nullable: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "type", _as_type(type))
+        object.__setattr__(self, "nullable", nullable)
+        object.__setattr__(self, "metadata", dict(metadata or {}))
+
+    def to_json(self) -> str:
+        return _dump(_field_to_value(self))
+
+    @staticmethod
+    def from_json(text: str) -> Field:
+        return _field_from_value(_load(text))
+
+    def to_arrow(self) -> pa.Field:
+        return _arrow().field_to_arrow(self)
+
+    @staticmethod
+    def from_arrow(field: Any) -> Field:
+        return _expect(Field, _arrow().field_from_arrow(field if isinstance(field, pa.Field) else pa.field(field)))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
+
+    def __repr__(self) -> str:
+        extra = f", metadata={dict(self.metadata)}" if self.metadata else ""
+        return f"Field({self.name}, {self.type!r}, nullable={self.nullable}{extra})"
+
+
+@dataclass(frozen=True, init=False)
+class StructType:
+    """Named fields in order.
+
+    Raises:
+        InvalidSchemaError: two names are the same regardless of case.
+    """
+
+    fields: list[Field] = field(hash=False)
+    _by_name: dict[str, Field] = field(hash=False, compare=False, repr=False)
+
+    def __init__(self, fields: Iterable[Field]) -> None:
+        object.__setattr__(self, "fields", list(fields))
+        by_name: dict[str, Field] = {}
+        for one in self.fields:
+            other = by_name.setdefault(one.name.lower(), one)
+            if other is not one:
+                raise InvalidSchemaError(
+                    f"two columns are named {other.name!r} and {one.name!r}",
+                    hint="Rename one: column names must differ in more than case.",
+                )
+        object.__setattr__(self, "_by_name", by_name)
+
+    @property
+    def type(self) -> str:
+        return "struct"
+
+    @property
+    def names(self) -> list[str]:
+        return [one.name for one in self.fields]
+
+    def field(self, name: str) -> Field:
+        """The field of that name, regardless of case. KeyError when there is none."""
+        return self._by_name[name.lower()]
+
+    def get(self, name: str) -> Field | None:
+        """The field of that name, regardless of case, or None."""
+        return self._by_name.get(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._by_name
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fields))
+
+    def to_json(self) -> str:
+        return _dump(_type_to_value(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises InvalidSchemaError for text that is no JSON, or no struct."""
+        value = _type_from_value(_load(text))
+        return cls(_expect(StructType, value).fields)
+
+    def to_arrow(self) -> Any:
+        return _arrow().type_to_arrow(self)
+
+    @classmethod
+    def from_arrow(cls, type: Any) -> Self:
+        return cls(_expect(StructType, _arrow().type_from_arrow(_arrow_type(type))).fields)
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(map(str, self.fields))}>"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fields!r})"
+
+
+class Schema(StructType):
+    """The columns of a table."""
+
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.to_json())
+        return value
+
+    def to_arrow(self) -> pa.Schema:
+        """The Arrow schema data of this table has in memory; see ``schema.arrow`` for the mapping."""
+        return pa.schema([one.to_arrow() for one in self.fields])
+
+    @classmethod
+    def from_arrow(cls, schema: Any) -> Self:
+        """The schema that holds every value of the Arrow ``schema`` (anything with ``__arrow_c_schema__``).
+
+        Raises:
+            InvalidSchemaError: names the column whose type Delta tables do not have.
+        """
+        arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        return cls([_arrow().field_from_arrow(one) for one in arrow])
+
+    def __arrow_c_schema__(self) -> object:
+        return self.to_arrow().__arrow_c_schema__()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fields))
+
+
+DataType = PrimitiveType | ArrayType | MapType | StructType
+
+
+def check_names(schema: StructType, *, table: str | None = None) -> None:
+    """Refuses names that Parquet cannot hold, at every depth; for tables without column mapping.
+
+    Raises:
+        InvalidSchemaError: lists every such name.
+    """
+    bad = [name for name in _all_names(schema, "") if not name or FORBIDDEN_IN_NAMES & set(name.rpartition("\0")[2])]
+    if bad:
+        raise InvalidSchemaError(
+            f"column names that Parquet cannot hold: {', '.join(repr(one.replace(chr(0), '.')) for one in bad)}",
+            table=table,
+            hint="Rename them without spaces and without any of ,;{}()= or line breaks.",
+        )
+
+
+def check_usable(schema: StructType, *, table: str | None = None) -> None:
+    """Refuses types that this library has no values for (variant, an interval): tables that have them can be
+    described, not read or written.
+
+    Raises:
+        InvalidSchemaError: names the first such column.
+    """
+    for one in schema.fields:
+        try:
+            one.to_arrow()
+        except InvalidSchemaError as error:
+            raise InvalidSchemaError(error.message, table=table, hint=error.hint) from error
+
+
+def _all_names(kind: DataType, above: str) -> Iterator[str]:
+    # \0 separates the parts, because a name may hold a dot.
+    if isinstance(kind, StructType):
+        for one in kind.fields:
+            yield above + one.name
+            yield from _all_names(one.type, f"{above}{one.name}\0")
+    elif isinstance(kind, ArrayType):
+        yield from _all_names(kind.element_type, above)
+    elif isinstance(kind, MapType):
+        yield from _all_names(kind.key_type, above)
+        yield from _all_names(kind.value_type, above)
+
+
+def _canonical_primitive(name: str) -> str:
+    if name in PRIMITIVES:
+        return name
+    match = _DECIMAL.match(name) if isinstance(name, str) else None
+    if name == "decimal":
+        return "decimal(10,0)"
+    if match is None:
+        raise InvalidSchemaError(
+            f"{name!r} is not a type of a Delta table",
+            hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale).",
+        )
+    precision, scale = int(match[1]), int(match[2])
+    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        raise InvalidSchemaError(
+            f"{name!r} is not a decimal that Delta tables have",
+            hint="Choose a precision of 1 to 38 and a scale of 0 to the precision.",
+        )
+    return f"decimal({precision},{scale})"
+
+
+def _as_type(kind: DataType | str) -> DataType:
+    return PrimitiveType(kind) if isinstance(kind, str) else kind
+
+
+def _type_to_value(kind: DataType) -> Any:
+    if isinstance(kind, PrimitiveType):
+        return kind.type
+    if isinstance(kind, ArrayType):
+        return {
+            "type": "array",
+            "elementType": _type_to_value(kind.element_type),
+            "containsNull": kind.contains_null,
+        }
+    if isinstance(kind, MapType):
+        return {
+            "type": "map",
+            "keyType": _type_to_value(kind.key_type),
+            "valueType": _type_to_value(kind.value_type),
+            "valueContainsNull": kind.value_contains_null,
+        }
+    return {"type": "struct", "fields": [_field_to_value(one) for one in kind.fields]}
+
+
+def _field_to_value(one: Field) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "type": _type_to_value(one.type),
+        "nullable": one.nullable,
+        "metadata": dict(one.metadata),
+    }
+
+
+def _type_from_value(value: Any) -> DataType:
+    if isinstance(value, str):
+        return PrimitiveType._as_written(value)
+    kind = value.get("type") if isinstance(value, dict) else None
+    try:
+        if kind == "struct":
+            return StructType(_field_from_value(one) for one in _list(value["fields"]))
+        if kind == "array":
+            return ArrayType(_type_from_value(value["elementType"]), bool(value.get("containsNull", True)))
+        if kind == "map":
+            return MapType(
+                _type_from_value(value["keyType"]),
+                _type_from_value(value["valueType"]),
+                bool(value.get("valueContainsNull", True)),
+            )
+    except KeyError as error:
+        raise InvalidSchemaError(f"a {kind} type without {error} in the schema: {_excerpt(value)}") from error
+    raise InvalidSchemaError(f"not a type of a Delta table: {_excerpt(value)}")
+
+
+def _field_from_value(value: Any) -> Field:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "type" not in value:
+        raise InvalidSchemaError(f"a field without a name or a type in the schema: {_excerpt(value)}")
+    metadata = value.get("metadata")
+    return Field(
+        value["name"],
+        _type_from_value(value["type"]),
+        bool(value.get("nullable", True)),
+        metadata if isinstance(metadata, dict) else None,
+    )
+
+
+def _expect(kind: type[_T], value: object) -> _T:
+    if not isinstance(value, kind):
+        raise InvalidSchemaError(f"expected a {kind.__name__}, got {value}")
+    return value
+
+
+def _list(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise InvalidSchemaError(f"the fields of a struct are not a list: {_excerpt(value)}")
+    return value
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"the schema is not JSON ({error}): {_excerpt(text)}") from error
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _excerpt(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def _arrow_type(value: Any) -> pa.DataType:
+    if isinstance(value, pa.DataType):
+        return value
+    imported = pa.field(value)  # any __arrow_c_schema__
+    return imported.type
+
+
+def _arrow() -> Any:
+    from lakehouse_lib.schema import arrow
+
+    return arrow
