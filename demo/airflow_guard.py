@@ -1,0 +1,132 @@
+"""Holds one process tree and takes it down, whatever happens to whoever started it.
+
+Run by path: `python airflow_guard.py [--stay] COMMAND...`. Starts COMMAND in a session of its own and waits. It
+stops the tree when it gets SIGTERM or SIGINT, when COMMAND ends by itself, and (without `--stay`) when its standard
+input closes: the pipe from the demo closes even when the demo is killed with SIGKILL, so nothing is left behind.
+
+A process belongs to the tree when it descends from COMMAND, is in its session, or carries the mark of this run in its
+environment (`LAKEHOUSE_DEMO_MARK`); the mark also finds what has been orphaned or made a session of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+
+import psutil
+
+MARK = "LAKEHOUSE_DEMO_MARK"
+# Airflow's components get this long to end by themselves.
+GRACE_SECONDS = 10.0
+POLL_SECONDS = 0.2
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Every process that carries `mark` in its environment, except this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL, then waits until they are gone. One that ended meanwhile is fine; psutil never hits a reused pid."""
+    dying = []
+    for process in processes:
+        try:
+            process.kill()
+            dying.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(dying, timeout=5)
+
+
+def kill_marked(mark: str) -> None:
+    """Kills until nothing carries the mark: a process may start another between look and kill."""
+    for _ in range(20):
+        left = marked(mark)
+        if not left:
+            return
+        kill(left)
+
+
+def _tree(leader: psutil.Process) -> set[psutil.Process]:
+    try:
+        found = {leader, *leader.children(recursive=True)}
+    except psutil.NoSuchProcess:
+        found = set()
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader.pid:
+                found.add(process)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def stop_tree(leader: psutil.Process, mark: str, grace_seconds: float = GRACE_SECONDS) -> None:
+    """Interrupts the leader, gives the tree `grace_seconds`, kills what is left."""
+    tree = _tree(leader)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        # SIGINT, because SIGTERM makes `airflow standalone` die at once and orphan its components.
+        leader.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + grace_seconds
+    while time.monotonic() < deadline:
+        tree |= _tree(leader)
+        if not _alive(tree):
+            break
+        time.sleep(POLL_SECONDS)
+    kill(_alive(tree))
+    kill_marked(mark)
+
+
+def _alive(tree: set[psutil.Process]) -> list[psutil.Process]:
+    alive = []
+    for process in tree:
+        try:
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return alive
+
+
+def main(arguments: list[str]) -> int:
+    stay = arguments[:1] == ["--stay"]
+    command = arguments[1:] if stay else arguments
+    mark = os.environ[MARK]
+
+    # A signal only writes a byte here; the loop below does the work, so nothing runs inside a handler.
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.write(write_end, b"!"))
+
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        # A shell's `&` starts jobs with SIGINT ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    leader = psutil.Process(child.pid)
+    watched = [read_end] if stay else [read_end, sys.stdin.fileno()]
+    while child.poll() is None:
+        if select.select(watched, [], [], POLL_SECONDS)[0]:
+            break
+    stop_tree(leader, mark)
+    return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

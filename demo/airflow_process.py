@@ -1,0 +1,290 @@
+"""An Airflow of the demo's own: `airflow standalone` on 127.0.0.1, started, watched and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from demo import airflow_guard
+from demo.errors import DemoError
+from demo.home import REPOSITORY, Home
+from demo.rest import AirflowApi
+
+HOST = "127.0.0.1"
+USER = "admin"
+FIRST_PORT = 8080
+START_SECONDS = 120.0
+# The guard gives Airflow its grace, then kills; this is how long to wait for the guard.
+STOP_SECONDS = airflow_guard.GRACE_SECONDS + 20.0
+# Tasks at a time: each may be a Spark driver with its Python workers, and the demo promises 8 GiB and 2 cores.
+PARALLELISM = 3
+
+_SPARK_DEFAULTS = """\
+spark.driver.memory 1g
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+spark.ui.enabled false
+spark.sql.shuffle.partitions 4
+"""
+
+_CLASHING = ("AIRFLOW", "SPARK_", "PYSPARK_", "LAKEHOUSE_", "PYTHONPATH", "PYTHONHOME")
+
+
+@dataclass(frozen=True)
+class State:
+    """The Airflow that runs now, as kept in the home: `guard` is the process to stop, `mark` names its tree."""
+
+    guard: int
+    guard_started: float
+    mark: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+
+def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
+    """The first port from `first` on that nobody on this machine listens on.
+
+    Raises:
+        DemoError: all `tries` ports are taken.
+    """
+    for port in range(first, first + tries):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                # All addresses, not ours alone: who listens on 0.0.0.0 has the port too.
+                probe.bind(("0.0.0.0", port))  # noqa: S104
+            except OSError:
+                continue
+            return port
+    raise DemoError(f"The ports {first} to {first + tries - 1} are all taken", hint="Free one of them.")
+
+
+def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the demo's Airflow.
+
+    What the user has set for an Airflow or a Spark of their own does not reach it: it could point at their database.
+    """
+    environment = {name: value for name, value in inherited.items() if not name.startswith(_CLASHING)}
+    url = f"http://{HOST}:{port}"
+    bin_folder = Path(sys.executable).parent
+    local = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), HOST, "localhost"]))
+    environment |= {
+        airflow_guard.MARK: mark,
+        # setproctitle writes a process's new name over its environment otherwise, and the mark is in there.
+        "SPT_NOENV": "1",
+        "PATH": f"{home.airflow / 'bin'}{os.pathsep}{bin_folder}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+        "no_proxy": local,
+        "NO_PROXY": local,
+        "AIRFLOW_HOME": str(home.airflow),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.airflow / 'airflow.db'}",
+        "AIRFLOW__API__HOST": HOST,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "SCARF_ANALYTICS": "false",
+        "DO_NOT_TRACK": "1",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+            {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+        ),
+        "LAKEHOUSE_REGISTRY": str(home.registry),
+        "SPARK_CONF_DIR": str(home.airflow / "spark"),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    return environment
+
+
+def password(home: Home) -> str:
+    """The admin's password of this home's Airflow."""
+    return str(json.loads((home.airflow / "passwords.json").read_text())[USER])
+
+
+def running(home: Home) -> State | None:
+    """The Airflow of this home if its guard is alive, else None."""
+    state = _load_state(home)
+    if state is None:
+        return None
+    try:
+        # A pid alone may have gone to somebody else since.
+        alive = abs(psutil.Process(state.guard).create_time() - state.guard_started) < 1.0
+    except psutil.NoSuchProcess:
+        alive = False
+    return state if alive else None
+
+
+def sweep(home: Home) -> None:
+    """Ends what a guard that was itself killed has left behind."""
+    state = _load_state(home)
+    if state is not None and running(home) is None:
+        airflow_guard.kill_marked(state.mark)
+        home.airflow_state.unlink(missing_ok=True)
+
+
+def api(home: Home, state: State) -> AirflowApi:
+    return AirflowApi(state.url, USER, password(home))
+
+
+def start(home: Home) -> State:
+    """Starts an Airflow that outlives this process, and waits until every component of it answers.
+
+    Raises:
+        DemoError: it did not come up.
+    """
+    state, _ = _launch(home, stay=True)
+    return state
+
+
+@contextmanager
+def session(home: Home) -> Iterator[State]:
+    """An Airflow for the length of the block. Nothing of it is left behind, also when this process is killed.
+
+    Raises:
+        DemoError: it did not come up.
+    """
+    state, guard = _launch(home, stay=False)
+    try:
+        yield state
+    finally:
+        _stop_guarded(home, guard)
+
+
+def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
+    sweep(home)
+    _prepare(home)
+    port = free_port()
+    mark = secrets.token_hex(8)
+    with home.airflow_log.open("ab") as log:
+        guard = subprocess.Popen(
+            [sys.executable, airflow_guard.__file__, *(["--stay"] if stay else []), "airflow", "standalone"],
+            # The guard sees this pipe close when we are gone.
+            stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=settings(home, port, mark, os.environ),
+            cwd=home.airflow,
+            start_new_session=True,
+        )
+    try:
+        state = State(guard.pid, psutil.Process(guard.pid).create_time(), mark, port)
+        home.airflow_state.write_text(json.dumps(asdict(state)))
+        _await_healthy(home, state, guard)
+    except BaseException:
+        _stop_guarded(home, guard)
+        raise
+    return state, guard
+
+
+def _prepare(home: Home) -> None:
+    """Writes the few files Airflow finds at its start. A password that is there already stays."""
+    (home.airflow / "bin").mkdir(parents=True, exist_ok=True)
+    (home.airflow / "spark").mkdir(exist_ok=True)
+    passwords = home.airflow / "passwords.json"
+    if not passwords.exists():
+        passwords.touch(mode=0o600)
+        passwords.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
+    # `airflow standalone` calls its components by the bare name. Scheduler and triggerer would each serve their task
+    # logs on all addresses of this machine, with no setting against it; the API server reads the same files itself.
+    real = Path(sys.executable).parent / "airflow"
+    if not real.exists():
+        raise DemoError(f"There is no Airflow in {real.parent}", hint="Run `make demo`, which installs it.")
+    shim = home.airflow / "bin" / "airflow"
+    shim.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in\n'
+        f'  scheduler|triggerer) exec {shlex.quote(str(real))} "$@" --skip-serve-logs ;;\n'
+        f'  *) exec {shlex.quote(str(real))} "$@" ;;\n'
+        "esac\n"
+    )
+    shim.chmod(0o755)
+    (home.airflow / "spark" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
+
+
+def _await_healthy(home: Home, state: State, guard: subprocess.Popen[bytes]) -> None:
+    airflow = api(home, state)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if guard.poll() is not None:
+            raise DemoError("Airflow ended while starting", hint="Its log says why.", log=home.airflow_log)
+        if airflow.healthy():
+            return
+        time.sleep(0.5)
+    raise DemoError(
+        f"Airflow did not answer on {state.url} within {START_SECONDS:.0f} seconds",
+        hint="Its log says why; a machine with less than 2 free cores may need a second try.",
+        log=home.airflow_log,
+    )
+
+
+def _stop_guarded(home: Home, guard: subprocess.Popen[bytes]) -> None:
+    with _uninterrupted():
+        if guard.stdin is not None:
+            guard.stdin.close()
+        stop(home)
+        guard.wait()
+
+
+def stop(home: Home) -> bool:
+    """Stops the Airflow of this home and all it started. False when none ran."""
+    state = _load_state(home)
+    if state is None:
+        return False
+    was_running = running(home)
+    if was_running is not None:
+        guard = psutil.Process(state.guard)
+        try:
+            guard.terminate()
+            guard.wait(STOP_SECONDS)
+        except psutil.TimeoutExpired:
+            airflow_guard.kill([guard])
+        except psutil.NoSuchProcess:
+            pass
+    airflow_guard.kill_marked(state.mark)
+    home.airflow_state.unlink(missing_ok=True)
+    return was_running is not None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A second Ctrl-C while stopping would leave behind what the first one was to stop."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _load_state(home: Home) -> State | None:
+    try:
+        return State(**json.loads(home.airflow_state.read_text()))
+    except (FileNotFoundError, json.JSONDecodeError, TypeError):
+        return None

@@ -1,0 +1,50 @@
+"""TPC-H data as a business would deliver it: CSV files that arrive one by one in a landing folder a source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from demo.errors import DemoError
+
+SCALE = 0.1
+# Many files for the big tables, so that the small-file problem is a real one.
+LANDING_FILES: Mapping[str, int] = {"orders": 24, "lineitem": 24, "customer": 3}
+
+
+def generate(folder: Path, scale: float = SCALE) -> None:
+    """Writes `orders.csv`, `lineitem.csv` and `customer.csv` with a header each; the same bytes for the same scale.
+
+    Raises:
+        DemoError: the generator is missing or failed.
+    """
+    program = Path(sys.executable).parent / "tpchgen-cli"
+    tables = ",".join(LANDING_FILES)
+    command = [program, "csv", "-s", str(scale), "--tables", tables, "--overwrite", "--output-dir", folder]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise DemoError(f"{program} does not start: {error}", hint="Run `make demo`, which installs it.") from None
+    if done.returncode != 0:
+        raise DemoError(f"{program.name} failed: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def cut(raw: Path, landing: Path, files: Mapping[str, int] = LANDING_FILES) -> dict[str, list[Path]]:
+    """Cuts each `raw/NAME.csv` into `landing/NAME/NAME-01.csv`, ...: a header each, rows in order, none lost.
+
+    A line is a row: TPC-H has no line break inside a value.
+    """
+    return {name: _cut_file(raw / f"{name}.csv", landing / name, count) for name, count in files.items()}
+
+
+def _cut_file(source: Path, folder: Path, count: int) -> list[Path]:
+    header, *rows = source.read_bytes().splitlines(keepends=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for number in range(count):
+        part = folder / f"{source.stem}-{number + 1:02d}.csv"
+        part.write_bytes(header + b"".join(rows[number * len(rows) // count : (number + 1) * len(rows) // count]))
+        parts.append(part)
+    return parts

@@ -1,0 +1,25 @@
+"""What stops the demo: one line that says what is wrong and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class DemoError(Exception):
+    """The demo cannot go on.
+
+    Args:
+        message: what is wrong.
+        hint: the way out, as an instruction.
+        log: the file to read for more.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, log: Path | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.log = log
+
+    def __str__(self) -> str:
+        parts = [self.message.rstrip(".") + ".", self.hint or "", f"Log: {self.log}" if self.log else ""]
+        return " ".join(part for part in parts if part)
