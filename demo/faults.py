@@ -106,7 +106,7 @@ _FAULTS = (
     _Fault("lineitem", 2, None, None, "too many fields", lambda row: [*row, "surplus"]),
     _breaks("lineitem", "quantity_1_to_50", "-7", 5),
     _breaks("lineitem", "discount_at_most_10_percent", "0.95", 4),
-    _breaks("lineitem", "known_flag", "X", 3),
+    _breaks("lineitem", "known_return_flag", "X", 3),
     _breaks("lineitem", "received_after_shipped", "1991-01-01", 3, "l_receiptdate"),
     _ill_typed("orders", "o_totalprice", "n/a", 3),
     _ill_typed("orders", "o_orderdate", "yesterday", 2),

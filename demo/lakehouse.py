@@ -103,7 +103,7 @@ RULES: dict[str, list[dict[str, Any]]] = {
             "phone_in_tpch_form",
             "expect_column_values_to_match_regex",
             column="c_phone",
-            regex="^[0-9]{2}(-[0-9]{3}){2}-[0-9]{4}$",
+            regex=r"^\d\d-\d{3}-\d{3}-\d{4}$",
         ),
     ],
 }
