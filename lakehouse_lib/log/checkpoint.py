@@ -27,9 +27,10 @@ from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint
 from lakehouse_lib.store.base import ObjectStore
 
-_ADD = pa.struct(FILE_SCHEMA)
+# Nullable throughout: a row holds one action, and the fields of the others are null with them.
+_ADD = pa.struct([column.with_nullable(True) for column in FILE_SCHEMA])
 # Statistics and tags of a removed file are for change readers of the commit; a checkpoint leaves them out.
-_REMOVE = pa.struct([column for column in TOMBSTONE_SCHEMA if column.name not in ("stats", "tags")])
+_REMOVE = pa.struct([c.with_nullable(True) for c in TOMBSTONE_SCHEMA if c.name not in ("stats", "tags")])
 _METADATA = pa.struct(
     [
         pa.field("id", pa.string()),

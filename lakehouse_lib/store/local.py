@@ -149,8 +149,8 @@ class LocalStore:
             return
         files = [self._full(path) for path in paths]
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
-        with self._failures(""), ThreadPoolExecutor(_SYNC_THREADS) as pool:
-            for _ in pool.map(_sync, [*files, *folders]):
+        with ThreadPoolExecutor(_SYNC_THREADS) as pool:
+            for _ in pool.map(self._sync_one, [*files, *folders]):
                 pass
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -190,6 +190,10 @@ class LocalStore:
     def _sync_folder(self, folder: Path) -> None:
         if self._fsync:
             _sync(folder)
+
+    def _sync_one(self, path: Path) -> None:
+        with self._failures(str(path.relative_to(self._root))):
+            _sync(path)
 
     def _folders_up_to_root(self, file: Path) -> Iterator[Path]:
         root = Path(self._root)

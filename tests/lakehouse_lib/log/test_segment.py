@@ -1,0 +1,141 @@
+"""Which objects of the log make up a version, with the hint stale, missing, torn or wrong."""
+
+import json
+import time
+
+import pytest
+
+from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.log import latest_version, names, segment
+from lakehouse_lib.log.last_checkpoint import LastCheckpoint, read_hint, write_hint
+from lakehouse_lib.log.segment import load_segment, oldest_version
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.log_tables import add, append, create, paths_of, put
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Versions 0 to 12, a file a version from 1 on; a checkpoint at 10."""
+    snapshot = create(tmp_path / "t")
+    for version in range(1, 13):
+        snapshot = append(snapshot, f"f{version}")
+    return snapshot
+
+
+def test_a_checkpoint_is_written_every_ten_commits_and_used(table):
+    assert read_hint(table.store) == 10
+    loaded = load_segment(table.store)
+    assert (loaded.version, loaded.checkpoint.version, [c.version for c in loaded.commits]) == (12, 10, [11, 12])
+    assert paths_of(load_snapshot(table.store)) == sorted(f"f{v}" for v in range(1, 13))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [b"", b"{", b"[]", b'{"version": "10"}', b'{"version": 7}', b'{"version": 999}', b'{"version": -1}', b"\xff", None],
+)
+def test_a_wrong_hint_changes_nothing(table, hint):
+    if hint is None:
+        table.store.delete_many([names.LAST_CHECKPOINT])
+    else:
+        table.store.put(names.LAST_CHECKPOINT, hint)
+    assert paths_of(load_snapshot(table.store)) == paths_of(table)
+    assert latest_version(table.store) == 12
+
+
+def test_the_hint_never_moves_backwards(table):
+    write_hint(table.store, LastCheckpoint(5, 1, 1, 1))
+    assert read_hint(table.store) == 10
+    write_hint(table.store, LastCheckpoint(12, 1, 1, 1))
+    assert read_hint(table.store) == 12
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_version_reads_as_it_was(table, version):
+    assert paths_of(load_snapshot(table.store, version)) == sorted(f"f{v}" for v in range(1, version + 1))
+
+
+def test_an_unreadable_checkpoint_falls_back_to_the_commits(table):
+    table.store.put(names.checkpoint(10), b"PAR1 torn")
+    assert paths_of(load_snapshot(table.store)) == paths_of(table)
+    table.store.delete_many([names.commit(v) for v in range(5)])
+    with pytest.raises(LogCorruptedError, match=r"checkpoint.*cannot be read.*version 10"):
+        load_snapshot(table.store)
+
+
+def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch):
+    monkeypatch.setattr(segment, "_GAP_WAITS", (0.01, 0.01))
+    kept = table.store.read(names.commit(11))
+    table.store.delete_many([names.commit(11)])
+    with pytest.raises(LogCorruptedError, match=r"commit 11 is missing, but 12 is there.*Restore"):
+        load_snapshot(table.store)
+    assert paths_of(load_snapshot(table.store, 10)) == sorted(f"f{v}" for v in range(1, 11))
+
+    # A listing that lacks a fresh object for a while.
+    late = time.monotonic() + 0.05
+    monkeypatch.setattr(segment, "_GAP_WAITS", (0.02,) * 20)
+    real = LocalStore.list_from
+
+    def eventually(self, folder, start=""):
+        if time.monotonic() > late:
+            table.store.put(names.commit(11), kept)
+        return real(self, folder, start)
+
+    monkeypatch.setattr(LocalStore, "list_from", eventually)
+    assert load_snapshot(table.store).version == 12
+
+
+def test_versions_that_are_not_there(table):
+    with pytest.raises(VersionNotFoundError, match=r"version 13 does not exist; the latest is 12"):
+        load_snapshot(table.store, 13)
+    with pytest.raises(VersionNotFoundError, match="-1"):
+        load_snapshot(table.store, -1)
+    table.store.delete_many([names.commit(v) for v in range(10)])
+    assert oldest_version(table.store) == 10
+    with pytest.raises(VersionNotFoundError, match=r"version 3 is cleaned up; the oldest that can be read is 10"):
+        load_snapshot(table.store, 3)
+    assert load_snapshot(table.store).version == 12
+
+
+def test_a_table_without_its_first_commit_is_a_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "_GAP_WAITS", ())
+    put(tmp_path, 0)
+    store = put(tmp_path, 1, add("a"))
+    store.delete_many([names.commit(0)])
+    with pytest.raises(LogCorruptedError, match="commit 0 is missing"):
+        load_snapshot(store)
+
+
+def test_no_table_and_a_folder_without_a_log_are_told_apart(tmp_path):
+    with pytest.raises(TableNotFoundError, match=r"no table there.*Check the path"):
+        load_snapshot(LocalStore(str(tmp_path / "none")))
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a.parquet").write_bytes(b"x")
+    with pytest.raises(TableNotFoundError, match="without a Delta log"):
+        load_snapshot(LocalStore(str(tmp_path / "plain")))
+
+
+def test_incomplete_multi_part_checkpoints_are_skipped(table):
+    store = table.store
+    store.put(f"{names.LOG}/{11:020d}.checkpoint.{1:010d}.{2:010d}.parquet", b"only one of two")
+    assert load_segment(store).checkpoint.version == 10
+    # A complete one is read: both parts here are the classic checkpoint cut in two.
+    import io
+
+    import pyarrow.parquet as pq
+
+    rows = pq.ParquetFile(io.BytesIO(store.read(names.checkpoint(10)))).read()
+    for part, piece in enumerate((rows.slice(0, 5), rows.slice(5)), start=1):
+        out = io.BytesIO()
+        pq.write_table(piece, out)
+        store.put(f"{names.LOG}/{10:020d}.checkpoint.{part:010d}.{2:010d}.parquet", out.getvalue())
+    store.delete_many([names.checkpoint(10)])
+    assert len(load_segment(store).checkpoint.paths) == 2
+    assert paths_of(load_snapshot(store)) == paths_of(table)
+
+
+def test_foreign_names_in_the_log_are_ignored(table):
+    for name in (".tmp", "00000000000000000099.crc", "00000000000000000013.json.tmp", "x.json", "_delta_index"):
+        table.store.put(f"{names.LOG}/{name}", b"{}")
+    assert load_snapshot(table.store).version == 12
+    assert json.loads(table.store.read(names.LAST_CHECKPOINT))["version"] == 10

@@ -1,0 +1,318 @@
+"""Commits: one winner a version, conflicts as values, hooks that cannot fail a commit, rules of the table."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lakehouse_lib.actions import CommitProperties, Metadata, Protocol, Transaction
+from lakehouse_lib.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    DeltaProtocolError,
+    MetadataChangedError,
+    ObjectNotFoundError,
+    StoreError,
+    TooManyRetriesError,
+    UnsupportedFeatureError,
+)
+from lakehouse_lib.log import names
+from lakehouse_lib.log.history import history
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from tests.log_tables import METADATA, SCHEMA, add, append, create, files, paths_of, put
+
+LOW, HIGH = (
+    json.dumps({"numRecords": 1, "minValues": {"id": v}, "maxValues": {"id": v}, "nullCount": {"id": 0}})
+    for v in (1, 100)
+)
+
+
+def begin(snapshot, operation="WRITE"):
+    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+
+
+def outcome_of(transaction):
+    outcome = transaction.commit()
+    return outcome.error if isinstance(outcome, Conflict) else outcome
+
+
+def test_two_first_commits_have_one_winner(tmp_path):
+    for number in range(20):
+        barrier = threading.Barrier(4)
+
+        def race(_, number=number, barrier=barrier):
+            store = LocalStore(str(tmp_path / str(number)), fsync=False)
+            transaction = OptimisticTransaction(None, store, "CREATE TABLE", {})
+            transaction.set_protocol(Protocol(1, 2))
+            transaction.set_metadata(Metadata("t", SCHEMA))
+            barrier.wait()
+            return transaction.commit()
+
+        with ThreadPoolExecutor(4) as pool:
+            outcomes = list(pool.map(race, range(4)))
+        assert sum(isinstance(o, Committed) for o in outcomes) == 1
+        assert all(isinstance(o.error, MetadataChangedError) for o in outcomes if isinstance(o, Conflict))
+
+
+def test_concurrent_appends_all_land_in_versions_without_a_gap(tmp_path):
+    snapshot = create(tmp_path / "t")
+
+    def write(i):
+        transaction = begin(snapshot)
+        transaction.add(files(f"f{i}"))
+        return transaction.commit()
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(write, range(40)))
+    assert sorted(o.version for o in outcomes) == list(range(1, 41))
+    assert paths_of(load_snapshot(snapshot.store)) == sorted(f"f{i}" for i in range(40))
+    assert read_hint(snapshot.store) == 40
+
+
+def test_a_read_predicate_meets_only_rows_it_may_cover(tmp_path):
+    snapshot = create(tmp_path / "t")
+    predicate = parse("id > 50", snapshot.schema, table=None)
+    low, high = begin(snapshot), begin(snapshot)
+    for transaction in (low, high):
+        transaction.read(predicate)
+        transaction.add(files("mine"))
+    winner = begin(snapshot)
+    winner.add(files("low", stats=LOW))
+    winner.commit()
+    assert outcome_of(low) == Committed(2, 2)
+    winner = begin(load_snapshot(snapshot.store))
+    winner.add(files("high", stats=HIGH))
+    winner.commit()
+    error = outcome_of(high)
+    assert isinstance(error, ConcurrentAppendError)
+    assert "WRITE of version 3" in str(error)
+    assert "id > 50" in str(error)
+
+
+def test_deletes_conflict_with_reads_and_with_deletes(tmp_path):
+    snapshot = append(create(tmp_path / "t"), "a", "b")
+    winner = begin(snapshot, "DELETE")
+    winner.remove(files("a"))
+
+    reader = begin(snapshot)
+    reader.read(None)
+    reader.add(files("r"))
+    compaction = begin(snapshot, "OPTIMIZE")
+    compaction.remove(files("a", "b"), data_change=False)
+    compaction.add(files("ab", data_change=False))
+    other = begin(snapshot, "OPTIMIZE")
+    other.remove(files("b"), data_change=False)
+    other.add(files("b2", data_change=False))
+
+    assert isinstance(winner.commit(), Committed)
+    assert isinstance(outcome_of(reader), ConcurrentDeleteReadError)
+    assert isinstance(outcome_of(compaction), ConcurrentDeleteDeleteError)
+    assert isinstance(outcome_of(other), Committed)
+    assert paths_of(load_snapshot(snapshot.store)) == ["b2"]
+
+
+def test_a_compaction_runs_beside_appends(tmp_path):
+    snapshot = append(create(tmp_path / "t"), "a", "b")
+    compaction = begin(snapshot, "OPTIMIZE")
+    compaction.remove(files("a", "b"), data_change=False)
+    compaction.add(files("ab", data_change=False))
+    append(snapshot, "c")
+    assert outcome_of(compaction) == Committed(3, 2)
+    assert paths_of(load_snapshot(snapshot.store)) == ["ab", "c"]
+
+
+def test_a_change_of_schema_wins_over_those_that_planned_on_the_old_one(tmp_path):
+    snapshot = create(tmp_path / "t")
+    late = begin(snapshot)
+    late.add(files("a"))
+    change = begin(snapshot, "SET TBLPROPERTIES")
+    change.set_metadata(Metadata("t", SCHEMA, configuration={"x": "y"}))
+    change.commit()
+    assert isinstance(outcome_of(late), MetadataChangedError)
+
+
+def test_an_application_writes_each_of_its_versions_once(tmp_path):
+    snapshot = create(tmp_path / "t")
+    properties = CommitProperties(app_transactions=(Transaction("source", 3),))
+    racing = begin(snapshot)
+    racing.add(files("racing"))
+    first = begin(snapshot)
+    first.add(files("first"))
+    assert isinstance(first.commit(properties), Committed)
+    assert isinstance(racing.commit(properties).error, ConcurrentTransactionError)
+    again = begin(load_snapshot(snapshot.store))
+    again.add(files("again"))
+    assert "already committed its version 3" in str(again.commit(properties).error)
+    assert load_snapshot(snapshot.store).transactions["source"].version == 3
+    assert paths_of(load_snapshot(snapshot.store)) == ["first"]
+
+
+class _Faulty(LocalStore):
+    """Stores a commit and then fails, or fails before it stores it."""
+
+    def __init__(self, root, *, stored):
+        super().__init__(root, fsync=False)
+        self.stored = stored
+
+    def put_if_absent(self, path, data):
+        if self.stored:
+            super().put_if_absent(path, data)
+        raise StoreError("connection reset", table=self.root)
+
+
+def test_an_answer_lost_after_the_commit_is_settled_by_reading_the_log(tmp_path):
+    snapshot = create(tmp_path / "t")
+    for stored in (True, False):
+        transaction = OptimisticTransaction(
+            load_snapshot(snapshot.store), _Faulty(snapshot.store.root, stored=stored), "WRITE", {}
+        )
+        transaction.add(files("a"))
+        if stored:
+            assert transaction.commit() == Committed(1, 1)
+        else:
+            with pytest.raises(StoreError, match="connection reset"):
+                transaction.commit()
+    assert load_snapshot(snapshot.store).version == 1
+
+
+def test_a_store_that_answers_twice_does_not_make_a_conflict_of_our_own_commit(tmp_path):
+    class Twice(LocalStore):
+        def put_if_absent(self, path, data):
+            super().put_if_absent(path, data)
+            return super().put_if_absent(path, data)
+
+    snapshot = create(tmp_path / "t")
+    transaction = OptimisticTransaction(snapshot, Twice(snapshot.store.root, fsync=False), "WRITE", {})
+    transaction.add(files("a"))
+    assert transaction.commit() == Committed(1, 1)
+    assert load_snapshot(snapshot.store).version == 1
+
+
+def test_a_checkpoint_that_fails_never_fails_the_commit(tmp_path, monkeypatch, caplog):
+    from lakehouse_lib import transaction as module
+
+    snapshot = create(tmp_path / "t", {"delta.checkpointInterval": "1"})
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_checkpoint", full)
+    assert append(snapshot, "a").version == 1
+    assert "no checkpoint after version 1" in caplog.text
+    assert read_hint(snapshot.store) is None
+
+
+def test_retries_are_bounded(tmp_path, monkeypatch):
+    snapshot = create(tmp_path / "t")
+    transaction = begin(snapshot)
+    transaction.add(files("a"))
+
+    def always_late(self, path, data):
+        put(tmp_path / "t", int(path[-25:-5]), add(path[-25:-5]))
+        return False
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", always_late)
+    outcome = transaction.commit(CommitProperties(max_commit_retries=2))
+    assert isinstance(outcome.error, TooManyRetriesError)
+    assert "3 attempts" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "feature"),
+    [({"delta.appendOnly": "true"}, "appendOnly"), ({"delta.enableChangeDataFeed": "true"}, "changeDataFeed")],
+)
+def test_rows_are_not_removed_against_the_tables_promise(tmp_path, configuration, feature):
+    snapshot = append(create(tmp_path / "t", configuration), "a")
+    delete = begin(snapshot, "DELETE")
+    delete.remove(files("a"))
+    with pytest.raises(DeltaProtocolError, match=rf"{feature}.*version 1"):
+        delete.commit()
+    rearranged = begin(snapshot, "OPTIMIZE")
+    rearranged.remove(files("a"), data_change=False)
+    rearranged.add(files("a2", data_change=False))
+    assert isinstance(rearranged.commit(), Committed)
+
+
+def _schema(metadata):
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
+    return json.dumps({"type": "struct", "fields": [field]})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "metadata", "feature"),
+    [
+        ((1, 2, None), {"schemaString": _schema({"delta.invariants": "{}"})}, "invariants"),
+        ((1, 3, None), {"configuration": {"delta.constraints.c": "id > 0"}}, "checkConstraints"),
+        ((1, 4, None), {"schemaString": _schema({"delta.generationExpression": "1"})}, "generatedColumns"),
+        ((1, 6, None), {"schemaString": _schema({"delta.identity.start": 1})}, "identityColumns"),
+        ((1, 7, ["rowTracking", "domainMetadata"]), {}, "rowTracking"),
+        ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),
+        ((1, 8, None), {}, "writer version 8"),
+        ((1, 7, ["allowColumnDefaults"]), {"schemaString": _schema({"CURRENT_DEFAULT": "1"})}, "allowColumnDefaults"),
+        (
+            (1, 7, ["inCommitTimestamp"]),
+            {"configuration": {"delta.enableInCommitTimestamps": "true"}},
+            "inCommitTimestamp",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_path, protocol, metadata, feature):
+    store = LocalStore(str(tmp_path))
+    reader, writer, features = protocol
+    body = {"minReaderVersion": reader, "minWriterVersion": writer} | ({"writerFeatures": features} if features else {})
+    lines = [{"protocol": body}, {"metaData": METADATA | metadata}, add("a")]
+    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    snapshot = load_snapshot(store)
+    assert paths_of(snapshot) == ["a"]
+    transaction = begin(snapshot)
+    transaction.add(files("b"))
+    with pytest.raises(UnsupportedFeatureError, match=rf"{feature}.*{tmp_path}"):
+        transaction.commit()
+    assert load_snapshot(store).version == 0
+
+
+@pytest.mark.parametrize(
+    "listed", [["appendOnly", "invariants", "checkConstraints", "generatedColumns"], ["deletionVectors"]]
+)
+def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
+    store = LocalStore(str(tmp_path), fsync=False)
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": listed}
+    protocol["readerFeatures"] = [f for f in listed if f == "deletionVectors"]
+    lines = [{"protocol": protocol}, {"metaData": METADATA}, add("a")]
+    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    assert append(load_snapshot(store), "b").version == 1
+
+
+@pytest.mark.parametrize("feature", ["columnMapping", "v2Checkpoint", "unheardOf"])
+def test_reader_features_in_use_refuse_the_table(tmp_path, feature):
+    store = LocalStore(str(tmp_path))
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
+    metadata = METADATA | {"configuration": {"delta.columnMapping.mode": "name"}}
+    store.put(names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": metadata}])).encode())
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        load_snapshot(store)
+
+
+def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
+    snapshot = create(tmp_path / "t")
+    transaction = OptimisticTransaction(snapshot, LocalStore(snapshot.store.root), "WRITE", {})
+    transaction.add(files("never-written"))
+    with pytest.raises(ObjectNotFoundError, match="never-written"):
+        transaction.commit()
+    assert load_snapshot(snapshot.store).version == 0
+
+
+def test_history_says_what_each_commit_did(tmp_path):
+    snapshot = append(create(tmp_path / "t"), "a")
+    entries = history(snapshot.store)
+    assert [(e["version"], e["operation"]) for e in entries] == [(1, "WRITE"), (0, "CREATE TABLE")]
+    assert entries[0]["operationParameters"] == {"mode": "Append"}
+    assert entries[0]["timestamp"] > entries[1]["timestamp"]
+    assert history(snapshot.store, 1) == entries[:1]
