@@ -100,27 +100,17 @@ def oldest_version(store: ObjectStore) -> int | None:
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[int]) -> LogSegment:
     hint = read_hint(store)
-    if hint is not None and (hint in without or (version is not None and hint > version)):
-        hint = None
-    listed = list(store.list_from(names.LOG, names.first_name(hint or 0)))
-    checkpoints, commits = _sort(listed)
-    if hint is not None and all(c.version < hint for c in checkpoints):
-        # The hint names a checkpoint that is not there: look at everything.
-        listed = list(store.list_from(names.LOG, names.first_name(0)))
-        checkpoints, commits = _sort(listed)
+    # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
+    starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
+    for start in starts:
+        checkpoints, commits = _sort(list(store.list_from(names.LOG, names.first_name(start))))
+        usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
+        if usable or start == 0:
+            break
     if not checkpoints and not commits:
         raise _no_table(store)
-
-    usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
-    if not usable and hint is not None:
-        return _load_all(store, version, without)
-    return _assemble(store, version, max(usable, key=lambda c: c.version, default=None), commits, checkpoints)
-
-
-def _load_all(store: ObjectStore, version: int | None, without: frozenset[int]) -> LogSegment:
-    checkpoints, commits = _sort(list(store.list_from(names.LOG, names.first_name(0))))
-    usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
-    return _assemble(store, version, max(usable, key=lambda c: c.version, default=None), commits, checkpoints)
+    newest = max(usable, key=lambda c: c.version, default=None)
+    return _assemble(store, version, newest, commits, checkpoints)
 
 
 def _assemble(
