@@ -8,6 +8,7 @@ one instant has many spellings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +26,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
 _ESCAPES = str.maketrans(_ESCAPED)
 
+_ESCAPED_BYTES = r"^(\\u00[0-9A-Fa-f]{2})+$"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 
 
@@ -154,6 +156,18 @@ def _read_plain(spellings: pa.Array, target: pa.DataType) -> pa.Array:
     return spellings.cast(target)
 
 
+def _read_binary(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    # Spark writes the bytes as the text they are in UTF-8, delta-rs one \\u00XX a byte.
+    if not pc.any(pc.match_substring_regex(spellings, _ESCAPED_BYTES)).as_py():
+        return spellings.cast(target)
+    escaped = re.compile(_ESCAPED_BYTES)
+    read = [
+        None if one is None else bytes.fromhex(one.replace("\\u00", "")) if escaped.match(one) else one.encode()
+        for one in spellings.to_pylist()
+    ]
+    return pa.array(read, target)
+
+
 def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.replace_substring_regex(spellings, "Infinity", "inf").cast(target)
 
@@ -171,6 +185,7 @@ def _read_void(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 _READERS: dict[str, Callable[[pa.Array, Any], pa.Array]] = {
+    "binary": _read_binary,
     "float": _read_float,
     "double": _read_float,
     "timestamp": _read_timestamp,

@@ -1,0 +1,18 @@
+"""Statistics of data files (PROTOCOL.md, section Per-file Statistics): written from Parquet footers, read as Arrow."""
+
+from lakehouse_lib.statistics.bounds import Bounds, bounds_of, column_bounds, num_records
+from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
+from lakehouse_lib.statistics.footer import from_footer, nan_columns
+
+__all__ = [
+    "Bounds",
+    "ColumnPath",
+    "StatisticsColumns",
+    "bounds_of",
+    "column_bounds",
+    "from_footer",
+    "indexed_columns",
+    "leaves",
+    "nan_columns",
+    "num_records",
+]

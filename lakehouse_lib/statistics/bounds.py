@@ -1,0 +1,246 @@
+"""Bounds of columns, read from the ``stats`` of files: one parse, only of the columns asked for, as Arrow.
+
+Statistics are hints that others wrote. Whatever cannot be read is unknown (null), never an error and never a guess: a
+reader that prunes by them must keep a file whose bounds are unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.partition_values import to_typed
+from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.statistics.columns import ColumnPath
+
+_ROWS_A_PARSE = 65_536
+_ROWS_BY_HAND = 16
+_TEXTUAL = ("string", "date", "timestamp", "timestamp_ntz")
+_UNBOUNDED = ("boolean", "binary", "void")
+
+#: Decimals past the digits that a double keeps may have been written through one (delta-rs does).
+_DOUBLE_DIGITS = 15
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one column, one entry a file; null = unknown.
+
+    Attributes:
+        min, max: no value of the column is below or above, NaN apart, which no max covers. Timestamps' milliseconds
+            are already rounded outwards.
+        null_count: exact, or unknown.
+        num_records: physical rows of the file, those a deletion vector hides included.
+    """
+
+    min: pa.Array
+    max: pa.Array
+    null_count: pa.Array
+    num_records: pa.Array
+
+
+def num_records(files: pa.Table) -> pa.Array:
+    """Physical rows of each file (int64), null where its statistics do not say."""
+    return _concat([_parse(block, {}).column("numRecords") for block in _blocks(files.column("stats"))], pa.int64())
+
+
+def column_bounds(files: pa.Table, column_path: ColumnPath, data_type: DataType) -> Bounds:
+    """The bounds of one leaf column in each row of a files table."""
+    return bounds_of(files, {column_path: data_type})[column_path]
+
+
+def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+    """The bounds of several leaf columns, for one parse of the statistics."""
+    parts: dict[ColumnPath, list[Bounds]] = {path: [] for path in columns}
+    for block in _blocks(files.column("stats")):
+        parsed = _parse(block, columns)
+        for path, kind in columns.items():
+            parts[path].append(_bounds(parsed, path, kind))
+    return {path: _join(parts[path], kind) for path, kind in columns.items()}
+
+
+def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
+    for chunk in stats.chunks:
+        for start in range(0, len(chunk), _ROWS_A_PARSE):
+            text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
+            # A row that does not even start an object would shift the rows after it.
+            objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
+            text = pc.if_else(objects, text, pa.scalar("{}"))
+            for line_break in ("\n", "\r"):
+                if pc.any(pc.match_substring(text, line_break)).as_py():
+                    text = pc.replace_substring(text, line_break, " ")
+            yield text
+
+
+def _parse(text: pa.Array, columns: Mapping[ColumnPath, DataType]) -> pa.Table:
+    """The rows of ``text`` as a table of ``_parse_schema``. Rows that Arrow cannot read are found by halving."""
+    schema = _parse_schema(columns)
+    try:
+        lines = pc.binary_join_element_wise(text, "", "\n")
+        body = lines.buffers()[2]
+        longest = pc.max(pc.binary_length(lines)).as_py()
+        table = pj.read_json(
+            pa.BufferReader(body.slice(0, pc.sum(pc.binary_length(lines)).as_py())),
+            read_options=pj.ReadOptions(block_size=max(1 << 22, 2 * longest)),
+            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        if table.num_rows == len(text):
+            return table.combine_chunks()
+    except pa.ArrowException:
+        pass  # an odd row somewhere: below
+    if len(text) <= _ROWS_BY_HAND:
+        return pa.Table.from_pylist([_row(one, schema) for one in text.to_pylist()], schema=schema)
+    middle = len(text) // 2
+    halves = [_parse(text.slice(0, middle), columns), _parse(text.slice(middle), columns)]
+    return pa.concat_tables(halves).combine_chunks()
+
+
+def _parse_schema(columns: Mapping[ColumnPath, DataType]) -> pa.Schema:
+    ends: dict[ColumnPath, pa.DataType] = {}
+    counts: dict[ColumnPath, pa.DataType] = {}
+    for path, kind in columns.items():
+        counts[path] = pa.int64()
+        if isinstance(kind, PrimitiveType) and kind.type not in _UNBOUNDED and kind.is_known:
+            ends[path] = _json_type(kind)
+    fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
+    for key, leaves in (("minValues", ends), ("maxValues", ends), ("nullCount", counts)):
+        if leaves:
+            fields.append(pa.field(key, _struct_of(leaves)))
+    return pa.schema(fields)
+
+
+def _json_type(kind: PrimitiveType) -> pa.DataType:
+    if kind.type in _TEXTUAL:
+        return pa.string()
+    decimal = kind.decimal
+    return pa.decimal128(38, decimal[1]) if decimal is not None else kind.to_arrow()
+
+
+def _struct_of(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.DataType:
+    below: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for path, kind in leaves.items():
+        below.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct([pa.field(name, inner[()] if () in inner else _struct_of(inner)) for name, inner in below.items()])
+
+
+def _row(text: str, schema: pa.Schema) -> dict[str, Any]:
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return {}
+    return {field.name: _fit(value.get(field.name), field.type) for field in schema}
+
+
+def _fit(value: Any, kind: pa.DataType) -> Any:
+    """``value`` if it is one of Arrow type ``kind``, else None."""
+    if pa.types.is_struct(kind):
+        if not isinstance(value, dict):
+            return None
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+        return {one.name: _fit(value.get(one.name), one.type) for one in inner}
+    wanted: tuple[type, ...] = (str,)
+    if pa.types.is_boolean(kind):
+        wanted = (bool,)
+    elif pa.types.is_integer(kind):
+        wanted = (int,)
+    elif not pa.types.is_string(kind):
+        wanted = (int, Decimal)
+    if type(value) not in wanted:
+        return None
+    try:
+        return pa.scalar(float(value) if pa.types.is_floating(kind) else value, kind).as_py()
+    except (pa.ArrowException, OverflowError, ValueError):
+        return None
+
+
+def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
+    rows = parsed.num_rows
+    records = _flat(parsed.column("numRecords"))
+    nulls = _descend(parsed, "nullCount", path, pa.int64())
+    # Where a deletion vector made the bounds wide, a count of nulls says something only at its two ends.
+    tight = pc.fill_null(_flat(parsed.column("tightBounds")), True)
+    telling = pc.fill_null(pc.or_(pc.equal(nulls, 0), pc.equal(nulls, records)), False)
+    nulls = pc.if_else(pc.or_(tight, telling), nulls, pa.scalar(None, pa.int64()))
+    if not isinstance(kind, PrimitiveType) or not kind.is_known or kind.type in _UNBOUNDED:
+        # No order to bound; the array still has the column's type where it has one.
+        unknown = pa.nulls(rows, kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else None)
+        return Bounds(unknown, unknown, nulls, records)
+    low = _descend(parsed, "minValues", path, _json_type(kind))
+    high = _descend(parsed, "maxValues", path, _json_type(kind))
+    if kind.type in ("date", "timestamp", "timestamp_ntz"):
+        low, high = _from_text(low, kind), _from_text(high, kind)
+    if kind.type in ("timestamp", "timestamp_ntz"):
+        high = pc.add(high, pa.scalar(1000, pa.duration("us")))
+    decimal = kind.decimal
+    if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
+        low, high = _widen(low, -1), _widen(high, 1)
+    sane = pc.fill_null(pc.less_equal(low, high), True)  # bounds that cross, or are NaN, were never bounds
+    nothing = pa.scalar(None, low.type)
+    return Bounds(pc.if_else(sane, low, nothing), pc.if_else(sane, high, nothing), nulls, records)
+
+
+def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) -> pa.Array:
+    column = _flat(parsed.column(key))
+    for name in path:
+        column = pc.struct_field(column, [column.type.get_field_index(name)])
+    return column.cast(kind)
+
+
+def _from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
+    return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
+
+
+def _or_null(text: pa.Array, read: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
+    try:
+        return read(text)
+    except (LogCorruptedError, pa.ArrowException):
+        if len(text) <= 1:
+            return pa.nulls(len(text), kind)
+    middle = len(text) // 2
+    return pa.concat_arrays([_or_null(text.slice(0, middle), read, kind), _or_null(text.slice(middle), read, kind)])
+
+
+def _widen(bound: pa.Array, sign: int) -> pa.Array:
+    # One part in 2**51 and one unit: at least what a round trip through a double can lose.
+    scale = bound.type.scale
+    with np.errstate(all="ignore"):
+        near = np.abs(bound.cast(pa.float64()).to_numpy(zero_copy_only=False)) * 2.0**-51 + 10.0**-scale
+    wide = pa.decimal256(50, scale)
+    try:
+        step = pc.if_else(bound.is_valid(), pa.array(near), pa.scalar(None, pa.float64()))
+        margin = pc.add(pc.cast(step, wide), _one_unit(scale))
+        moved = (pc.add if sign > 0 else pc.subtract)(pc.cast(bound, wide), margin)
+        return pc.cast(moved, bound.type)
+    except pa.ArrowInvalid:  # past 38 digits
+        return pa.nulls(len(bound), bound.type)
+
+
+def _one_unit(scale: int) -> pa.Scalar:
+    return pa.scalar(Decimal(1).scaleb(-scale), pa.decimal256(50, scale))
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _concat(parts: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.concat_arrays([_flat(one) for one in parts]) if parts else pa.nulls(0, kind)
+
+
+def _join(parts: list[Bounds], kind: DataType) -> Bounds:
+    arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
+    return Bounds(
+        _concat([one.min for one in parts], arrow),
+        _concat([one.max for one in parts], arrow),
+        _concat([one.null_count for one in parts], pa.int64()),
+        _concat([one.num_records for one in parts], pa.int64()),
+    )

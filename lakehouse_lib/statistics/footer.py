@@ -1,0 +1,239 @@
+"""Statistics of a data file from its Parquet footer.
+
+The bounds written are bounds whoever reads them: strings are cut as the protocol says, a timestamp's milliseconds are
+rounded outwards, decimals are exact JSON numbers, -0.0 and 0.0 are widened to each other.
+
+NaN is the greatest number in SQL, but Parquet footers leave it out of max, and only some writers then leave out max.
+So a floating-point max is written only where it is known that it holds: see ``nan_columns``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, leaves
+
+#: Strings are cut to this many characters; a max may take twice as many to stay above every value.
+STRING_PREFIX = 32
+
+_INTEGRAL = ("byte", "short", "integer", "long")
+_FLOATING = ("float", "double")
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic on UTC and on zoneless values alike
+# 38 digits are more than the default context keeps.
+_WIDE = Context(prec=60)
+_TICKS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": 0}
+
+
+@dataclass
+class _Range:
+    # Values as in the file, not yet as JSON. `known` is False once any row group lacks what it takes.
+    low: Any = None
+    high: Any = None
+    known: bool = True
+    nulls: int | None = 0
+
+
+def from_footer(
+    meta: pq.FileMetaData,
+    schema: Schema,
+    *,
+    indexed: StatisticsColumns,
+    nan_columns: Collection[ColumnPath] | None = None,
+) -> str:
+    """The ``stats`` of a data file: JSON with numRecords, minValues, maxValues and nullCount.
+
+    Args:
+        meta: the file's footer.
+        schema: the table's; columns are matched regardless of case.
+        indexed: the columns to write statistics of.
+        nan_columns: the floating-point columns that hold a NaN, by ``nan_columns`` of the rows written. None: not
+            known; then a floating-point column gets a max only from parquet-mr, which drops bounds where a NaN is.
+
+    A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
+    columns get a nullCount only, arrays and maps nothing.
+    """
+    wanted = {tuple(part.lower() for part in path): (path, kind) for path, kind in leaves(schema) if path in indexed}
+    trusts_max = str(meta.created_by or "").startswith("parquet-mr")
+    lows: dict[ColumnPath, str] = {}
+    highs: dict[ColumnPath, str] = {}
+    nulls: dict[ColumnPath, str] = {}
+    for index, parquet_path in enumerate(_leaf_paths(meta.schema.to_arrow_schema())):
+        found = wanted.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
+        if found is None:
+            continue
+        path, kind = found
+        values = _range_of(meta, index)
+        if values.nulls is not None:
+            nulls[path] = str(values.nulls)
+        if not values.known or values.low is None:
+            continue
+        floats = kind.type in _FLOATING
+        low = _bound_text(kind, values.low, upper=False)
+        high = _bound_text(kind, values.high, upper=True)
+        if low is not None:
+            lows[path] = low
+        if high is not None and (not floats or (trusts_max if nan_columns is None else path not in nan_columns)):
+            highs[path] = high
+    body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
+    parts = [f'"numRecords":{meta.num_rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
+    return "{" + ",".join(parts) + "}"
+
+
+def nan_columns(data: pa.Table | pa.RecordBatch) -> frozenset[ColumnPath]:
+    """The floating-point columns of ``data``, structs included, that hold a NaN. Unite it over a file's batches."""
+    found = set()
+    columns: list[tuple[ColumnPath, Any]] = [((name,), data.column(i)) for i, name in enumerate(data.schema.names)]
+    while columns:
+        path, column = columns.pop()
+        if pa.types.is_struct(column.type):
+            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+                names = [chunk.type.field(i).name for i in range(chunk.type.num_fields)]
+                columns += [((*path, name), child) for name, child in zip(names, chunk.flatten(), strict=True)]
+        elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            found.add(path)
+    return frozenset(found)
+
+
+def _leaf_paths(schema: pa.Schema) -> Iterator[ColumnPath | None]:
+    # One for each Parquet leaf column in order. None for leaves inside arrays and maps: their counts are of elements,
+    # not of rows. The dotted path that the footer has cannot tell a struct from a name with a dot.
+    for field in schema:
+        yield from _leaves_below((field.name,), field.type)
+
+
+def _leaves_below(path: ColumnPath | None, kind: pa.DataType) -> Iterator[ColumnPath | None]:
+    if pa.types.is_struct(kind):
+        for i in range(kind.num_fields):
+            yield from _leaves_below(None if path is None else (*path, kind.field(i).name), kind.field(i).type)
+    elif pa.types.is_map(kind):
+        yield from _leaves_below(None, kind.key_type)
+        yield from _leaves_below(None, kind.item_type)
+    elif pa.types.is_nested(kind):
+        yield from _leaves_below(None, kind.value_type)
+    else:
+        yield path
+
+
+def _range_of(meta: pq.FileMetaData, index: int) -> _Range:
+    decode = _decoder(meta.schema.column(index))
+    total = _Range()
+    for group in range(meta.num_row_groups):
+        chunk = meta.row_group(group).column(index)
+        found = chunk.statistics
+        nulls = found.null_count if found is not None and found.has_null_count else None
+        total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
+        if nulls is not None and nulls == chunk.num_values:
+            continue  # only nulls (or no rows): nothing to bound
+        if found is None or not found.has_min_max or decode is None:
+            total.known = False
+            continue
+        low, high = decode(found.min_raw), decode(found.max_raw)
+        if low is None or high is None or low != low or high != high:
+            total.known = False
+            continue
+        total.low = low if total.low is None else min(total.low, low)
+        total.high = high if total.high is None else max(total.high, high)
+    return total
+
+
+def _decoder(column: Any) -> Callable[[Any], Any] | None:
+    """From a raw bound to an int, float, str or Decimal; timestamps in µs. None: not to be trusted."""
+    logical = json.loads(column.logical_type.to_json())
+    kind, physical = logical.get("Type"), column.physical_type
+    if kind == "Decimal":
+        scale = int(logical["scale"])
+        if physical in ("INT32", "INT64"):
+            return lambda raw: Decimal(raw).scaleb(-scale, _WIDE)
+        return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
+    if kind == "Timestamp":
+        ticks = _TICKS.get(logical["timeUnit"])
+        if ticks is None:
+            return None
+        if ticks == 0:
+            return lambda raw: Fraction(raw, 1000)
+        return lambda raw: raw * ticks
+    if kind == "String":
+        return _utf8
+    if kind == "Date" or (kind == "None" and physical in ("INT32", "INT64", "FLOAT", "DOUBLE")):
+        return lambda raw: raw
+    if kind == "Int" and logical.get("isSigned"):
+        return lambda raw: raw
+    return None
+
+
+def _utf8(raw: Any) -> str | None:
+    try:
+        return raw if isinstance(raw, str) else bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        return None  # a foreign writer cut it in the middle of a character
+
+
+def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
+    """The JSON token of a bound of type ``kind``, or None when there is none to trust."""
+    if kind.type in _INTEGRAL:
+        return str(value) if isinstance(value, int) else None
+    if kind.type in _FLOATING:
+        if not isinstance(value, float) or not math.isfinite(value):
+            return None
+        return repr((0.0 if upper else -0.0) if value == 0 else value)
+    if kind.decimal is not None:
+        return format(value, "f") if isinstance(value, (Decimal, int)) else None
+    if kind.type == "string":
+        cut = _shorten_max(value) if upper else value[:STRING_PREFIX]
+        return None if cut is None else json.dumps(cut, ensure_ascii=False)
+    try:
+        if kind.type == "date":
+            return f'"{(_EPOCH + dt.timedelta(days=value)).date().isoformat()}"'
+        if kind.type in ("timestamp", "timestamp_ntz"):
+            milliseconds = -(-value // 1000) if upper else value // 1000
+            text = (_EPOCH + dt.timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
+            return f'"{text}Z"' if kind.type == "timestamp" else f'"{text}"'
+    except OverflowError:
+        return None
+    return None
+
+
+def _shorten_max(value: str) -> str | None:
+    """The shortest prefix of at least 32 characters that a tie-breaker makes greater than the whole; None if none.
+
+    The tie-breaker is U+007F where the next character is smaller than that, else U+10FFFF; a next character that is
+    itself U+10FFFF is kept, up to 64 characters in all.
+    """
+    if len(value) <= STRING_PREFIX:
+        return value
+    for end in range(STRING_PREFIX, min(len(value), 2 * STRING_PREFIX)):
+        following = value[end]
+        if following < "\x7f":
+            return value[:end] + "\x7f"
+        if following < "\U0010ffff":
+            return value[:end] + "\U0010ffff"
+    return None
+
+
+def _object(tokens: dict[ColumnPath, str]) -> str:
+    tree: dict[str, Any] = {}
+    for path, token in tokens.items():
+        node = tree
+        for part in path[:-1]:
+            node = node.setdefault(part, {})
+        node[path[-1]] = token
+    return _render(tree)
+
+
+def _render(node: dict[str, Any] | str) -> str:
+    if isinstance(node, str):
+        return node
+    inner = (f"{json.dumps(name, ensure_ascii=False)}:{_render(child)}" for name, child in node.items())
+    return "{" + ",".join(inner) + "}"
