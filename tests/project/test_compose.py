@@ -1,0 +1,201 @@
+"""docker-compose.yml against the compose specification, and its command lines against the real programs.
+
+There is no Docker engine in the tests: docs/compose.md says what that leaves untried.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+TEXT = (ROOT / "docker-compose.yml").read_text()
+EXAMPLE = (ROOT / ".env.example").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<how>:[-?])?(?P<rest>[^}]*)\}")
+
+
+def test_it_is_valid_by_the_compose_specification() -> None:
+    """The judge is check-jsonschema, which carries the specification's schema with it."""
+    done = subprocess.run(
+        [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", ROOT / "docker-compose.yml"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_variable_has_a_default_or_stops_with_what_to_say() -> None:
+    for found in VARIABLE.finditer(TEXT):
+        assert found["how"] in (":-", ":?"), found[0]
+        assert found["rest"], found[0]
+
+
+def test_no_secret_has_a_default() -> None:
+    required = {found["name"] for found in VARIABLE.finditer(TEXT) if found["how"] == ":?"}
+    defaulted = {found["name"] for found in VARIABLE.finditer(TEXT) if found["how"] == ":-"}
+    secret = re.compile(r"PASSWORD|SECRET|KEY|USERS")
+    assert not [name for name in defaulted if secret.search(name)]
+    assert {name for name in required if secret.search(name)} == {
+        "AIRFLOW_API_SECRET_KEY",
+        "AIRFLOW_FERNET_KEY",
+        "AIRFLOW_JWT_SECRET",
+        "AIRFLOW_USERS",
+        "POSTGRES_PASSWORD",
+        "SPARK_AUTH_SECRET",
+    }
+    # Whatever is set from a literal must not look like one either.
+    literal = {
+        name: value
+        for service in SERVICES.values()
+        for name, value in service.get("environment", {}).items()
+        if secret.search(name) and "${" not in value and not value.startswith("/")
+    }
+    assert literal == {}
+
+
+def test_the_example_lists_every_variable_and_works_for_none_that_is_required() -> None:
+    listed = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
+    used = {found["name"]: found for found in VARIABLE.finditer(TEXT)}
+    assert set(listed) == set(used)
+    for name, found in used.items():
+        assert listed[name] == ("" if found["how"] == ":?" else found["rest"]), name
+
+
+def test_everything_published_is_published_on_this_machine_only() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(ports) == 2
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_every_service_that_stays_has_a_health_check() -> None:
+    assert {name for name, service in SERVICES.items() if "healthcheck" not in service} == {"migrate"}
+    assert SERVICES["migrate"]["restart"] == "no"
+
+
+def test_the_store_is_at_one_path_for_drivers_and_executors() -> None:
+    mounted = {name: service.get("volumes", []) for name, service in SERVICES.items()}
+    assert "store:/lakehouse" in mounted["scheduler"]
+    assert "store:/lakehouse" in mounted["spark-worker"]
+    assert set(COMPOSE["volumes"]) == {
+        source
+        for volumes in mounted.values()
+        for source in (volume.split(":")[0] for volume in volumes)
+        if re.fullmatch(r"[a-z-]+", source)
+    }
+
+
+def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
+    copies = re.findall(r"^COPY (.+) \S+$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
+    sources = {source for line in copies for source in line.split()}
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sources == kept
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+def test_airflow_takes_every_command_line() -> None:
+    commands = [
+        *(service["command"] for service in SERVICES.values() if service.get("command", [""])[0] == "airflow"),
+        *(
+            service["healthcheck"]["test"][1:]
+            for service in SERVICES.values()
+            if service.get("healthcheck", {}).get("test", ["", ""])[1] == "airflow"
+        ),
+    ]
+    assert len(commands) == 7
+    # In a process of its own: Airflow configures logging and warnings when it is imported.
+    code = (
+        "import json, sys; from airflow.cli.cli_parser import get_parser; parser = get_parser(); "
+        "[parser.parse_args(command[1:]) for command in json.loads(sys.argv[1])]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(commands)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], log: Path, environment: dict[str, str]) -> Iterator[None]:
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def fetch(address: str, log: Path, seconds: float = 60) -> dict[str, Any]:
+    """The JSON at `address` as soon as somebody answers."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                body: dict[str, Any] = json.load(answer)
+                return body
+        except OSError:
+            if time.monotonic() > deadline:
+                pytest.fail(f"{address} does not answer: {log.read_text()[-2000:]}")
+            time.sleep(0.2)
+
+
+def test_the_spark_cluster_starts_as_written_and_wants_the_secret(tmp_path: Path) -> None:
+    ports = {"7077": str(free_port()), "8080": str(free_port()), "8081": str(free_port())}
+    here = {**ports, "spark-master": "127.0.0.1", "spark://spark-master:7077": f"spark://127.0.0.1:{ports['7077']}"}
+
+    def command(service: str, *more: str) -> list[str]:
+        line = [VARIABLE.sub(lambda found: found["rest"], part) for part in SERVICES[service]["command"]]
+        line = [here.get(part, part).replace("/tmp/spark-work", str(tmp_path / "work")) for part in line]
+        return [str(BIN / line[0]), line[1], *more, *line[2:]]
+
+    def configured(name: str, secret: str) -> dict[str, str]:
+        folder = tmp_path / name
+        folder.mkdir()
+        content = COMPOSE["configs"]["spark-defaults"]["content"]
+        (folder / "spark-defaults.conf").write_text(VARIABLE.sub(secret, content))
+        path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        return os.environ | {"PATH": path, "SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    ours = configured("ours", "one")
+    theirs = configured("theirs", "another")
+    log = tmp_path / "log"
+    with ExitStack() as cluster:
+        cluster.enter_context(running(command("spark-master"), log, ours))
+        master = f"http://127.0.0.1:{ports['8080']}/json/"
+        fetch(master, log)
+        local = ("--host", "127.0.0.1")
+        stranger = command("spark-worker", *local)
+        stranger[stranger.index(ports["8081"])] = "0"
+        cluster.enter_context(running(stranger, tmp_path / "stranger", theirs))
+        cluster.enter_context(running(command("spark-worker", *local), tmp_path / "worker", ours))
+        fetch(f"http://127.0.0.1:{ports['8081']}/json/", tmp_path / "worker")
+        deadline = time.monotonic() + 60
+        while "Failed to connect to master" not in (tmp_path / "stranger").read_text():
+            assert time.monotonic() < deadline, (tmp_path / "stranger").read_text()[-2000:]
+            time.sleep(0.2)
+        while (status := fetch(master, log))["aliveworkers"] == 0:
+            assert time.monotonic() < deadline, (tmp_path / "worker").read_text()[-2000:]
+            time.sleep(0.2)
+        assert (status["aliveworkers"], status["cores"]) == (1, 2)
+        assert "6066" not in log.read_text()
