@@ -96,10 +96,19 @@ class SubjectRows(_Strict):
 
 
 class Subject(_Strict):
-    """Whom an erasure concerns: ``rows`` from the subject to what hangs on it, deleted from the last to the first."""
+    """Whom an erasure concerns, and where the rows are: from the person's own table to what hangs on it."""
 
     id_type: Literal["long", "string"]
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
+
+    def tables(self) -> list[str]:
+        """Names of the tables, each once, in the order in which rows are deleted.
+
+        What is found through another table goes before it, and what hangs on the person before the person.
+        """
+        found_through = [rows.table for rows in self.rows if rows.through is not None]
+        own = [rows.table for rows in reversed(self.rows) if rows.through is None]
+        return list(dict.fromkeys(found_through + own))
 
 
 class Report(_Strict):

@@ -1,0 +1,60 @@
+"""Erases a customer: the rows in every table, and the files on disk that still hold them.
+
+Trigger it with `{"customer_id": 4711}`. It finds the customer's rows and waits until a person approves; rejecting ends
+the run. Rows go from what hangs on the customer to the customer, so a run that breaks off can be cleared and finished:
+the keys it found are kept. The report counts the customer's rows in every file on disk and fails when one is left.
+"""
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, TriggerRule, chain
+
+from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.erasure import (
+    LakehouseEraseOperator,
+    LakehouseErasureReportOperator,
+    LakehouseLocateSubjectOperator,
+    LakehousePurgeOperator,
+    subject_param,
+)
+from lakehouse_airflow.registry import load_registry
+
+REGISTRY = load_registry()
+SUBJECT = "customer"
+ERASURE = {"located_by": "locate", "approved_by": "approve"}
+
+if SUBJECT in REGISTRY.subjects:
+    with DAG(
+        "lakehouse_erasure",
+        schedule=None,
+        catchup=False,
+        max_active_runs=1,
+        params={"customer_id": subject_param(SUBJECT)},
+        doc_md=__doc__,
+        tags=["lakehouse"],
+    ):
+        locate = LakehouseLocateSubjectOperator(
+            task_id="locate", subject=SUBJECT, subject_id="{{ params.customer_id }}"
+        )
+
+        approve = ApprovalOperator(
+            task_id="approve",
+            subject="Erase customer {{ params.customer_id }}?",
+            body="""Deleted for good, on disk too, and with them the versions that hold them:
+{% for table, found in ti.xcom_pull('locate')['tables'].items() %}
+* {{ table }}: {{ found.rows }} rows in {{ found.files }} files
+{%- endfor %}""",
+        )
+
+        deletes = [
+            LakehouseEraseOperator(task_id=f"delete_{table}", table=table, **ERASURE)
+            for table in REGISTRY.subject(SUBJECT).tables()
+        ]
+        purge = LakehousePurgeOperator(task_id="purge", **ERASURE)
+        report = LakehouseErasureReportOperator(task_id="report", located_by="locate")
+        chain(locate, approve, *deletes, purge, report)
+
+        # Also when a delete failed: the rows that are gone are gone.
+        publish = LakehousePublishOperator(
+            task_id="publish", versions=locate.output["versions"], trigger_rule=TriggerRule.ALL_DONE
+        )
+        deletes[-1] >> publish

@@ -1,0 +1,45 @@
+"""Makes the report anew when its first table has new rows: one run for each new range of versions.
+
+The table's asset releases it. What it has read up to is kept in the log of the table it writes, so a run that finds
+nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute.
+"""
+
+from airflow.sdk import DAG
+
+from lakehouse_airflow.assets import lakehouse_asset
+from lakehouse_airflow.operators.report import LakehouseAggregateOperator, LakehouseReadCursorOperator
+from lakehouse_airflow.registry import load_registry
+from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+
+APP_ID = "lakehouse_report"
+REPORT = load_registry().report
+
+if REPORT is not None:
+    with DAG(
+        "lakehouse_report",
+        schedule=[lakehouse_asset(REPORT.tables[0])],
+        catchup=False,
+        max_active_runs=1,
+        doc_md=__doc__,
+        tags=["lakehouse"],
+    ):
+        cursor = LakehouseReadCursorOperator(task_id="cursor", table=REPORT.output, app_id=APP_ID)
+
+        new_version = LakehouseTableVersionSensor(
+            task_id="new_version",
+            table=REPORT.tables[0],
+            baseline_version=cursor.output,
+            deferrable=True,
+            poke_interval=5,
+            timeout=30,
+            soft_fail=True,
+        )
+
+        new_version >> LakehouseAggregateOperator(
+            task_id="aggregate",
+            table=REPORT.output,
+            inputs=REPORT.tables,
+            sql_file=REPORT.sql,
+            app_id=APP_ID,
+            app_version="{{ ti.xcom_pull('new_version')['version'] }}",
+        )

@@ -1,0 +1,40 @@
+"""How errors of the library become errors of Airflow.
+
+The task's log shows the library's own message, once, without the stack below it. What a retry cannot mend fails the
+task at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakehouse_airflow.registry import RegistryError
+
+
+def failure(kind: str, message: str) -> AirflowException:
+    """The exception for an error of that type name: AirflowFailException for bad input, else one that is retried.
+
+    Lost races, a failing store and errors that are not the library's own (a lost executor, memory) may pass.
+    """
+    from lakehouse_lib import errors
+
+    error = getattr(errors, kind, None)
+    known = isinstance(error, type) and issubclass(error, errors.DeltaError)
+    passing = not known or issubclass(error, errors.CommitFailedError | errors.StoreError)
+    return (AirflowException if passing else AirflowFailException)(f"{kind}: {message}")
+
+
+@contextmanager
+def as_task_failure() -> Iterator[None]:
+    """Errors of the library and the registry inside leave as Airflow's, by ``failure``'s rule."""
+    from lakehouse_lib.errors import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        raise failure(type(error).__name__, str(error)) from None
+    except RegistryError as error:
+        raise AirflowFailException(str(error)) from None

@@ -1,0 +1,143 @@
+"""The connection to a lakehouse: where its tables are and with which options their store is opened."""
+
+from __future__ import annotations
+
+import posixpath
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lakehouse_airflow.registry import RegistryError, load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from lakehouse_lib import DeltaTable
+    from lakehouse_lib.log.commit import CommitActions
+
+
+class LakehouseHook(BaseHook):
+    """Tables by the name they have in the registry, or by location.
+
+    A connection of type ``lakehouse`` is optional. Its host (or ``root`` in its extra JSON) is the folder of tables
+    that are not in the registry; the rest of the extra JSON are the store's options.
+
+    Args:
+        conn_id: the default one may be missing: then tables are local paths and need no options.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = "lakehouse_default"
+    conn_type = "lakehouse"
+    hook_name = "Lakehouse"
+
+    def __init__(self, conn_id: str = default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        return {
+            "hidden_fields": ["schema", "login", "password", "port"],
+            "relabeling": {"host": "Root folder or URI"},
+            "placeholders": {"extra": '{"store option": "value"}'},
+        }
+
+    def get_conn(self) -> Connection | None:
+        """The connection; None where the default one is not defined."""
+        return self._connection
+
+    @cached_property
+    def _connection(self) -> Connection | None:
+        try:
+            return self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            if self.conn_id != self.default_conn_name:
+                raise
+            return None
+
+    @cached_property
+    def _extra(self) -> dict[str, Any]:
+        return dict(self._connection.extra_dejson) if self._connection is not None else {}
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """Options of the store, or None."""
+        return {key: str(value) for key, value in self._extra.items() if key != "root"} or None
+
+    def uri(self, table: str) -> str:
+        """Where a table is.
+
+        Args:
+            table: a name in the registry, an absolute path or URI, or a name below the connection's root.
+
+        Raises:
+            RegistryError: none of them.
+        """
+        if "://" in table or table.startswith("/"):
+            return table
+        root = (self._connection.host if self._connection is not None else None) or self._extra.get("root")
+        try:
+            return load_registry().table(table).uri
+        except RegistryError:
+            if not root or ".." in table.split("/"):
+                raise
+            return posixpath.join(str(root), table)
+
+    def version(self, table: str) -> int | None:
+        """The latest version, by listing the log alone; None while there is no table."""
+        from lakehouse_lib.log import latest_version
+        from lakehouse_lib.store import open_store
+
+        return latest_version(open_store(self.uri(table), self.storage_options))
+
+    def changed_rows(self, table: str, since: int) -> tuple[int, int] | None:
+        """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
+
+        Commits that only move rows between files (compaction, clustering) say so in the log (``dataChange``). A commit
+        that is cleaned up already counts as a change, because nobody can say any more.
+
+        Args:
+            since: a version; -1 for before the first.
+        """
+        from lakehouse_lib.log.commit import read_commit
+        from lakehouse_lib.log.segment import list_commits
+        from lakehouse_lib.store import open_store
+
+        latest = self.version(table)
+        if latest is None or latest == since:
+            return None
+        if latest < since:
+            return -1, latest  # made anew
+        store = open_store(self.uri(table), self.storage_options)
+        commits = [commit.version for commit in list_commits(store, since + 1) if commit.version <= latest]
+        unknown = len(commits) < latest - since
+        if unknown or any(_changes_rows(read_commit(store, version)) for version in commits):
+            return since, latest
+        return None
+
+    def table(self, table: str, version: int | None = None) -> DeltaTable:
+        """The table, opened. Raises the library's errors."""
+        from lakehouse_lib import DeltaTable
+
+        return DeltaTable(self.uri(table), version=version, storage_options=self.storage_options)
+
+    def history(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
+        """Commits, newest first, as the log's commitInfo has them."""
+        return self.table(table).history(limit)
+
+    def detail(self, table: str) -> dict[str, Any]:
+        """Size, files, schema and properties of the latest version."""
+        return self.table(table).detail()
+
+    def health(self, table: str) -> dict[str, Any]:
+        """What the log says about files too small, too many or too old."""
+        return self.table(table).health()
+
+
+def _changes_rows(commit: CommitActions) -> bool:
+    import pyarrow.compute as pc
+
+    return any(pc.any(files["dataChange"]).as_py() for files in (commit.adds, commit.removes))

@@ -1,0 +1,124 @@
+"""Running one job of ``spark_jobs`` by spark-submit, through Airflow's Spark connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+import spark_jobs
+from lakehouse_airflow.failures import failure
+
+_MARK = '{"lakehouse":'
+
+#: A driver on this machine is reached from this machine only.
+_LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+
+
+class JobSubmission(SparkSubmitHook):
+    """One run of a job.
+
+    The job's last line on standard output is a JSON object, its result or its error (docs/architecture.md).
+
+    Args:
+        job: the module's name in ``spark_jobs``.
+        arguments: its command line. Nothing secret: command lines are logged.
+        conn_id: a Spark connection with deploy mode ``client``, because the result is read from the driver's output.
+        conf: Spark properties.
+        driver_memory: such as ``2g``; Spark's default otherwise.
+
+    Raises:
+        AirflowFailException: there is no such connection (the provider would go on with YARN), or it asks for deploy
+            mode ``cluster``.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        arguments: Sequence[str],
+        *,
+        conn_id: str,
+        conf: dict[str, str] | None = None,
+        driver_memory: str | None = None,
+    ) -> None:
+        try:
+            connection = self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            raise AirflowFailException(
+                f"the Spark connection {conn_id!r} is not defined: create it with type spark and a master such as "
+                "local[*] or spark://host:7077 as its host"
+            ) from None
+        if connection.extra_dejson.get("deploy-mode", "client") != "client":
+            raise AirflowFailException(
+                f"the Spark connection {conn_id!r} has deploy-mode {connection.extra_dejson['deploy-mode']!r}: set it "
+                "to client, because the job's result is read from the driver's output"
+            )
+        local = (connection.host or "").startswith("local")
+        super().__init__(
+            conn_id=conn_id,
+            name=f"lakehouse-{job}",
+            application_args=list(arguments),
+            conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
+            driver_memory=driver_memory,
+            env_vars={"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+            spark_binary=_spark_submit(connection.extra_dejson.get("spark-binary")),
+        )
+        self._job = job
+        self._outcome: dict[str, Any] | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Runs the job to its end and returns its result.
+
+        Raises:
+            AirflowFailException, AirflowException: the job's error, as ``failures.failure`` sorts them; or Spark died
+                without one, and then the text has the end of its output.
+        """
+        application = Path(spark_jobs.__path__[0], f"{self._job}.py")
+        died: AirflowException | None = None
+        try:
+            self.submit(str(application), start_new_session=True)
+        except AirflowException as error:
+            died = error
+        outcome = self._outcome or {}
+        if outcome.get("lakehouse") == "error":
+            raise failure(outcome["type"], outcome["message"])
+        if died is not None:
+            raise died
+        if outcome.get("lakehouse") != "result":
+            raise AirflowException(f"the job {self._job} ended without a result line on its standard output")
+        return {key: value for key, value in outcome.items() if key != "lakehouse"}
+
+    def on_kill(self) -> None:
+        """Kills spark-submit and the driver's Python with it, so that nothing commits after the task is gone."""
+        if self._submit_sp is not None and self._submit_sp.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._submit_sp.pid, signal.SIGKILL)
+        super().on_kill()
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        super()._process_spark_submit_log(self._keep_outcome(itr))
+
+    def _keep_outcome(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            # Standard error comes through the same pipe, so a line of it may stand around ours.
+            start = line.find(_MARK)
+            if start >= 0:
+                with suppress(json.JSONDecodeError):
+                    self._outcome, _ = json.JSONDecoder().raw_decode(line, start)
+            yield line
+
+
+def _spark_submit(configured: str | None) -> str:
+    name = configured or "spark-submit"
+    beside_python = Path(sys.executable).parent / name
+    # Airflow may run from an environment whose bin folder is not on PATH.
+    return shutil.which(name) or (str(beside_python) if beside_python.exists() else name)

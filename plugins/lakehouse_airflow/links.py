@@ -1,0 +1,35 @@
+"""Links from a task to the page of the table version it made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink, conf
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+URL_PREFIX = "/lakehouse"
+
+
+def version_path(table: str, version: int) -> str:
+    """Path of the page of that version of a registered table, on Airflow's own server."""
+    return f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
+
+
+class TableVersionLink(BaseOperatorLink):
+    """Button "Table version" on a task; empty while the task made none.
+
+    Airflow asks for it in the worker when the task ends and keeps the answer in XCom.
+    """
+
+    name = "Table version"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        made = getattr(operator, "made_version", None)
+        if made is None or "/" in made[0]:  # pages are for registered tables only
+            return ""
+        base = conf.get("api", "base_url", fallback="") or ""
+        return base.rstrip("/") + version_path(*made)

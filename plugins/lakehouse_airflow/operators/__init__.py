@@ -1,0 +1,1 @@
+"""Operators, one file a verb or a family of them."""

@@ -1,0 +1,105 @@
+"""Telling downstream DAGs which tables have new data: which versions there were before, and what came since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, lakehouse_asset
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.registry import load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: XCom key under which a task leaves {table: version before the DAG run touches it, or None}.
+VERSIONS_KEY = "versions"
+
+
+class LakehouseSelectTablesOperator(BaseOperator):
+    """Returns the names of the registry's tables that a DAG run is about, sorted; tasks are mapped over them.
+
+    Leaves their versions in the XCom ``versions``, which is what LakehousePublishOperator compares with.
+
+    Args:
+        having: ``source`` for tables that are loaded, ``log`` for tables that exist.
+        only: these names (templated); empty for all.
+    """
+
+    template_fields: Sequence[str] = ("only",)
+
+    def __init__(
+        self,
+        *,
+        having: Literal["source", "log"],
+        only: Sequence[str] | str = (),
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.having = having
+        self.only = only
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def execute(self, context: Context) -> list[str]:
+        with as_task_failure():
+            registry = load_registry()
+            for name in self.only:
+                registry.table(name)
+            candidates = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            versions = {name: hook.version(name) for name in candidates if not self.only or name in self.only}
+        if self.having == "log":
+            versions = {name: version for name, version in versions.items() if version is not None}
+        context["ti"].xcom_push(VERSIONS_KEY, versions)
+        return list(versions)
+
+
+class LakehousePublishOperator(BaseOperator):
+    """Emits one asset event a table whose rows have changed since, with the range of versions; none where nothing did.
+
+    The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
+    change, -1 for a table that was not there. Compaction and clustering change no rows and release nobody.
+
+    One task publishes for all tables of a run, so that a DAG waiting for several of them runs once.
+
+    Args:
+        versions: {table: version before, or None} (templated).
+
+    Returns:
+        {table: [from_version, to_version]} of the events.
+    """
+
+    template_fields: Sequence[str] = ("versions",)
+
+    def __init__(
+        self,
+        *,
+        versions: Any,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(outlets=[LAKEHOUSE_ALIAS], **kwargs)
+        self.versions = versions
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def execute(self, context: Context) -> dict[str, list[int]]:
+        if not isinstance(self.versions, Mapping):
+            raise AirflowFailException("the versions from before are not known; run the DAG again from its first task")
+        published = {}
+        with as_task_failure():
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            for table, before in sorted(self.versions.items()):
+                changed = hook.changed_rows(table, -1 if before is None else before)
+                if changed is not None:
+                    published[table] = list(changed)
+        for table, (first, last) in published.items():
+            context["outlet_events"][LAKEHOUSE_ALIAS].add(
+                lakehouse_asset(table), extra={"table": table, "from_version": first, "to_version": last}
+            )
+            self.log.info("%s: versions %d to %d", table, first, last)
+        return published

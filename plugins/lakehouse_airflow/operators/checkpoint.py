@@ -1,0 +1,17 @@
+"""Writing a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+
+
+class LakehouseCheckpointOperator(LakehouseTableOperator):
+    """Writes a checkpoint of the latest version, so that readers need not replay the log. Returns the version."""
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        table = hook.table(self.table)
+        table.create_checkpoint()
+        return {"table": self.table, "version": table.version()}

@@ -1,0 +1,15 @@
+"""How a table is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+
+
+class LakehouseHealthOperator(LakehouseTableOperator):
+    """Returns the table's health, judged from its log alone."""
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        return hook.health(self.table)

@@ -1,0 +1,23 @@
+"""What happened to a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+
+
+class LakehouseHistoryOperator(LakehouseTableOperator):
+    """Returns the table's commits, newest first.
+
+    Args:
+        limit: at most so many; None for all.
+    """
+
+    def __init__(self, *, limit: int | None = 20, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.limit = limit
+
+    def run(self, hook: LakehouseHook) -> list[dict[str, Any]]:
+        return hook.history(self.table, self.limit)

@@ -1,0 +1,81 @@
+"""What the operators share that move bytes: a job of ``spark_jobs``, submitted through the Spark connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.job_submission import JobSubmission
+from lakehouse_airflow.links import TableVersionLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class LakehouseJobOperator(BaseOperator):
+    """Runs one job and returns its result (XCom), a dict with at least ``job``, ``table`` (URI) and ``version``.
+
+    Args:
+        table: a table's name in the registry, or its location.
+        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+        spark_conn_id: Spark connection, deploy mode client.
+        spark_conf: Spark properties of this job.
+        driver_memory: such as ``2g``.
+
+    Raises:
+        AirflowFailException: bad input; the text is the library's error.
+        AirflowException: something a retry may mend.
+    """
+
+    job: ClassVar[str]
+    template_fields: Sequence[str] = ("table",)
+    operator_extra_links = (TableVersionLink(),)
+    ui_color = "#e8f0fe"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        spark_conn_id: str = "spark_default",
+        spark_conf: dict[str, str] | None = None,
+        driver_memory: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lakehouse_conn_id = lakehouse_conn_id
+        self.spark_conn_id = spark_conn_id
+        self.spark_conf = spark_conf
+        self.driver_memory = driver_memory
+        self.made_version: tuple[str, int] | None = None
+        self._submission: JobSubmission | None = None
+
+    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
+        """The job's command line. Files it needs may be written into ``scratch``, which lives as long as the job."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:
+            arguments = self.arguments(LakehouseHook(self.lakehouse_conn_id), Path(scratch))
+            self._submission = JobSubmission(
+                self.job,
+                arguments,
+                conn_id=self.spark_conn_id,
+                conf=self.spark_conf,
+                driver_memory=self.driver_memory,
+            )
+            result = self._submission.run()
+        if result.get("version") is not None:
+            self.made_version = (self.table, result["version"])
+        return result
+
+    def on_kill(self) -> None:
+        if self._submission is not None:
+            self._submission.on_kill()

@@ -1,0 +1,51 @@
+"""What the operators share that move no bytes: they run in the task, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.links import TableVersionLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class LakehouseTableOperator(BaseOperator):
+    """Runs ``run`` on one table and returns what it returns (XCom).
+
+    Args:
+        table: a table's name in the registry, or its location.
+        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+
+    Raises:
+        AirflowFailException: bad input; the text is the library's error.
+        AirflowException: something a retry may mend.
+    """
+
+    template_fields: Sequence[str] = ("table",)
+    operator_extra_links = (TableVersionLink(),)
+    ui_color = "#e6f4ea"
+
+    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lakehouse_conn_id = lakehouse_conn_id
+        self.made_version: tuple[str, int] | None = None
+
+    def run(self, hook: LakehouseHook) -> Any:
+        """The verb. Errors of the library may pass."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> Any:  # noqa: ARG002
+        with as_task_failure():
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            result = self.run(hook)
+            version = hook.version(self.table)
+        if version is not None:
+            self.made_version = (self.table, version)
+        return result

@@ -1,0 +1,50 @@
+"""Deleting files that no version within the retention needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.registry import VacuumPolicy, load_registry
+
+
+class LakehouseVacuumOperator(LakehouseTableOperator):
+    """Deletes data files that the table no longer has and that left it longer ago than the retention.
+
+    Args:
+        retention_hours: default the registry's; for a table that is not registered, the table's own.
+        enforce_retention: False permits less than the table's own retention, at the price of time travel and of
+            readers still at work; default the registry's, else True.
+        dry_run: only count.
+    """
+
+    def __init__(
+        self,
+        *,
+        retention_hours: float | None = None,
+        enforce_retention: bool | None = None,
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.retention_hours = retention_hours
+        self.enforce_retention = enforce_retention
+        self.dry_run = dry_run
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        policy = VacuumPolicy() if "/" in self.table else load_registry().table(self.table).vacuum
+        hours = self.retention_hours
+        if hours is None and "/" not in self.table:
+            hours = policy.retention_hours
+        enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
+        table = hook.table(self.table)
+        files = table.vacuum(retention_hours=hours, dry_run=self.dry_run, enforce_retention_duration=enforce)
+        # Counts, not names: XCom is no place for a million paths.
+        return {
+            "table": self.table,
+            "version": table.version(),
+            "dry_run": self.dry_run,
+            "retention_hours": hours,
+            "files_deleted": len(files),
+        }

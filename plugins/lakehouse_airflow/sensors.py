@@ -1,0 +1,132 @@
+"""Waiting for a new version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.links import TableVersionLink
+from lakehouse_airflow.triggers import TableVersionTrigger, reached
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class LakehouseTableVersionSensor(BaseSensorOperator):
+    """Waits until a table has a version later than ``baseline_version`` and at least ``target_version``.
+
+    With neither, it waits for the next version from now on. While the table does not exist, it waits. Looking lists the
+    end of the log; it needs no Spark and does not open the table.
+
+    Returns ``{"table", "version", "baseline_version"}``.
+
+    Args:
+        table: a table's name in the registry, or its location (templated).
+        baseline_version: the version the caller knows; -1 knows none (templated).
+        target_version: the version to wait for (templated).
+        allow_recreation: take a version before the baseline (the table was made anew) for a new one; else it fails.
+        deferrable: wait in the triggerer; default ``[operators] default_deferrable``.
+
+    Raises:
+        AirflowFailException: made anew without ``allow_recreation``; a version that is none; mode ``reschedule``
+            without a baseline or target, because nothing would remember where the waiting began.
+    """
+
+    template_fields: Sequence[str] = ("table", "baseline_version", "target_version")
+    operator_extra_links = (TableVersionLink(),)
+    ui_color = "#fef7e0"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        baseline_version: int | str | None = None,
+        target_version: int | str | None = None,
+        allow_recreation: bool = False,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.baseline_version = baseline_version
+        self.target_version = target_version
+        self.allow_recreation = allow_recreation
+        self.lakehouse_conn_id = lakehouse_conn_id
+        self.deferrable = deferrable
+        self.made_version: tuple[str, int] | None = None
+
+    def execute(self, context: Context) -> Any:
+        self.baseline_version = _as_version("baseline_version", self.baseline_version)
+        self.target_version = _as_version("target_version", self.target_version)
+        if self.baseline_version is None and self.target_version is None:
+            if self.reschedule:
+                raise AirflowFailException("mode 'reschedule' needs a baseline_version or a target_version")
+            with as_task_failure():
+                now = LakehouseHook(self.lakehouse_conn_id).version(self.table)
+            self.baseline_version = -1 if now is None else now
+        if not self.deferrable:
+            return super().execute(context)
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        with as_task_failure():
+            uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
+        self.defer(
+            trigger=TableVersionTrigger(
+                uri=uri,
+                baseline_version=self.baseline_version,
+                target_version=self.target_version,
+                allow_recreation=self.allow_recreation,
+                poke_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            kwargs={"baseline_version": self.baseline_version},
+            timeout=timedelta(seconds=self.timeout),
+        )
+        return None
+
+    def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
+        with as_task_failure():
+            version = LakehouseHook(self.lakehouse_conn_id).version(self.table)
+        try:
+            done = reached(
+                version,
+                baseline_version=_as_version("baseline_version", self.baseline_version),
+                target_version=_as_version("target_version", self.target_version),
+                allow_recreation=self.allow_recreation,
+            )
+        except ValueError as error:
+            raise AirflowFailException(f"table {self.table}: {error}") from None
+        if not done or version is None:
+            return PokeReturnValue(False)
+        return PokeReturnValue(True, self._found(version, self.baseline_version))
+
+    def execute_complete(
+        self,
+        context: Context,  # noqa: ARG002
+        event: dict[str, Any],
+        baseline_version: int | None = None,
+    ) -> dict[str, Any]:
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return self._found(event["version"], baseline_version)
+
+    def _found(self, version: int, baseline_version: Any) -> dict[str, Any]:
+        self.made_version = (self.table, version)
+        return {"table": self.table, "version": version, "baseline_version": baseline_version}
+
+
+def _as_version(name: str, value: Any) -> int | None:
+    if value in (None, "", "None"):  # a template that found nothing renders as text
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise AirflowFailException(f"{name} is {value!r}; it has to be a table's version") from None

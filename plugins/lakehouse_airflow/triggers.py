@@ -1,0 +1,103 @@
+"""Waiting for a table's version outside a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+
+def reached(
+    version: int | None,
+    *,
+    baseline_version: int | None,
+    target_version: int | None,
+    allow_recreation: bool,
+) -> bool:
+    """Whether a table's latest version (None: no table) is what is waited for.
+
+    That is: later than the baseline, if there is one, and at least the target, if there is one. A table that is not
+    there is waited for. A version before the baseline means that the table was made anew.
+
+    Raises:
+        ValueError: made anew, and ``allow_recreation`` is False.
+    """
+    if version is None:
+        return False
+    if baseline_version is not None and version < baseline_version:
+        if not allow_recreation:
+            raise ValueError(
+                f"its version is {version}, which is before the baseline {baseline_version}: it was made anew. "
+                "Set allow_recreation=True to take that for a change, or give a baseline of the new table"
+            )
+    elif baseline_version is not None and version == baseline_version:
+        return False
+    return target_version is None or version >= target_version
+
+
+def latest_version(uri: str) -> int | None:
+    """The table's latest version, or None while there is none. Lists the log; no Spark, no Arrow."""
+    from lakehouse_lib.log import latest_version as latest
+    from lakehouse_lib.store import open_store
+
+    return latest(open_store(uri))
+
+
+class TableVersionTrigger(BaseTrigger):
+    """Fires once, when a table's version is what is waited for (``reached``).
+
+    The event is ``{"version": N}``, or ``{"error": text}`` when waiting on cannot help.
+
+    Args:
+        uri: where the table is.
+        poke_interval: seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        uri: str,
+        baseline_version: int | None,
+        target_version: int | None,
+        allow_recreation: bool,
+        poke_interval: float,
+    ) -> None:
+        super().__init__()
+        self.uri = uri
+        self.baseline_version = baseline_version
+        self.target_version = target_version
+        self.allow_recreation = allow_recreation
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "uri": self.uri,
+                "baseline_version": self.baseline_version,
+                "target_version": self.target_version,
+                "allow_recreation": self.allow_recreation,
+                "poke_interval": self.poke_interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        while True:
+            try:
+                # A listing may take long on a slow disk, and one triggerer serves every waiting task.
+                version = await asyncio.to_thread(latest_version, self.uri)
+                done = reached(
+                    version,
+                    baseline_version=self.baseline_version,
+                    target_version=self.target_version,
+                    allow_recreation=self.allow_recreation,
+                )
+            except ValueError as error:
+                yield TriggerEvent({"error": f"table {self.uri}: {error}"})
+                return
+            if done:
+                yield TriggerEvent({"version": version})
+                return
+            await asyncio.sleep(self.poke_interval)
