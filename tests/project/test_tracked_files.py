@@ -1,0 +1,55 @@
+"""Nothing of one machine is in the repository."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Put together here, so that this file does not contain what it looks for.
+MACHINE = re.compile(
+    rb"/(?:" + rb"|".join([rb"work", rb"root", rb"home/[a-z]+", rb"Users/[a-z]+"]) + rb")/[\w.]", re.ASCII
+)
+REGISTRY = re.compile(
+    rb"|".join(
+        [
+            rb"pypi\." + rb"org",
+            rb"pythonhosted\." + rb"org",
+            rb"artifact" + rb"ory",
+            rb"index[-_]url\s*=",
+            rb"repo\d?\.maven",
+        ]
+    )
+)
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name.decode() for name in listed.split(b"\0") if name]
+
+
+def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
+    found = []
+    for file in tracked():
+        # Data of others is as others wrote it.
+        if not file.is_file() or file.is_relative_to(ROOT / "tests/data"):
+            continue
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            if MACHINE.search(line) or REGISTRY.search(line):
+                found.append(f"{file.relative_to(ROOT)}:{number}: {line[:100]!r}")
+    assert found == []
+
+
+def test_what_a_run_leaves_is_ignored() -> None:
+    made = [
+        ".venv/x",
+        ".demo/x",
+        ".env",
+        "spark-warehouse/x",
+        "metastore_db/x",
+        "dist/x",
+        "lakehouse_lib/__pycache__/x",
+    ]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *made], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert ignored == made
