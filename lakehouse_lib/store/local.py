@@ -128,6 +128,8 @@ class LocalStore:
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(path)
                         continue
+                    if entry.is_dir():
+                        continue  # a link to a folder may lead out of the table or in a circle
                     with contextlib.suppress(FileNotFoundError):
                         yield _meta(path, entry.stat(follow_symlinks=False))
 
