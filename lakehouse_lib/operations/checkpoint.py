@@ -1,0 +1,12 @@
+"""Write a checkpoint of a version, so that readers need not replay the log before it."""
+
+from __future__ import annotations
+
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import checkpoint_snapshot
+
+
+def checkpoint(snapshot: Snapshot) -> int:
+    """Write the classic checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of."""
+    checkpoint_snapshot(snapshot)
+    return snapshot.version

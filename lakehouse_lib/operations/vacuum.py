@@ -1,0 +1,247 @@
+"""Delete what the table no longer needs (PROTOCOL.md, section Vacuum Protocol Check; the rules delta-spark follows).
+
+Deciding is one pure anti-join over Arrow columns, and its result is also the dry run. A file stays while the current
+version refers to it, while a removal of it is younger than the retention, or, when the log knows nothing of it, while
+the file itself is younger than that: a running writer's files have no log entry yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError
+from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.log.names import LOG
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.table_properties import TableProperties
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+
+#: What ``plan_vacuum`` decides about: one row a stored object, ``path`` as in the store, ``modified`` in ms.
+OBJECT_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified", pa.int64(), nullable=False),
+    ]
+)
+
+_HOUR = 3_600_000
+_LISTED_AT_ONCE = 65_536
+
+
+def vacuum(
+    snapshot: Snapshot,
+    *,
+    retention_hours: float | None = None,
+    dry_run: bool = True,
+    enforce_retention_duration: bool = True,
+    now: datetime | None = None,
+) -> list[str]:
+    """Delete the files that neither the latest version nor a reader within the retention needs.
+
+    Always decides by the latest version, whichever ``snapshot`` is. Hidden folders (``_x``, ``.x``), tables in
+    folders of this one and files outside the folder are never touched. Folders left empty stay: a writer may be
+    about to use one. A run that deletes leaves ``VACUUM START`` and ``VACUUM END`` in the history.
+
+    Args:
+        retention_hours: keep what was deleted or written within these hours; None: the table's
+            ``delta.deletedFileRetentionDuration``, else 168.
+        dry_run: only say what would be deleted.
+        enforce_retention_duration: refuse fewer hours than the table asks for.
+        now: the moment to count back from; None: the clock.
+
+    Returns:
+        Paths deleted or, in a dry run, to be deleted: relative to the table and decoded, sorted.
+
+    Raises:
+        RetentionError: ``retention_hours`` is shorter than the table's retention.
+        UnsupportedFeatureError: a writer feature this library does not have; it may know files we do not.
+        InvalidArgumentError: a negative retention, or a table retention that is no interval.
+    """
+    retention = TableProperties.of(snapshot.configuration).deleted_file_retention
+    configured = int(retention.total_seconds() * 1000)
+    asked = configured if retention_hours is None else _asked_ms(retention_hours, snapshot)
+    if enforce_retention_duration and asked < configured:
+        raise RetentionError(
+            f"a retention of {retention_hours} hours is shorter than the table's {configured / _HOUR:g} hours",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Pass enforce_retention_duration=False if no reader or writer is older than that, "
+            "or set delta.deletedFileRetentionDuration on the table",
+        )
+    moment = now if now is not None else datetime.now(UTC)
+    # Listed first, then read anew: what was committed before the listing ended is known to be alive.
+    objects = list_objects(snapshot.store)
+    latest = newest(snapshot)
+    latest.check_writable()
+    plan = plan_vacuum(
+        objects,
+        latest.files,
+        latest.tombstones,
+        int(moment.timestamp() * 1000) - asked,
+        store=latest.store,
+        partition_columns=latest.partition_columns,
+    )
+    paths: list[str] = plan["path"].to_pylist()
+    if dry_run or not paths:
+        return paths
+    size = pc.sum(plan["size"]).as_py()
+    _log(
+        latest,
+        "VACUUM START",
+        {
+            "retentionCheckEnabled": enforce_retention_duration,
+            "defaultRetentionMillis": configured,
+            "specifiedRetentionMillis": asked,
+        },
+        {"numFilesToDelete": len(paths), "sizeOfDataToDelete": size},
+    )
+    latest.store.delete_many(paths)
+    _log(newest(latest), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
+    return paths
+
+
+def plan_vacuum(
+    objects: pa.Table,
+    files: pa.Table,
+    tombstones: pa.Table,
+    cutoff: int,
+    *,
+    store: ObjectStore,
+    partition_columns: Sequence[str] = (),
+) -> pa.Table:
+    """Which objects go: rows of ``objects``, sorted by path. Reads nothing.
+
+    Args:
+        objects: what is stored, of OBJECT_SCHEMA.
+        files: the current version's files (FILE_SCHEMA).
+        tombstones: the removes the log remembers (TOMBSTONE_SCHEMA); one without a time counts as expired.
+        cutoff: ms since the epoch; removed at or before it, or unknown to the log and written before it: goes.
+        store: gives the log's paths their canonical form.
+        partition_columns: whose folders are data even when they start with ``_`` or ``.``.
+    """
+    removed_at = pc.fill_null(tombstones["deletionTimestamp"], 0)
+    expired = pc.less_equal(removed_at, cutoff)
+    recent = tombstones.filter(pc.invert(expired))
+    kept = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
+    expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
+
+    paths = objects["path"]
+    unneeded = pc.or_(pc.is_in(paths, value_set=expired_paths), pc.less(objects["modified"], cutoff))
+    unneeded = pc.and_not(unneeded, pc.is_in(paths, value_set=kept))
+    unneeded = pc.and_not(unneeded, _hidden(paths, partition_columns))
+    for root in _nested_tables(paths):
+        unneeded = pc.and_not(unneeded, pc.starts_with(paths, root + "/"))
+    gone = objects.filter(unneeded)
+
+    checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
+    companions = objects.filter(pc.is_in(paths, value_set=checksums))
+    return pa.concat_tables([gone, companions]).sort_by("path")
+
+
+def newest(snapshot: Snapshot) -> Snapshot:
+    """The latest version for certain: ``update`` stops where commits after an old snapshot are cleaned up."""
+    latest = snapshot.update()
+    known = latest_version(latest.store)
+    return latest if known is None or latest.version >= known else load_snapshot(latest.store)
+
+
+def list_objects(store: ObjectStore) -> pa.Table:
+    """Every object below the table's root but its own log's, as a table of OBJECT_SCHEMA."""
+    listed = (meta for meta in store.walk() if not meta.path.startswith(f"{LOG}/"))
+    return pa.Table.from_batches(_batches(listed), OBJECT_SCHEMA)
+
+
+def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
+    if not 0 <= retention_hours < float("inf"):
+        raise InvalidArgumentError(
+            f"a retention of {retention_hours} hours",
+            table=snapshot.store.root,
+            hint="Give 0 or more hours, or None for the table's own retention",
+        )
+    return int(retention_hours * _HOUR)
+
+
+def _batches(listed: Iterator[ObjectMeta]) -> Iterator[pa.RecordBatch]:
+    while chunk := list(islice(listed, _LISTED_AT_ONCE)):
+        yield pa.record_batch(
+            [
+                pa.array([meta.path for meta in chunk], pa.string()),
+                pa.array([meta.size for meta in chunk], pa.int64()),
+                pa.array([meta.modified for meta in chunk], pa.int64()),
+            ],
+            schema=OBJECT_SCHEMA,
+        )
+
+
+def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:
+    """Store paths of data files and of their deletion vectors."""
+    return [
+        file_paths.canonical(files["path"], store),
+        file_paths.canonical(_vector_paths(files["deletionVector"]), store),
+    ]
+
+
+def _vector_paths(vectors: pa.ChunkedArray) -> pa.Array:
+    """Log paths of the files that hold deletion vectors (PROTOCOL.md, section Deletion Vector Descriptor Schema).
+
+    Storage type ``p`` is an absolute path; ``u`` is a folder prefix and a UUID in 20 characters of Z85, whose file is
+    ``deletion_vector_UUID.bin``; ``i`` is inline.
+    """
+    kind = pc.struct_field(vectors, "storageType")
+    text = pc.struct_field(vectors, "pathOrInlineDv")
+    absolute = pc.drop_null(text.filter(pc.equal(kind, "p"))).combine_chunks()
+    relative = pc.unique(pc.drop_null(text.filter(pc.equal(kind, "u"))))
+    prefix = pc.utf8_slice_codeunits(relative, 0, -20)
+    folder = pc.if_else(pc.equal(prefix, ""), "", pc.binary_join_element_wise(prefix, "/", ""))
+    ids = _uuids(pc.utf8_slice_codeunits(relative, -20))
+    named = pc.binary_join_element_wise(folder, "deletion_vector_", ids, ".bin", "")
+    return pa.concat_arrays([absolute, named.cast(pa.string())])
+
+
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def _uuids(encoded: pa.Array) -> pa.Array:
+    """UUIDs in their usual form from 20 characters of Z85 each."""
+    digit = np.zeros(256, dtype=np.uint64)
+    digit[np.frombuffer(_Z85, dtype=np.uint8)] = np.arange(85, dtype=np.uint64)
+    text = np.frombuffer("".join(encoded.to_pylist()).encode("ascii"), dtype=np.uint8)
+    words = digit[text].reshape(-1, 4, 5) @ np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
+    raw = words.astype(">u4").tobytes().hex()
+    plain = pa.array([raw[start : start + 32] for start in range(0, len(raw), 32)], pa.string())
+    return pc.replace_substring_regex(plain, r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", r"\1-\2-\3-\4-\5")
+
+
+def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
+    """Which paths have a component that starts with ``_`` or ``.`` and is not one of the data folders that do."""
+    names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
+    if names:
+        paths = pc.replace_substring_regex(paths, rf"(^|/)(?:{names})", r"\1column=")
+    paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
+    return pc.match_substring_regex(paths, r"(^|/)[_.]")
+
+
+def _nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
+    """Folders below the root that hold a log of their own."""
+    inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
+    roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
+    return roots
+
+
+def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> None:
+    transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
+    transaction.metrics.update(metrics)
+    outcome = transaction.commit()
+    if isinstance(outcome, Conflict):
+        raise outcome.error
