@@ -1,0 +1,53 @@
+"""How well a table is clustered: how many files overlap at a value of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import ColumnPath, bounds_of
+
+
+def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[str, float]:
+    """By column, the mean number of files whose range holds a value that is itself a file's min or max.
+
+    1.0 is a perfect layout, the number of files none at all. A file with unknown bounds has to be read for every
+    value, so it counts at all of them. Columns that no file has bounds of are left out.
+
+    Raises:
+        InvalidArgumentError: a column the table does not have, or none that has an order.
+    """
+    wanted: dict[ColumnPath, DataType] = {}
+    for name in columns:
+        field = snapshot.schema.get(name)
+        if field is None or not isinstance(field.type, PrimitiveType):
+            raise InvalidArgumentError(
+                f"no column {name!r} that has an order",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint=f"Columns are {', '.join(snapshot.schema.names)}",
+            )
+        if field.name not in snapshot.partition_columns:
+            wanted[(field.name,)] = field.type
+    bounds = bounds_of(snapshot.files, wanted) if wanted else {}
+    depths = {path[0]: _mean_depth(one.min, one.max) for path, one in bounds.items()}
+    return {name: depth for name, depth in depths.items() if depth is not None}
+
+
+def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:
+    known = pc.and_(pc.is_valid(low), pc.is_valid(high))
+    low, high = low.filter(known), high.filter(known)
+    if not len(low):
+        return None
+    # Any type with an order becomes whole numbers that keep it.
+    rank = pc.rank(pa.concat_arrays([low, high]), tiebreaker="min").to_numpy(zero_copy_only=False)
+    starts, ends = np.sort(rank[: len(low)]), np.sort(rank[len(low) :])
+    points = np.concatenate([starts, ends])
+    covering = np.searchsorted(starts, points, side="right") - np.searchsorted(ends, points, side="left")
+    return float(covering.mean()) + int(pc.sum(pc.invert(known)).as_py())
