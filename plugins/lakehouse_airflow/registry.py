@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
+_QUARANTINE = "_quarantine"
 
 
 class RegistryError(ValueError):
@@ -90,9 +91,12 @@ class Through(_Strict):
 
 
 class SubjectRows(_Strict):
+    """``quarantine``: the table holds refused rows, every column as text, and may not exist yet."""
+
     table: Name
     key: str
     through: Through | None = None
+    quarantine: bool = False
 
 
 class Subject(_Strict):
@@ -148,12 +152,26 @@ class Registry(_Strict):
         return self
 
     def table(self, name: str) -> Table:
-        """The table of that name. RegistryError: there is none."""
+        """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
+        loaded = self.tables.get(name.removesuffix(_QUARANTINE))
+        if name not in self.tables and loaded is not None and loaded.quarantine is not None:
+            return Table(uri=loaded.quarantine)
         return _lookup(self.tables, "table", name)
 
     def subject(self, name: str) -> Subject:
-        """The subject of that name. RegistryError: there is none."""
-        return _lookup(self.subjects, "subject", name)
+        """The subject of that name, with the quarantine of every table it names. RegistryError: there is none.
+
+        What was refused is about the person too, so nobody has to remember to list it.
+        """
+        subject: Subject = _lookup(self.subjects, "subject", name)
+        listed = {rows.table for rows in subject.rows}
+        rows: list[SubjectRows] = []
+        for row in subject.rows:
+            rows.append(row)
+            refused = f"{row.table}{_QUARANTINE}"
+            if self.tables[row.table].quarantine is not None and refused not in listed:
+                rows.append(row.model_copy(update={"table": refused, "quarantine": True}))
+        return subject.model_copy(update={"rows": tuple(rows)})
 
     def loaded_tables(self) -> list[str]:
         """Names of the tables that have a source, sorted."""
