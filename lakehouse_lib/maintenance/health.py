@@ -31,7 +31,8 @@ class Health:
         largest_partition_files: files of the fullest partition (all files without partitions).
         compactable_files: small files that have another small file in their partition.
         tombstones: removed files the log remembers, and their bytes.
-        reclaimable_files: those of them past the table's retention, which vacuum would take.
+        reclaimable_files: those of them past the table's retention, which vacuum would take. The log does not say
+            whether one already has: they are forgotten at the next checkpoint.
         checkpoint_version: the newest checkpoint the version is built from; commits and age since then.
         versions: commits still in the log, and the oldest of them.
         clustering: per column asked for, the mean number of files that may hold one value of it.

@@ -1,0 +1,174 @@
+"""Health is what the log says; the files on disk and delta-rs say whether that is true."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.maintenance.health import Health, health
+from lakehouse_lib.maintenance.overlap import _mean_depth
+from lakehouse_lib.maintenance.recommendations import Policy, recommendations
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore, open_store
+from tests.peers import files_delta_rs
+
+DAY = 86_400.0
+
+
+def of(table: Path, version: int | None = None, **arguments: object) -> Health:
+    return health(load_snapshot(open_store(table), version), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Five appends of ever more rows, a delete, two partitions and a null one."""
+    root = tmp_path / "t"
+    for size in (10, 100, 1000, 10_000, 100_000):
+        parts = np.arange(size) % 2
+        rows = {
+            "part": pa.array(parts.astype(str)),
+            "id": np.arange(size),
+            "noise": np.random.default_rng(size).random(size),
+        }
+        write_deltalake(root, pa.table(rows), mode="append", partition_by=["part"])
+    write_deltalake(root, pa.table({"part": pa.array([None], pa.string()), "id": [1], "noise": [0.0]}), mode="append")
+    DeltaTable(root).delete("part = '0' AND id = 8")
+    return root
+
+
+def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
+    found = of(table, target_file_size=20_000)
+    sizes = np.array([file.stat().st_size for file in files_delta_rs(table)])
+    assert found.version == DeltaTable(table).version()
+    assert found.files == len(sizes)
+    assert found.bytes == sizes.sum()
+    assert found.rows == DeltaTable(table).to_pyarrow_table().num_rows
+    assert found.mean_file_size == int(sizes.mean())
+    assert found.median_file_size == int(np.median(sizes))
+    assert found.p05_file_size == int(np.percentile(sizes, 5))
+    assert found.p95_file_size == int(np.percentile(sizes, 95))
+    assert found.small_files == (sizes < 10_000).sum()
+    assert found.small_file_share == pytest.approx((sizes < 10_000).mean())
+    assert found.partitions == 3
+    assert found.compactable_files == found.small_files - 1  # the null partition has one file
+    assert found.largest_partition_files == 5
+    json.dumps(found.to_dict())
+
+
+def test_tombstones_and_what_vacuum_would_give_back(table: Path) -> None:
+    fresh, later = of(table), of(table, now=time.time() + 8 * DAY)
+    assert fresh.tombstones == later.tombstones > 0
+    assert (fresh.reclaimable_files, fresh.reclaimable_bytes) == (0, 0)
+    assert later.reclaimable_files == later.tombstones
+    assert later.reclaimable_bytes == later.tombstone_bytes > 0
+
+
+def test_versions_and_the_last_checkpoint(table: Path) -> None:
+    before = of(table)
+    assert (before.checkpoint_version, before.checkpoint_age) == (None, None)
+    assert before.commits_since_checkpoint == before.versions == before.version + 1
+    DeltaTable(table).create_checkpoint()
+    write_deltalake(table, pa.table({"part": ["0"], "id": [1], "noise": [0.0]}), mode="append")
+    after = of(table, now=time.time() + DAY)
+    assert after.checkpoint_version == before.version
+    assert after.commits_since_checkpoint == 1
+    assert after.checkpoint_age == pytest.approx(DAY, abs=60)
+    (table / "_delta_log" / f"{0:020d}.json").unlink()
+    assert (of(table).oldest_version, of(table).versions) == (1, after.versions - 1)
+
+
+def test_rows_are_unknown_when_one_file_does_not_say(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log" / f"{0:020d}.json"
+    log.parent.mkdir()
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    metadata = {
+        "id": "x",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(schema),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    adds = [
+        {"path": f"{i}", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True} | more
+        for i, more in enumerate([{"stats": '{"numRecords":3}'}, {}])
+    ]
+    lines = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": metadata},
+        *({"add": a} for a in adds),
+    ]
+    log.write_text("\n".join(json.dumps(line) for line in lines))
+    assert of(tmp_path).rows is None
+
+
+def test_an_empty_table_is_healthy(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    found = of(tmp_path / "t", clustered_by=["id"])
+    assert (found.files, found.bytes, found.rows, found.mean_file_size, found.partitions) == (0, 0, 0, None, 0)
+    assert recommendations(found) == []
+
+
+def test_no_data_file_is_opened(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(store: LocalStore, path: str) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(LocalStore, "open_input", never)
+    of(table, clustered_by=["id", "noise"])
+
+
+def test_overlap_of_a_clustered_and_of_a_shuffled_column(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for start in range(0, 80, 10):
+        write_deltalake(root, pa.table({"key": list(range(start, start + 10)), "other": [0, 1] * 5}), mode="append")
+    assert of(root, clustered_by=["key", "other"]).clustering == {"key": 1.0, "other": 8.0}
+    with pytest.raises(InvalidArgumentError, match="'missing'"):
+        of(root, clustered_by=["missing"])
+
+
+ranges = st.lists(
+    st.one_of(st.none(), st.tuples(st.integers(-5, 5), st.integers(0, 4)).map(lambda r: (r[0], r[0] + r[1]))),
+    max_size=8,
+)
+
+
+@settings(max_examples=200)
+@given(ranges, st.booleans())
+def test_overlap_is_what_counting_one_by_one_gives(files: list[tuple[int, int] | None], text: bool) -> None:
+    kind = pa.string() if text else pa.int64()
+
+    def value(number: int | None) -> object:
+        return None if number is None else f"{number + 10:02d}" if text else number
+
+    low = pa.array([value(f[0] if f else None) for f in files], kind)
+    high = pa.array([value(f[1] if f else None) for f in files], kind)
+    known = [f for f in files if f]
+    points = [point for f in known for point in f]
+    expected = [sum(f is None or f[0] <= point <= f[1] for f in files) for point in points]
+    found = _mean_depth(low, high)
+    assert found == (pytest.approx(np.mean(expected)) if points else None)
+
+
+def test_a_neglected_table_hears_what_to_do_and_why(table: Path) -> None:
+    found = of(table, clustered_by=["noise"], now=time.time() + 8 * DAY)
+    told = recommendations(found, Policy(commits=5))
+    assert [one.verb for one in told] == ["compact", "cluster", "checkpoint", "vacuum"]
+    assert f"{found.compactable_files} of {found.files} files" in told[0].why
+    assert "noise" in told[1].why
+    assert f"{found.version + 1} commits" in told[2].why
+    assert str(found.reclaimable_bytes) in told[3].why
+
+
+def test_advice_stops_once_it_is_followed(table: Path) -> None:
+    DeltaTable(table).optimize.compact()
+    DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    DeltaTable(table).create_checkpoint()
+    assert recommendations(of(table)) == []
