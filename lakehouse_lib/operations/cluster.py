@@ -1,0 +1,318 @@
+"""Cluster a table: rewrite its files so that a predicate on any of some columns reads few of them.
+
+Plan, run, commit: a k-d tree a partition is cut from a sample of its keys, two waves of tasks move the rows into its
+leaves, one commit exchanges the files. The verb has the name users know; the layout skips more than a Z-order curve.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib import statistics
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.engine.data_writer import file_schema, target_size_of
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.operations.clustering.kd_tree import split
+from lakehouse_lib.operations.clustering.keys import has_order
+from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
+from lakehouse_lib.operations.clustering.waves import (
+    CHUNK_ROWS,
+    FilePart,
+    Layout,
+    Load,
+    OutputFile,
+    ScatterTask,
+    gather,
+    scatter,
+)
+from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+
+_LEAST_TASK_ROWS = 100_000
+_TASKS_A_SLOT = 4  # so that a slow task does not leave the others waiting long
+_GUESSED_ROW_BYTES = 64.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do; also the dry run.
+
+    Attributes:
+        considered: live files that the predicate selects.
+        files: those to rewrite.
+        partitions: partitions they are of.
+        tasks: wave 1.
+        outputs: wave 2, a file each.
+    """
+
+    considered: int
+    files: pa.Table
+    partitions: int
+    tasks: tuple[ScatterTask, ...]
+    outputs: tuple[OutputFile, ...]
+
+
+def z_order(
+    snapshot: Snapshot,
+    engine: Engine,
+    columns: Iterable[str],
+    *,
+    target_size: int | None = None,
+    predicate: Predicate | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> dict[str, Any]:
+    """Rewrite the table's files so that rows near each other in ``columns`` share a file.
+
+    A partition gets ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is never
+    spread over files unless it alone is heavier than one. A partition of one file that fits the target stays as it is,
+    and without any other nothing is committed.
+
+    Args:
+        columns: the columns that queries select by, up to four or so; their order does not matter.
+        target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
+        predicate: on partition columns only: which partitions; None: all.
+
+    Returns:
+        The metrics of delta-rs' z_order (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
+        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...) and ``version``, the table's
+        version after it, and ``zOrderBy``.
+
+    Raises:
+        InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
+            without statistics; a target size below 1; a predicate on other than partition columns.
+        CommitFailedError: another writer rewrote or deleted the same files meanwhile; the table is as it was.
+        LogCorruptedError: the files hold more or fewer rows than the log says.
+    """
+    snapshot.check_writable()
+    by = _checked(snapshot, columns)
+    size = target_size_of(snapshot.configuration, target_size)
+    plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
+    if not plan.outputs:
+        return {**_metrics(plan, plan.files), "zOrderBy": list(by), "version": snapshot.version}
+    added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+    _check_rows(snapshot, plan.files, added)
+    transaction = OptimisticTransaction(
+        snapshot,
+        snapshot.store,
+        "OPTIMIZE",
+        {
+            "predicate": json.dumps([] if predicate is None else [str(predicate.sql)]),
+            "zOrderBy": json.dumps(list(by)),
+            "targetSize": size,
+        },
+    )
+    transaction.remove(plan.files, data_change=False)
+    transaction.add(added)
+    metrics = _metrics(plan, added)
+    transaction.metrics = metrics
+    outcome = transaction.commit(commit_properties)
+    if isinstance(outcome, Conflict):
+        raise outcome.error
+    return {**metrics, "zOrderBy": list(by), "version": outcome.version}
+
+
+def plan_z_order(
+    snapshot: Snapshot, columns: Sequence[str], target_size: int, predicate: Predicate | None, parallelism: int
+) -> Plan:
+    """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
+    files = snapshot.prune(predicate)
+    sizes = _numbers(files["size"])
+    crowded = [
+        (rows, -(-int(sizes[rows].sum()) // target_size))
+        for rows in _partitions(snapshot, files)
+        if len(rows) > 1 or sizes[rows[0]] > target_size
+    ]
+    if not crowded:
+        return Plan(len(files), files.slice(0, 0), 0, (), ())
+    chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
+    known = _known(files, sizes, snapshot, columns)
+    keys_reader = TableReader(snapshot.store, select(snapshot.schema, columns), ())
+    paths = files["path"].to_pylist()
+    target = WriteTarget(
+        snapshot.store,
+        snapshot.schema,
+        snapshot.partition_columns,
+        snapshot.configuration,
+        # The tree makes the files' sizes; the writer is only to stop what grew out of all proportion.
+        target_file_size=2 * target_size,
+        data_change=False,
+    )
+    loads: list[tuple[Load, int]] = []
+    outputs: list[OutputFile] = []
+    for rows, count in crowded:
+        part = _part(known, rows)
+        count = max(count, 1)
+        blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
+        ours = [paths[row] for row in rows]
+        if count * blocks > 1:
+            sample = take_sample(keys_reader, ours, part, count * blocks)
+            layout = Layout(
+                tuple(columns),
+                sample.words,
+                split(sample.keys, count, blocks=blocks, weights=sample.weights),
+                len(outputs),
+            )
+        else:
+            layout = Layout(
+                tuple(columns), (None,) * len(columns), {"levels": [], "files": [1], "blocks": [1]}, len(outputs)
+            )
+        loads.extend(_loads(ours, part.rows, layout))
+        values = dict(files["partitionValues"][int(rows[0])].as_py() or ())
+        outputs.extend([OutputFile(target, values, tuple(columns))] * sum(layout.tree["files"]))
+    reader = TableReader(
+        snapshot.store,
+        select(snapshot.schema, file_schema(snapshot.schema, snapshot.partition_columns).names),
+        (),
+    )
+    return Plan(len(files), chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
+
+
+def _checked(snapshot: Snapshot, columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns to cluster by, if they can be."""
+
+    def wrong(problem: str, hint: str) -> InvalidArgumentError:
+        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
+
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not names:
+        raise wrong("no column to cluster by", "Name the columns that queries select by")
+    if len(set(names)) < len(names):
+        raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
+    indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)
+    for name in names:
+        field = snapshot.schema.get(name)
+        if field is None:
+            raise wrong(f"there is no column {name!r}", f"The columns are {', '.join(snapshot.schema.names)}")
+        if name in snapshot.partition_columns:
+            raise wrong(
+                f"{name!r} is a partition column", "Its values have folders of their own already; name other columns"
+            )
+        if not has_order(field.type.to_arrow()):
+            raise wrong(
+                f"column {name!r} of type {field.type} has no order to cluster by",
+                "Name columns of numbers, strings, booleans, dates or timestamps",
+            )
+        if (name,) not in indexed:
+            raise wrong(
+                f"no statistics are kept of column {name!r}, so clustering by it would let no reader skip a file",
+                "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
+            )
+    return names
+
+
+def _partitions(snapshot: Snapshot, files: pa.Table) -> Iterator[NDArray[np.int64]]:
+    """Row numbers of the files of each partition, by typed value: one value has many spellings."""
+    codes = np.zeros(len(files), np.int64)
+    for name in snapshot.partition_columns:
+        values = partition_column(files, name, snapshot.schema.field(name).type).dictionary_encode()
+        count = len(values.dictionary) + 1
+        one = _numbers(pc.fill_null(values.indices, count - 1))
+        # Renumbered at once, so that the product of many columns cannot overflow.
+        codes = np.unique(codes * count + one, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    yield from (part for part in np.split(order, starts[1:]) if len(part))
+
+
+def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
+    """Row counts and key ranges of files as their statistics give them."""
+    bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
+    records = next(iter(bounds.values())).num_records
+    told = _numbers(pc.fill_null(records, -1)).astype(np.float64)
+    mean = sizes[told > 0].sum() / told[told > 0].sum() if (told > 0).any() else _GUESSED_ROW_BYTES
+    rows = np.where(told >= 0, told, np.maximum(sizes / max(mean, 1e-3), 1))
+    ranges = [bounds[(name,)] for name in columns]
+    return FileRanges(rows, tuple(one.min for one in ranges), tuple(one.max for one in ranges))
+
+
+def _part(known: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
+    at = pa.array(rows)
+    return FileRanges(
+        known.rows[rows], tuple(one.take(at) for one in known.lows), tuple(one.take(at) for one in known.highs)
+    )
+
+
+def _loads(paths: Sequence[str], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
+    """Pieces of work of one file or a part of one each, with their rows."""
+    for path, count in zip(paths, rows.tolist(), strict=True):
+        parts = max(round(count / CHUNK_ROWS), 1)
+        for part in range(parts):
+            yield Load((FilePart(path, part, parts),), layout), int(count / parts)
+
+
+def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
+    """Loads together in tasks of at most about a million rows, and enough tasks to go round."""
+    total = sum(rows for _, rows in loads)
+    most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
+    tasks: list[ScatterTask] = []
+    pending: list[Load] = []
+    count = 0
+    for load, rows in loads:
+        if pending and count + rows > most:
+            tasks.append(ScatterTask(reader, tuple(pending)))
+            pending, count = [], 0
+        if pending and pending[-1].layout is load.layout:
+            pending[-1] = Load(pending[-1].sources + load.sources, load.layout)
+        else:
+            pending.append(load)
+        count += rows
+    return (*tasks, ScatterTask(reader, tuple(pending)))
+
+
+def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
+    """No row may be lost or doubled: what was written has as many as the log says there were."""
+    before, after = statistics.num_records(removed), statistics.num_records(added)
+    if before.null_count or after.null_count:
+        return
+    expected, got = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()
+    if expected != got:
+        raise LogCorruptedError(
+            f"the files hold {got} rows and the log says {expected}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing was committed; find the add whose numRecords differs from its file's footer",
+        )
+
+
+def _metrics(plan: Plan, added: pa.Table) -> dict[str, Any]:
+    return {
+        "numFilesAdded": len(added),
+        "numFilesRemoved": len(plan.files),
+        "filesAdded": _sizes(added),
+        "filesRemoved": _sizes(plan.files),
+        "partitionsOptimized": plan.partitions,
+        "numBatches": len(plan.tasks),
+        "totalConsideredFiles": plan.considered,
+        "totalFilesSkipped": plan.considered - len(plan.files),
+        "preserveInsertionOrder": False,
+        "plannerStrategy": "kdTree",
+    }
+
+
+def _sizes(files: pa.Table) -> dict[str, float | int]:
+    sizes = _numbers(files["size"])
+    if not len(sizes):
+        return {"avg": 0.0, "max": 0, "min": 0, "totalFiles": 0, "totalSize": 0}
+    return {
+        "avg": float(sizes.mean()),
+        "max": int(sizes.max()),
+        "min": int(sizes.min()),
+        "totalFiles": len(sizes),
+        "totalSize": int(sizes.sum()),
+    }
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy())

@@ -1,0 +1,206 @@
+"""The two waves that move a table's rows into the leaves of a tree.
+
+Wave 1 (``scatter``) reads about a million rows at a time, sorts them by leaf and sends each leaf's rows on as Arrow
+IPC streams. Wave 2 (``gather``) collects one file's pieces block by block, orders each block finer still, so that row
+groups and pages can be skipped too, and writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
+from lakehouse_lib.engine.file_rows import files_table
+from lakehouse_lib.operations.clustering.kd_tree import Tree, assign, split
+from lakehouse_lib.operations.clustering.keys import integers, is_text, keys, vocabulary
+
+CHUNK_ROWS = 1_000_000
+_CHUNK_BYTES = 256 << 20
+_PIECE_BYTES = 16 << 20
+_BLOCK_ROWS = 2 * CHUNK_ROWS  # of one block in memory at most
+_ROW_GROUP_ROWS = 1 << 17
+_CELL_ROWS = 8192
+_CELLS = 256  # a cell's number is one byte, and sorting by bytes is cheap
+_CELL_SAMPLE = 64  # rows of the sample a cell
+_WORDS = 1023
+
+
+class FilePart(NamedTuple):
+    """The ``part``-th of ``parts`` equal ranges of a file's row groups; ``path`` as in the log."""
+
+    path: str
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of one partition go.
+
+    Attributes:
+        columns: the columns clustered by.
+        words: for each its vocabulary; None unless it is text.
+        tree: its leaves are the blocks of the partition's files.
+        first_file: index of the partition's first file among all files of the operation.
+    """
+
+    columns: tuple[str, ...]
+    words: tuple[pa.Array | None, ...]
+    tree: Tree
+    first_file: int
+
+
+class Load(NamedTuple):
+    """Parts of files of one partition."""
+
+    sources: tuple[FilePart, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class ScatterTask:
+    """A task of wave 1. ``reader`` reads the columns of the data files, without partition columns."""
+
+    reader: TableReader
+    loads: tuple[Load, ...]
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A group of wave 2: one file to write.
+
+    Attributes:
+        target: the table.
+        values: the file's partition, as the log spells it.
+        columns: what rows are ordered by inside the file, each block by itself.
+    """
+
+    target: WriteTarget
+    values: Mapping[str, str | None]
+    columns: tuple[str, ...]
+
+
+def scatter(task: ScatterTask) -> Iterator[Piece]:
+    """Wave 1: the rows of a task, sorted by leaf; a piece's order is its block's number in the file."""
+    for load in task.loads:
+        for rows in _chunks(task.reader, load.sources):
+            yield from _pieces(rows, load.layout)
+
+
+def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
+    """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table."""
+    schema = file_schema(file.target.schema, file.target.partition_columns)
+    writer = DataFileWriter(file.target, file.values)
+    try:
+        for block in _blocks(pieces):
+            rows = pa.Table.from_arrays(_ordered(block, file.columns).columns, schema=schema)
+            for start in range(0, len(rows), _ROW_GROUP_ROWS):
+                writer.write(rows.slice(start, _ROW_GROUP_ROWS))
+                writer.flush()
+        return files_table(writer.finish(), data_change=file.target.data_change)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _chunks(reader: TableReader, sources: Sequence[FilePart]) -> Iterator[pa.Table]:
+    """The rows of the sources in order, about a million at a time, fewer where rows are wide."""
+    pending: list[pa.Table] = []
+    count = size = 0
+    for source in sources:
+        with reader.open(source.path) as file:
+            groups = file.num_row_groups
+            for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
+                pending.append(reader.row_group(file, index, {}))
+                count += len(pending[-1])
+                size += pending[-1].nbytes
+                if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield pa.concat_tables(pending)
+                    pending, count, size = [], 0, 0
+    if count:
+        yield pa.concat_tables(pending)
+
+
+def _pieces(rows: pa.Table, layout: Layout) -> Iterator[Piece]:
+    tree = layout.tree
+    leaves = assign(tree, _keys(rows, layout))
+    counts = np.bincount(leaves, minlength=sum(tree["blocks"]))
+    if len(counts) > 1:
+        rows = rows.combine_chunks().take(integers(np.argsort(leaves, kind="stable")))
+    file, start, leaf = layout.first_file, 0, 0
+    for files, blocks in zip(tree["files"], tree["blocks"], strict=True):
+        sizes = counts[leaf : leaf + blocks].tolist()
+        if files > 1:
+            yield from _shares(rows.slice(start, sum(sizes)), layout, file, files)
+        else:
+            edges = accumulate(sizes, initial=start)
+            for block, (low, high) in enumerate(pairwise(edges)):
+                yield from _streams(rows.slice(low, high - low), file, block)
+        file, start, leaf = file + files, start + sum(sizes), leaf + blocks
+
+
+def _shares(rows: pa.Table, layout: Layout, first: int, files: int) -> Iterator[Piece]:
+    """A leaf heavier than a file, over its files; sorted, so that all but the heavy value keeps to the outer ones."""
+    if not len(rows):
+        return
+    rows = rows.take(integers(np.lexsort(_keys(rows, layout))))
+    edges = [len(rows) * share // files for share in range(files + 1)]
+    for share, (start, end) in enumerate(pairwise(edges)):
+        yield from _streams(rows.slice(start, end - start), first + share, 0)
+
+
+def _streams(rows: pa.Table, file: int, block: int) -> Iterator[Piece]:
+    """Rows as Arrow IPC streams of bounded size."""
+    if not len(rows):
+        return
+    count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
+    for start in range(0, len(rows), count):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows.slice(start, count))
+        yield Piece(file, block, sink.getvalue())
+
+
+def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
+    """The rows of each block, or of as much of it as fits."""
+    for _, block in groupby(pieces, key=lambda piece: piece.order):
+        pending: list[pa.Table] = []
+        count = 0
+        for piece in block:
+            with pa.ipc.open_stream(piece.data) as stream:
+                pending.append(stream.read_all())
+            count += len(pending[-1])
+            if count >= _BLOCK_ROWS:
+                yield pa.concat_tables(pending)
+                pending, count = [], 0
+        if count:
+            yield pa.concat_tables(pending)
+
+
+def _ordered(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Rows by cells: a tree of this block's own, some thousand rows a leaf."""
+    cells = min(len(rows) // _CELL_ROWS, _CELLS)
+    if cells < 2:
+        return rows
+    rows = rows.combine_chunks()
+    stride = max(len(rows) // (cells * _CELL_SAMPLE), 1)
+    sampled = integers(np.arange(0, len(rows), stride))
+    values = []
+    for column in (rows[name] for name in columns):
+        text = is_text(column.type)
+        values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
+    leaves = assign(split([column[::stride] for column in values], cells), values)
+    return rows.take(integers(np.argsort(leaves, kind="stable")))
+
+
+def _keys(rows: pa.Table, layout: Layout) -> list[NDArray[Any]]:
+    return [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
