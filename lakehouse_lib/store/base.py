@@ -48,8 +48,8 @@ class ObjectStore(Protocol):
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         """Objects directly in ``folder`` whose name is ``start`` or sorts after it, by name; none if it is missing."""
 
-    def walk(self) -> Iterator[ObjectMeta]:
-        """Every object below the root, in no order."""
+    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+        """Every object below ``folder`` (the root), in no order; none if it is missing."""
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete these objects; one that is already gone is no error."""

@@ -114,9 +114,9 @@ class LocalStore:
             if meta is not None:
                 yield meta
 
-    def walk(self) -> Iterator[ObjectMeta]:
+    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         with self._failures(""):
-            pending = [""]
+            pending = [folder]
             while pending:
                 folder = pending.pop()
                 try:
