@@ -22,7 +22,7 @@ def generate(folder: Path, scale: float = SCALE) -> None:
     """
     program = Path(sys.executable).parent / "tpchgen-cli"
     tables = ",".join(LANDING_FILES)
-    command = [program, "csv", "-s", str(scale), "--tables", tables, "--overwrite", "--output-dir", folder]
+    command = [str(program), "csv", "-s", str(scale), "--tables", tables, "--overwrite", "--output-dir", str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -28,7 +28,7 @@ class SpoiledRow:
         line: 1-based physical line in the file; the header is line 1.
         column: the column at fault; None when the line as a whole is.
         rule: the quality rule it breaks; None when it cannot be read as its schema says.
-        reason: the start of the reason that quarantine must give.
+        reason: the reason that quarantine must give.
         key: the row's primary key before it was spoiled.
         values: the line's fields, as they stand in the file.
     """
@@ -86,7 +86,8 @@ def _set(table: str, column: str, value: str) -> Callable[[Row], Row]:
 
 
 def _ill_typed(table: str, column: str, value: str, times: int) -> _Fault:
-    return _Fault(table, times, column, None, _not_a(value, COLUMNS[table][column]), _set(table, column, value))
+    reason = f"not a valid {COLUMNS[table][column]}"
+    return _Fault(table, times, column, None, reason, _set(table, column, value))
 
 
 def _breaks(table: str, rule: str, value: str, times: int, column: str | None = None) -> _Fault:
@@ -94,16 +95,12 @@ def _breaks(table: str, rule: str, value: str, times: int, column: str | None = 
     return _Fault(table, times, about, rule, rule, _set(table, column or about, value))
 
 
-def _not_a(value: str, kind: str) -> str:
-    return f"{value!r} is not a {kind}"
-
-
 _FAULTS = (
     _ill_typed("lineitem", "l_quantity", "a dozen", 4),
     _ill_typed("lineitem", "l_shipdate", "1996-02-30", 3),
     _ill_typed("lineitem", "l_extendedprice", "99999999999999999.00", 2),
-    _Fault("lineitem", 3, None, None, "too few fields", lambda row: row[:9]),
-    _Fault("lineitem", 2, None, None, "too many fields", lambda row: [*row, "surplus"]),
+    _Fault("lineitem", 3, None, None, "expected 16 fields, got 9", lambda row: row[:9]),
+    _Fault("lineitem", 2, None, None, "expected 16 fields, got 17", lambda row: [*row, "surplus"]),
     _breaks("lineitem", "quantity_1_to_50", "-7", 5),
     _breaks("lineitem", "discount_at_most_10_percent", "0.95", 4),
     _breaks("lineitem", "known_return_flag", "X", 3),

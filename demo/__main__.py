@@ -1,0 +1,90 @@
+"""`python -m demo` plays the demo; `python -m demo up` leaves its Airflow running, `python -m demo down` stops it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from demo import airflow_process
+from demo.errors import DemoError
+from demo.home import Home
+from demo.pipeline import Pipeline
+from demo.progress import Progress
+from demo.story import Story, prepare
+
+USAGE = "usage: python -m demo [up | down]"
+
+
+def play(home: Home) -> int:
+    with home.locked():
+        state = airflow_process.running(home)
+        if state is not None:
+            raise DemoError(f"The demo's Airflow is up on {state.url}", hint="Stop it first: `make down`.")
+        airflow_process.sweep(home)
+        progress = Progress()
+        story = Story(home, progress)
+        held = story.run()
+        if held:
+            print(
+                f"Everything holds, after {progress.elapsed:.0f} seconds. To look around in the same Airflow: make up"
+            )
+            return 0
+        print("The demo failed: some checks do not hold, see above. To look around in the same Airflow: make up")
+        return 1
+
+
+def up(home: Home) -> int:
+    with home.locked():
+        state = airflow_process.running(home)
+        if state is not None:
+            print(f"Airflow is already up: {_where(home, state)}")
+            return 0
+        progress = Progress()
+        if not home.registry.exists():
+            prepare(home, progress)
+        print("Starting Airflow: about 20 seconds.")
+        state = airflow_process.start(home)
+        Pipeline(airflow_process.api(home, state), home, progress).await_dags()
+        if state.port != airflow_process.FIRST_PORT:
+            print(f"Port {airflow_process.FIRST_PORT} is taken, so Airflow is on {state.port}.")
+        print(f"Airflow is up: {_where(home, state)}")
+        print("Trigger lakehouse_ingest, or look at the runs of the demo. `make down` stops it.")
+        return 0
+
+
+def down(home: Home) -> int:
+    # No lock: `down` also ends a demo's Airflow that somebody wants gone.
+    print("Airflow has stopped." if airflow_process.stop(home) else "Airflow is not up.")
+    return 0
+
+
+def _where(home: Home, state: airflow_process.State) -> str:
+    return f"{state.url}  user {airflow_process.USER}  password {airflow_process.password(home)}"
+
+
+def main(arguments: list[str]) -> int:
+    commands = {(): play, ("up",): up, ("down",): down}
+    command = commands.get(tuple(arguments))
+    if command is None:
+        print(USAGE, file=sys.stderr)
+        return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        return command(Home())
+    except DemoError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped; nothing is left running.", file=sys.stderr)
+        return 130
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    # As an exception it passes through every `finally` on the way out, where Airflow is stopped.
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

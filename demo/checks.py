@@ -1,0 +1,282 @@
+"""What has to be true at the end; each check says what differs."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import deltalake
+import duckdb
+import pyarrow.parquet as pq
+
+from demo import readers
+from demo.faults import Faults, SpoiledRow, parse
+from demo.home import Home
+from demo.lakehouse import COLUMNS, KEYS, SELECTIVE, quarantine_of
+from demo.person import Person
+from demo.pipeline import Release
+from lakehouse_lib import DeltaTable
+
+# Older versions that the three readers must agree on, where a table has as many.
+OLDER_VERSIONS = 5
+# A selective query must read at most this share of a clustered table's files.
+MOST_FILES_READ = 1 / 3
+# Two things give the report's table new rows or fewer: the load and the erasure. Maintenance changes none.
+REPORTS_EXPECTED = 2
+
+QUERIES = {
+    "TPC-H Q1": """
+        select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice),
+               sum(l_extendedprice * (1 - l_discount)), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), count(*)
+        from lineitem where l_shipdate <= date '1998-09-02' group by all order by all""",
+    "TPC-H Q3": """
+        select l_orderkey, sum(l_extendedprice * (1 - l_discount)) as revenue, o_orderdate, o_shippriority
+        from customer, orders, lineitem
+        where c_mktsegment = 'BUILDING' and c_custkey = o_custkey and l_orderkey = o_orderkey
+          and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15'
+        group by l_orderkey, o_orderdate, o_shippriority order by revenue desc, o_orderdate, l_orderkey limit 10""",
+    "TPC-H Q6": """
+        select sum(l_extendedprice * l_discount), count(*)
+        from lineitem
+        where l_shipdate >= date '1994-01-01' and l_shipdate < date '1995-01-01'
+          and l_discount between 0.05 and 0.07 and l_quantity < 24""",
+}
+_DUCKDB_TYPES = {"long": "BIGINT", "integer": "INTEGER", "string": "VARCHAR", "date": "DATE"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement about the lakehouse, whether it holds, and if not what differs."""
+
+    name: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def queries_agree(home: Home, faults: Faults, person: Person) -> Check:
+    """TPC-H over our tables equals DuckDB over the raw CSV less the injector's list and less the erased customer."""
+    with duckdb.connect() as truth, duckdb.connect() as ours:
+        for table in COLUMNS:
+            _raw_table(truth, home, table, faults)
+            ours.register(table, DeltaTable(str(home.tables / table)).to_pyarrow_table())
+        _forget(truth, person)
+        problems = []
+        for name, query in QUERIES.items():
+            expected, got = truth.execute(query).fetchall(), ours.execute(query).fetchall()
+            if expected != got:
+                problems.append(f"{name}: over the raw files {expected[:3]}..., over our tables {got[:3]}...")
+        for table in COLUMNS:
+            count = f"select count(*) from {table}"  # noqa: S608 - a name of ours
+            expected, got = truth.execute(count).fetchall(), ours.execute(count).fetchall()
+            if expected != got:
+                problems.append(f"{table}: {expected[0][0]:,} rows in the raw files, {got[0][0]:,} in our table")
+    return Check("TPC-H Q1, Q3 and Q6 to the cent, against the raw files less the injected faults", tuple(problems))
+
+
+def quarantine_is_exact(home: Home, faults: Faults) -> Check:
+    """The quarantine tables hold exactly the rows of the injector's list, each with its place, reason and values."""
+    problems: list[str] = []
+    for table in COLUMNS:
+        expected = Counter(_as_quarantined(row) for row in faults.rows if row.table == table)
+        path = home.tables / quarantine_of(table)
+        got = Counter(_quarantined(path, table)) if path.exists() else Counter()
+        problems += [f"{table}: missing from quarantine: {_show(row)}" for row in (expected - got)]
+        problems += [f"{table}: in quarantine, but never injected: {_show(row)}" for row in (got - expected)]
+    return Check("quarantined rows and their reasons are exactly the injector's list", tuple(problems))
+
+
+def skipping_is_real(home: Home) -> Check:
+    """Files a selective query reads, recomputed from footers by pyarrow alone, equal our count and are few."""
+    problems = []
+    for table, predicates in SELECTIVE.items():
+        path = home.tables / table
+        live = [Path(uri.removeprefix("file://")) for uri in deltalake.DeltaTable(str(path)).file_uris()]
+        ours = DeltaTable(str(path))
+        for column, predicate in predicates.items():
+            from_footers = sum(_may_hold(file, column, literal(predicate)) for file in live)
+            from_log = ours.files(predicate).num_rows
+            if from_footers != from_log:
+                problems.append(f"{table}, {predicate}: {from_log} files by our log, {from_footers} by the footers")
+            if from_log > len(live) * MOST_FILES_READ:
+                problems.append(f"{table}, {predicate}: reads {from_log} of {len(live)} files, more than a third")
+    return Check(
+        "files a selective query reads: our count equals the Parquet footers', at most a third", tuple(problems)
+    )
+
+
+def readers_agree(home: Home, *, older: int = 0) -> Check:
+    """delta-rs and DuckDB return the same rows as we do: every table's latest version and up to `older` before it."""
+    problems = []
+    with readers.connect() as connection:
+        for path in _tables(home):
+            latest = DeltaTable(str(path)).version()
+            for version in range(max(0, latest - older), latest + 1):
+                seen = {name: read(connection, path, version) for name, read in readers.READERS.items()}
+                if len(set(seen.values())) > 1:
+                    rows = ", ".join(f"{name} {print_.rows:,} rows ({print_.hash:x})" for name, print_ in seen.items())
+                    problems.append(f"{path.name} version {version}: {rows}")
+    which = f"the latest {older + 1} versions" if older else "the latest version"
+    return Check(f"delta-rs and DuckDB read the same rows as we do: every table, {which}", tuple(problems))
+
+
+def vacuum_was_exact(home: Home) -> Check:
+    """After vacuum a table's folder holds exactly the files that delta-rs lists, and the log."""
+    problems = []
+    for table in COLUMNS:
+        path = home.tables / table
+        listed = {Path(uri.removeprefix("file://")) for uri in deltalake.DeltaTable(str(path)).file_uris()}
+        there = {
+            file
+            for file in path.rglob("*")
+            if file.is_file() and file.relative_to(path).parts[0] not in ("_delta_log", "_ingest")
+        }
+        problems += [f"{table}: {file.relative_to(path)} is there, but not in the table" for file in there - listed]
+        problems += [f"{table}: {file.relative_to(path)} is in the table, but not there" for file in listed - there]
+    return Check("after vacuum the folders hold exactly the files that delta-rs lists, and the log", tuple(problems))
+
+
+def checkpoints_suffice(home: Home) -> Check:
+    """delta-rs reads a copy whose JSON commits up to the last checkpoint are deleted."""
+    problems = []
+    with readers.connect() as connection:
+        for table in COLUMNS:
+            path, copy = home.tables / table, home.scratch / table
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(path, copy)
+            log = copy / "_delta_log"
+            checkpoint = max((int(file.name[:20]) for file in log.glob("*.checkpoint*.parquet")), default=-1)
+            if checkpoint < 0:
+                problems.append(f"{table}: has no checkpoint")
+                continue
+            for commit in log.glob("*.json"):
+                if commit.stem.isdigit() and int(commit.stem) <= checkpoint:
+                    commit.unlink()
+            version = DeltaTable(str(path)).version()
+            if readers.delta_rs(connection, copy, version) != readers.delta_rs(connection, path, version):
+                problems.append(f"{table}: delta-rs reads other rows from checkpoint {checkpoint} than from the log")
+            shutil.rmtree(copy)
+    return Check("delta-rs reads every table from its checkpoint, older JSON commits deleted", tuple(problems))
+
+
+def erasure_is_complete(rows: Mapping[str, tuple[int, int]]) -> Check:
+    """The customer had rows, and none of them is left in any file."""
+    problems = [f"{folder}: {after} rows are left on disk" for folder, (_, after) in rows.items() if after]
+    if not any(before for before, _ in rows.values()):
+        problems.append("the customer had no rows to begin with, so this proves nothing")
+    return Check("no row of the erased customer is left in any file on disk, quarantine included", tuple(problems))
+
+
+def nothing_changed(
+    versions: Mapping[str, int], versions_after: Mapping[str, int], runs: int, runs_after: int
+) -> Check:
+    """A load with nothing new made no version and released nobody."""
+    problems = [
+        f"{table} went from version {version} to {versions_after[table]}"
+        for table, version in versions.items()
+        if versions_after[table] != version
+    ]
+    if runs_after != runs:
+        problems.append(f"the downstream DAG ran {runs_after - runs} more times")
+    return Check("a second load with nothing new makes no version and releases nobody", tuple(problems))
+
+
+def one_run_a_range(releases: Sequence[Release]) -> Check:
+    """Every downstream run was started by the platform, for a range of versions of its own."""
+    problems = [
+        f"{release.run_id} is {release.run_type}, not asset_triggered"
+        for release in releases
+        if release.run_type != "asset_triggered"
+    ]
+    if len(releases) != REPORTS_EXPECTED:
+        problems.append(f"{len(releases)} runs for {REPORTS_EXPECTED} ranges of new versions: the load and the erasure")
+    for before, after in pairwise(sorted(releases, key=lambda release: release.first_version)):
+        if after.first_version <= before.last_version:
+            problems.append(f"{before.run_id} and {after.run_id} are both for version {after.first_version}")
+    return Check("one downstream run for each new range of versions, started by the platform", tuple(problems))
+
+
+def literal(predicate: str) -> object:
+    """The value that `COLUMN = VALUE` looks for, as Parquet statistics have it."""
+    with duckdb.connect() as connection:
+        row = connection.execute(f"select {predicate.partition('=')[2]}").fetchone()
+    assert row is not None  # a constant is one row
+    return row[0]
+
+
+def _may_hold(file: Path, column: str, value: object) -> bool:
+    metadata = pq.read_metadata(file)
+    position = metadata.schema.to_arrow_schema().names.index(column)
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(position).statistics
+        if statistics is None or not statistics.has_min_max or statistics.min <= value <= statistics.max:
+            return True
+    return False
+
+
+def _raw_table(connection: duckdb.DuckDBPyConnection, home: Home, table: str, faults: Faults) -> None:
+    kinds = {name: _DUCKDB_TYPES.get(kind, kind.upper()) for name, kind in COLUMNS[table].items()}
+    columns = ", ".join(f"'{name}': '{kind}'" for name, kind in kinds.items())
+    keys = KEYS[table]
+    connection.execute(
+        f"create table {table} as select * from read_csv($1, header = true, columns = {{{columns}}})",  # noqa: S608
+        [str(home.raw / f"{table}.csv")],
+    )
+    connection.execute(f"create table missing ({', '.join(f'{key} {kinds[key]}' for key in keys)})")
+    missing = faults.missing_keys(table)
+    values = [[key[position] for key in missing] for position in range(len(keys))]
+    unnested = ", ".join(f"unnest(${position + 1})" for position in range(len(keys)))
+    connection.execute(f"insert into missing select {unnested}", values)
+    connection.execute(f"delete from {table} where ({', '.join(keys)}) in (from missing)")  # noqa: S608
+    connection.execute("drop table missing")
+
+
+def _forget(connection: duckdb.DuckDBPyConnection, person: Person) -> None:
+    connection.execute("delete from customer where c_custkey = $1", [person.customer])
+    connection.execute("delete from orders where o_custkey = $1", [person.customer])
+    connection.execute("delete from lineitem where l_orderkey in (select unnest($1))", [list(person.orders)])
+
+
+_Quarantined = tuple[object, ...]
+
+
+def _as_quarantined(row: SpoiledRow) -> _Quarantined:
+    kinds = COLUMNS[row.table].values()
+    if row.column is None and row.rule is None:
+        # It could not be taken apart into columns, so it is kept as it came.
+        values: tuple[str, ...] = row.values
+    elif row.rule is None:
+        values = row.values
+    else:
+        # It was readable, so what is kept is the text of the typed values.
+        values = tuple(_text(value, kind) for value, kind in zip(row.values, kinds, strict=True))
+    return (row.file, row.line, row.column, row.reason, row.rule, values)
+
+
+def _text(value: str, kind: str) -> str:
+    return f"{Decimal(value):.2f}" if kind.startswith("decimal") else value
+
+
+def _quarantined(path: Path, table: str) -> Iterable[_Quarantined]:
+    rows = deltalake.DeltaTable(str(path)).to_pyarrow_table()
+    names = list(COLUMNS[table])
+    for row in rows.to_pylist():
+        raw = row.get("_raw")
+        values = tuple(row[name] for name in names) if raw is None else tuple(parse(raw.encode()))
+        yield (row["_file"], row["_line"], row["_column"], row["_reason"], row["_rule"], values)
+
+
+def _show(row: _Quarantined) -> str:
+    file, line, column, reason, rule, values = row
+    return f"{file} line {line}, column {column}, rule {rule}: {reason}; {values}"
+
+
+def _tables(home: Home) -> list[Path]:
+    return sorted(path.parent for path in home.tables.glob("*/_delta_log"))

@@ -1,0 +1,174 @@
+"""Runs of DAGs as an operator follows them: trigger, watch task by task, answer what is asked."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from demo.errors import DemoError
+from demo.home import Home
+from demo.progress import Progress
+from demo.rest import AirflowApi, Question, Run, Task
+
+POLL_SECONDS = 0.5
+PARSE_SECONDS = 90.0
+RUN_SECONDS = 300.0
+REPORT = "lakehouse_report"
+Answer = Callable[[Question], str]
+Expected = Callable[[str], str | None]
+DAGS = ("lakehouse_ingest", "lakehouse_maintenance", "lakehouse_erasure", REPORT)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A run of the downstream DAG, and the new versions of which table released it: first and last."""
+
+    run_id: str
+    run_type: str
+    queued: datetime | None
+    seconds: float
+    table: str
+    first_version: int
+    last_version: int
+
+
+class Pipeline:
+    """The demo's operator: works one Airflow through its API and tells what it sees."""
+
+    def __init__(self, api: AirflowApi, home: Home, progress: Progress) -> None:
+        self.api = api
+        self.home = home
+        self.progress = progress
+
+    def await_dags(self) -> None:
+        """Waits until every DAG is parsed, then lets them run.
+
+        Raises:
+            DemoError: a DAG file does not import, or a DAG did not appear in time.
+        """
+        deadline = time.monotonic() + PARSE_SECONDS
+        while missing := set(DAGS) - self.api.dag_ids():
+            if errors := self.api.import_errors():
+                raise DemoError(
+                    f"A DAG file does not import: {errors[0]}", hint="Mend that file.", log=self.home.airflow_log
+                )
+            if time.monotonic() > deadline:
+                raise DemoError(
+                    f"Airflow has not found {', '.join(sorted(missing))} after {PARSE_SECONDS:.0f} seconds",
+                    hint="The DAG processor's lines in the log say why.",
+                    log=self.home.airflow_log,
+                )
+            time.sleep(POLL_SECONDS)
+        for dag_id in DAGS:
+            self.api.unpause(dag_id)
+
+    def run(self, dag_id: str, params: dict[str, object] | None = None) -> Run:
+        """Triggers the DAG by hand."""
+        run = self.api.trigger(dag_id, params)
+        self.progress.line("note", f"{dag_id} started by hand")
+        return run
+
+    def follow(
+        self,
+        run: Run,
+        *,
+        answer: Answer | None = None,
+        may_fail: Expected | None = None,
+    ) -> list[Task]:
+        """Watches the run to its end, a line a task, and returns its tasks.
+
+        Args:
+            answer: chooses the option when a task asks a person.
+            may_fail: given a failed task's log, says what the failure shows when it is one that the demo provokes,
+                or None when it is not.
+
+        Raises:
+            DemoError: a task failed that must not, or the run takes too long.
+        """
+        told: set[tuple[str, int]] = set()
+        deadline = time.monotonic() + RUN_SECONDS
+        while True:
+            now = self.api.run(run.dag_id, run.run_id)
+            tasks = self.api.tasks(run.dag_id, run.run_id)
+            for task in sorted(tasks, key=lambda task: (task.ended is None, task.ended)):
+                if task.finished and (task.task_id, task.map_index) not in told and task.state != "removed":
+                    told.add((task.task_id, task.map_index))
+                    self._tell(now, task, may_fail)
+            if now.finished:
+                return tasks
+            if answer is not None:
+                for question in self.api.questions(run.dag_id, run.run_id):
+                    option = answer(question)
+                    name = self.api.answer(question, option)
+                    self.progress.line("done", f"{name} answered “{option}” through the REST API")
+            if time.monotonic() > deadline:
+                raise DemoError(
+                    f"{run.dag_id} has not ended after {RUN_SECONDS:.0f} seconds",
+                    hint="This machine may be too small or too busy: 2 cores and 8 GiB are needed.",
+                    log=self.home.airflow_log,
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _tell(self, run: Run, task: Task, may_fail: Expected | None) -> None:
+        name = f"{run.dag_id} · {task.task_id.replace('_', ' ').replace('.', ' · ')}"
+        if task.map_index >= 0:
+            name += f" · {task.label or task.map_index}"
+        if task.state == "success":
+            self.progress.line("done", name, task.seconds)
+        elif task.state == "skipped":
+            self.progress.line("note", f"{name}: nothing to do")
+        elif task.state == "failed":
+            log = self.api.log(run.dag_id, run.run_id, task)
+            shown = may_fail(log) if may_fail is not None else None
+            if shown is None:
+                self.progress.line("failed", name, task.seconds)
+                raise DemoError(
+                    f"The task {task.task_id} of {run.dag_id} failed: {last_error(log)}",
+                    hint="Look at it with `make up`.",
+                    log=self.home.airflow / "logs" / f"dag_id={run.dag_id}",
+                )
+            self.progress.line("refused", f"{name}: {shown}", task.seconds)
+        else:
+            self.progress.line("note", f"{name}: {str(task.state).replace('_', ' ')}")
+
+    def await_releases(self, before: int) -> list[Release]:
+        """Waits until the platform has started and finished one more report than `before`; returns all of them."""
+        deadline = time.monotonic() + RUN_SECONDS
+        while time.monotonic() < deadline:
+            runs = self.api.runs(REPORT)
+            if len(runs) > before and all(run.finished for run in runs):
+                for run in runs[before:]:
+                    self.follow(run)
+                return self.releases()
+            time.sleep(POLL_SECONDS)
+        raise DemoError(
+            f"No new version has released {REPORT} within {RUN_SECONDS:.0f} seconds",
+            hint="The triggerer's lines in the log say why.",
+            log=self.home.airflow_log,
+        )
+
+    def releases(self) -> list[Release]:
+        """Every run of the report so far, with the version range that released it."""
+        return [
+            Release(
+                run.run_id,
+                run.run_type,
+                run.queued,
+                (run.ended - run.started).total_seconds() if run.ended and run.started else 0.0,
+                str(event["extra"]["table"]),
+                int(event["extra"]["from_version"]) + 1,
+                int(event["extra"]["to_version"]),
+            )
+            for run in self.api.runs(REPORT)
+            for event in self.api.released_by(REPORT, run.run_id)[:1]
+        ]
+
+
+def last_error(log: str) -> str:
+    """The last line of a task's log that names an error of ours, else the last line at all."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    named = [line for line in lines if re.search(r"\b\w+(Error|Exception)\b: ", line)]
+    return (named or lines or ["no log"])[-1]

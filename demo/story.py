@@ -1,0 +1,177 @@
+"""The demo, act by act."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import deltalake
+
+from demo import airflow_process, checks, data, faults, lakehouse, person, summary
+from demo.checks import Check
+from demo.faults import Faults
+from demo.home import Home
+from demo.measure import TableState, measure
+from demo.person import Person
+from demo.pipeline import REPORT, Pipeline
+from demo.progress import Progress
+from demo.rest import Question
+
+# A second load with nothing new must release nobody; this long is waited for a run that must not come.
+QUIET_SECONDS = 6.0
+# Of each check; the first few show what kind of difference it is.
+MOST_PROBLEMS = 10
+
+
+def prepare(home: Home, progress: Progress) -> tuple[Faults, Person]:
+    """Makes the raw data, the landing files with their faults and the registry, in an empty home."""
+    home.clear()
+    home.root.mkdir(parents=True, exist_ok=True)
+    data.generate(home.raw)
+    landed = data.cut(home.raw, home.landing)
+    for table, files in landed.items():
+        progress.line("done", f"TPC-H scale {data.SCALE:g}: {table} in {len(files)} landing files")
+    injected = faults.inject(home.landing)
+    injected.save(home.faults)
+    spoiled = injected.files[0]
+    renamed = f"{spoiled.column} is called {spoiled.instead} there"
+    progress.line("done", f"spoiled {len(injected.rows)} rows here and there, and {spoiled.file} whole: {renamed}")
+    lakehouse.write_registry(home)
+    home.tables.mkdir(exist_ok=True)
+    return injected, person.choose(home.raw, injected)
+
+
+@dataclass
+class Story:
+    """One run of the demo."""
+
+    home: Home
+    progress: Progress
+    record: summary.Record = field(default_factory=summary.Record)
+    checks: list[Check] = field(default_factory=list)
+
+    def run(self) -> bool:
+        """Plays all acts and prints the summary. True when every check holds.
+
+        Raises:
+            DemoError: the demo could not go on.
+        """
+        self.progress.act("1. Setting up: data, faults, an Airflow of its own")
+        injected, who = prepare(self.home, self.progress)
+        began = time.monotonic()
+        with airflow_process.session(self.home) as state:
+            pipeline = Pipeline(airflow_process.api(self.home, state), self.home, self.progress)
+            pipeline.await_dags()
+            self.progress.line("done", f"Airflow answers on {state.url}", time.monotonic() - began)
+            self._load(pipeline, injected)
+            self._maintain(pipeline)
+            self._erase(pipeline, who)
+            self._load_nothing(pipeline, injected)
+            self.progress.act("6. Stopping Airflow")
+        self.progress.line("done", "Airflow has stopped; nothing of it is left running")
+        self._judge(injected, who)
+        self.progress.end()
+        self.record.steps = self.progress.steps
+        self.record.checks = self.checks
+        summary.show(self.record, self.progress.console)
+        return all(check.holds for check in self.checks)
+
+    def _load(self, pipeline: Pipeline, injected: Faults) -> None:
+        self.progress.act("2. Loading what has landed: schema gate, quality gate, exactly once")
+        run = pipeline.run("lakehouse_ingest")
+        pipeline.follow(run, may_fail=self._refusal(injected))
+        self.record.releases = pipeline.await_releases(0)
+        self.record.loaded = self._measure()
+        self.record.quarantined = self._quarantined()
+        self._check(checks.quarantine_is_exact, self.home, injected)
+        self._check(checks.readers_agree, self.home, older=checks.OLDER_VERSIONS)
+
+    def _refusal(self, injected: Faults) -> Callable[[str], str | None]:
+        def shown(log: str) -> str | None:
+            for spoiled in injected.files:
+                found = re.search(rf"SourceRefusedError: (.*{re.escape(spoiled.file)}.*)", log)
+                if found:
+                    self.record.refused = {**self.record.refused, spoiled.file: found[1]}
+                    return f"refused {spoiled.file}, as it must; the other files are loaded"
+            return None
+
+        return shown
+
+    def _maintain(self, pipeline: Pipeline) -> None:
+        self.progress.act("3. Maintaining: compaction, Z-order, checkpoint, vacuum")
+        pipeline.follow(pipeline.run("lakehouse_maintenance"))
+        self.record.maintained = self._measure()
+        for table, state in self.record.maintained.items():
+            before = self.record.loaded[table]
+            self.progress.line("note", f"{table}: {before.files} files → {state.files}")
+        self._check(checks.skipping_is_real, self.home)
+        self._check(checks.vacuum_was_exact, self.home)
+        self._check(checks.checkpoints_suffice, self.home)
+
+    def _erase(self, pipeline: Pipeline, who: Person) -> None:
+        self.progress.act(f"4. Erasing customer {who.customer}")
+        before = person.rows_on_disk(self.home.tables, who)
+
+        def approve(question: Question) -> str:
+            self.record.question = " ".join(f"{question.subject} {question.body}".split())
+            self.progress.line("note", f"the approval step asks: {self.record.question}")
+            return next(option for option in question.options if option.lower().startswith("approve"))
+
+        run = pipeline.run("lakehouse_erasure", {"customer_id": who.customer})
+        pipeline.follow(run, answer=approve)
+        self.record.releases = pipeline.await_releases(len(self.record.releases))
+        after = person.rows_on_disk(self.home.tables, who)
+        self.record.customer = who.customer
+        self.record.person_rows = {table: (before[table][0], after[table][0]) for table in before}
+        self._check(checks.erasure_is_complete, self.record.person_rows)
+
+    def _load_nothing(self, pipeline: Pipeline, injected: Faults) -> None:
+        self.progress.act("5. Loading again, with nothing new")
+        versions = {table: state.version for table, state in self._measure().items()}
+        runs = len(pipeline.api.runs(REPORT))
+        pipeline.follow(pipeline.run("lakehouse_ingest"), may_fail=self._refusal(injected))
+        time.sleep(QUIET_SECONDS)
+        self.record.final = self._measure()
+        after = {table: state.version for table, state in self.record.final.items()}
+        self._check(checks.nothing_changed, versions, after, runs, len(pipeline.api.runs(REPORT)))
+        self.record.releases = pipeline.releases()
+        self._check(checks.one_run_a_range, self.record.releases)
+
+    def _judge(self, injected: Faults, who: Person) -> None:
+        self.progress.act("7. Checking everything against the raw files and other readers")
+        self._check(checks.queries_agree, self.home, injected, who)
+        self._check(checks.readers_agree, self.home)
+
+    def _measure(self) -> dict[str, TableState]:
+        return {
+            table: measure(self.home.tables / table, list(lakehouse.SELECTIVE.get(table, {}).values()))
+            for table in lakehouse.COLUMNS
+        }
+
+    def _quarantined(self) -> list[tuple[str, str, int]]:
+        found: Counter[tuple[str, str]] = Counter()
+        for table in lakehouse.COLUMNS:
+            path = self.home.tables / lakehouse.quarantine_of(table)
+            if not path.exists():
+                continue
+            columns = ["_column", "_reason", "_rule"]
+            for row in deltalake.DeltaTable(str(path)).to_pyarrow_table(columns=columns).to_pylist():
+                if row["_rule"] is not None:
+                    reason = f"breaks the rule {row['_rule']}"
+                else:
+                    reason = f"{row['_column']}: {row['_reason']}" if row["_column"] else row["_reason"]
+                found[table, reason] += 1
+        return [(table, reason, rows) for (table, reason), rows in sorted(found.items(), key=lambda item: -item[1])]
+
+    def _check(self, check: Callable[..., Check], *arguments: object, **options: object) -> None:
+        began = time.monotonic()
+        result = check(*arguments, **options)
+        self.checks.append(result)
+        self.progress.line("done" if result.holds else "failed", result.name, time.monotonic() - began)
+        for problem in result.problems[:MOST_PROBLEMS]:
+            self.progress.line("failed", f"  {problem}")
+        if len(result.problems) > MOST_PROBLEMS:
+            self.progress.line("failed", f"  and {len(result.problems) - MOST_PROBLEMS} more")

@@ -1,0 +1,151 @@
+"""What happened, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from demo.checks import Check
+from demo.lakehouse import TARGET_FILE_SIZE
+from demo.measure import TableState
+from demo.pipeline import Release
+
+
+@dataclass
+class Record:
+    """What the demo saw, act by act.
+
+    Attributes:
+        loaded, maintained, final: the tables after the load, after maintenance and at the end.
+        quarantined: (table, reason, rows), most rows first.
+        refused: file -> the message it was refused with.
+        person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
+        question: subject and text of what the approval step asked; who answered.
+        releases: the downstream runs.
+        steps: title and seconds of each act.
+    """
+
+    loaded: Mapping[str, TableState] = field(default_factory=dict)
+    maintained: Mapping[str, TableState] = field(default_factory=dict)
+    final: Mapping[str, TableState] = field(default_factory=dict)
+    quarantined: Sequence[tuple[str, str, int]] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    customer: int = 0
+    person_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    question: str = ""
+    releases: Sequence[Release] = ()
+    steps: Sequence[tuple[str, float]] = ()
+    checks: Sequence[Check] = ()
+
+
+def show(record: Record, console: Console) -> None:
+    console.print()
+    console.rule("[bold]What happened")
+    console.print(_tables(record))
+    console.print(_skipping(record))
+    console.print(
+        "Target file sizes are set small for this demo ("
+        + ", ".join(f"{table} {_size(size)}" for table, size in TARGET_FILE_SIZE.items())
+        + "; the default is 128 MiB), so that few rows still fill many files.\n"
+        "Vacuum's retention is overridden to 0 hours (the default is 7 days), so that old files go at once: never do\n"
+        "that where somebody may still be reading an older version.\n"
+    )
+    console.print(_quarantine(record))
+    for file, message in record.refused.items():
+        console.print(f"[yellow]Refused whole[/]: [bold]{escape(file)}[/]: {escape(message)}\n")
+    console.print(_person(record))
+    if record.question:
+        console.print(f"Before that, the approval step asked: {escape(record.question)}\n")
+    console.print(_releases(record))
+    console.print(_steps(record))
+    console.print(_checks(record))
+
+
+def _tables(record: Record) -> Table:
+    table = _grid("The tables", "table", "version", "rows", "files", "mean file size")
+    for name, before in record.loaded.items():
+        after, final = record.maintained[name], record.final.get(name, record.maintained[name])
+        table.add_row(
+            name,
+            f"{before.version} → {after.version} → {final.version}",
+            f"{before.rows:,} → {final.rows:,}" if before.rows != final.rows else f"{final.rows:,}",
+            f"{before.files} → {after.files}",
+            f"{_size(before.mean_size)} → {_size(after.mean_size)}",
+        )
+    table.caption = "after the load → after maintenance (→ at the end, the customer erased)"
+    return table
+
+
+def _skipping(record: Record) -> Table:
+    table = _grid("Files a selective query reads", "table", "where", "before Z-order", "after Z-order")
+    for name, before in record.loaded.items():
+        after = record.maintained[name]
+        for predicate, read in before.files_read.items():
+            table.add_row(
+                name,
+                predicate,
+                f"{read} of {before.files}",
+                f"{after.files_read[predicate]} of {after.files}",
+            )
+    return table
+
+
+def _quarantine(record: Record) -> Table:
+    table = _grid("Rows in quarantine, and why", "table", "reason", "rows")
+    for name, reason, rows in record.quarantined:
+        table.add_row(name, reason, str(rows))
+    return table
+
+
+def _person(record: Record) -> Table:
+    title = f"Customer {record.customer}: rows in every file on disk, in the table or left over"
+    table = _grid(title, "folder", "before the erasure", "after")
+    for name, (before, after) in record.person_rows.items():
+        table.add_row(name, str(before), str(after))
+    return table
+
+
+def _releases(record: Record) -> Table:
+    table = _grid("How the downstream DAG was released", "lakehouse_report", "when", "by the new versions", "run took")
+    for release in record.releases:
+        when = release.queued.astimezone().strftime("%H:%M:%S") if release.queued else ""
+        versions = f"{release.table} {release.first_version} to {release.last_version}"
+        table.add_row(release.run_type.replace("_", " "), when, versions, f"{release.seconds:.1f} s")
+    table.caption = "nobody started these runs; a second load with nothing new started none"
+    return table
+
+
+def _steps(record: Record) -> Table:
+    table = _grid("How long it took", "step", "seconds")
+    for title, seconds in record.steps:
+        table.add_row(title, f"{seconds:.1f}")
+    table.add_row("[bold]all", f"[bold]{sum(seconds for _, seconds in record.steps):.1f}")
+    return table
+
+
+def _checks(record: Record) -> Table:
+    table = _grid("Checks", "", "what was checked")
+    for check in record.checks:
+        table.add_row("[green]✓[/]" if check.holds else "[red]✗[/]", escape(check.name))
+    return table
+
+
+def _grid(title: str, *columns: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", title_style="bold", caption_justify="left", box=None)
+    table.pad_edge = False
+    for position, column in enumerate(columns):
+        numeric = column in {"rows", "seconds", "before the erasure", "after"} and position > 0
+        table.add_column(column, justify="right" if numeric else "left", header_style="dim")
+    return table
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024 or unit == "MiB":
+            return f"{size:.0f} {unit}" if unit != "MiB" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
