@@ -30,7 +30,7 @@ def play(home: Home) -> int:
                 f"Everything holds, after {progress.elapsed:.0f} seconds. To look around in the same Airflow: make up"
             )
             return 0
-        print("The demo failed: some checks do not hold, see above. To look around in the same Airflow: make up")
+        print("The demo failed: some checks do not hold, see above. To look around in it: make up")
         return 1
 
 

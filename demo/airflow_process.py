@@ -178,7 +178,7 @@ def session(home: Home) -> Iterator[State]:
 
 def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
     sweep(home)
-    _prepare(home)
+    write_start_files(home)
     port = free_port()
     mark = secrets.token_hex(8)
     with home.airflow_log.open("ab") as log:
@@ -202,7 +202,7 @@ def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
     return state, guard
 
 
-def _prepare(home: Home) -> None:
+def write_start_files(home: Home) -> None:
     """Writes the few files Airflow finds at its start. A password that is there already stays."""
     (home.airflow / "bin").mkdir(parents=True, exist_ok=True)
     (home.airflow / "spark").mkdir(exist_ok=True)

@@ -97,7 +97,7 @@ def _skipping(record: Record) -> Table:
 def _quarantine(record: Record) -> Table:
     table = _grid("Rows in quarantine, and why", "table", "reason", "rows")
     for name, reason, rows in record.quarantined:
-        table.add_row(name, reason, str(rows))
+        table.add_row(name, escape(reason), str(rows))
     return table
 
 

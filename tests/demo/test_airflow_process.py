@@ -1,0 +1,246 @@
+"""The demo leaves no process behind, whatever becomes of it, and no setting of the user's reaches its Airflow.
+
+Instead of Airflow the guard holds a child that is worse: it ignores SIGINT and SIGTERM and starts one more in a session
+of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from demo import airflow_guard, airflow_process
+from demo.errors import DemoError
+from demo.home import Home
+
+STUBBORN = """
+import signal, subprocess, sys, time
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+print("started", flush=True)
+time.sleep(300)
+"""
+OBEDIENT = "import time; print('started', flush=True); time.sleep(300)"
+# The real grace is for Airflow; the stand-ins need none.
+IMPATIENT_GUARD = (
+    "import sys; from demo import airflow_guard; airflow_guard.stop_tree.__defaults__ = (0.5,); "
+    "sys.exit(airflow_guard.main(sys.argv[1:]))"
+)
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    mark = secrets.token_hex(8)
+    yield mark
+    airflow_guard.kill_marked(mark)
+
+
+def start_guard(mark: str, program: str, *, stay: bool = False) -> subprocess.Popen[bytes]:
+    guard = subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT_GUARD, *(["--stay"] if stay else []), sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, airflow_guard.MARK: mark, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert guard.stdout is not None
+    assert guard.stdout.readline() == b"started\n"
+    return guard
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def close(guard: subprocess.Popen[bytes]) -> None:
+    for stream in (guard.stdin, guard.stdout):
+        if stream is not None:
+            stream.close()
+    guard.wait(10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_takes_down_a_tree_that_ignores_signals(mark: str, number: signal.Signals) -> None:
+    guard = start_guard(mark, STUBBORN, stay=True)
+    assert eventually(lambda: len(airflow_guard.marked(mark)) == 3)
+
+    guard.send_signal(number)
+
+    close(guard)
+    assert airflow_guard.marked(mark) == []
+
+
+def test_the_tree_goes_when_whoever_holds_the_pipe_is_gone(mark: str) -> None:
+    guard = start_guard(mark, STUBBORN)
+    assert guard.stdin is not None
+
+    guard.stdin.close()
+
+    guard.wait(10)
+    close(guard)
+    assert airflow_guard.marked(mark) == []
+
+
+def test_the_tree_goes_when_the_demo_is_killed_outright(mark: str, tmp_path: Path) -> None:
+    script = f"""
+import subprocess, sys, time
+guard = subprocess.Popen(
+    [sys.executable, "-c", {IMPATIENT_GUARD!r}, sys.executable, "-c", {STUBBORN!r}], stdin=subprocess.PIPE
+)
+time.sleep(300)
+"""
+    demo = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, airflow_guard.MARK: mark, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert eventually(lambda: len(airflow_guard.marked(mark)) == 4)
+
+    demo.kill()
+    demo.wait(10)
+
+    assert eventually(lambda: not airflow_guard.marked(mark))
+
+
+def test_the_guard_takes_the_rest_down_when_its_child_ends_by_itself(mark: str) -> None:
+    guard = start_guard(
+        mark,
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], stdout=subprocess.DEVNULL)\n"
+        "print('started', flush=True); sys.exit(3)",
+        stay=True,
+    )
+
+    close(guard)
+
+    assert guard.returncode == 3
+    assert airflow_guard.marked(mark) == []
+
+
+def test_a_guard_that_stays_does_not_mind_a_closed_input(mark: str) -> None:
+    guard = start_guard(mark, OBEDIENT, stay=True)
+    time.sleep(0.5)
+    assert guard.poll() is None
+    guard.terminate()
+    close(guard)
+
+
+def test_what_a_killed_guard_left_is_swept_away_at_the_next_start(mark: str, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    guard = start_guard(mark, STUBBORN, stay=True)
+    started = psutil.Process(guard.pid).create_time()
+    home.airflow_state.write_text(
+        json.dumps({"guard": guard.pid, "guard_started": started, "mark": mark, "port": 8080})
+    )
+    assert airflow_process.running(home) is not None
+    airflow_process.sweep(home)
+    assert guard.poll() is None, "a sweep must leave a running Airflow alone"
+    guard.kill()
+    close(guard)
+    assert airflow_process.running(home) is None
+
+    airflow_process.sweep(home)
+
+    assert airflow_guard.marked(mark) == []
+    assert not home.airflow_state.exists()
+
+
+def test_stop_ends_the_guard_and_its_tree_and_says_whether_there_was_one(mark: str, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert airflow_process.stop(home) is False
+    guard = start_guard(mark, STUBBORN, stay=True)
+    started = psutil.Process(guard.pid).create_time()
+    home.airflow_state.write_text(
+        json.dumps({"guard": guard.pid, "guard_started": started, "mark": mark, "port": 8080})
+    )
+
+    assert airflow_process.stop(home) is True
+
+    close(guard)
+    assert airflow_guard.marked(mark) == []
+    assert airflow_process.stop(home) is False
+
+
+def test_a_pid_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.airflow_state.write_text(
+        json.dumps({"guard": os.getpid(), "guard_started": 1.0, "mark": "none has this", "port": 8080})
+    )
+    assert airflow_process.running(home) is None
+    assert airflow_process.stop(home) is False
+
+
+def test_a_torn_state_file_is_no_running_airflow(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.airflow_state.write_text('{"guard": 1')
+    assert airflow_process.running(home) is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_that_somebody_listens_on_is_not_taken(address: str) -> None:
+    with socket.socket() as taken:
+        taken.bind((address, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert airflow_process.free_port(first=port, tries=20) > port
+        with pytest.raises(DemoError, match=f"ports {port} to {port} are all taken"):
+            airflow_process.free_port(first=port, tries=1)
+
+
+def test_no_setting_of_the_users_own_airflow_or_spark_gets_through(tmp_path: Path) -> None:
+    inherited = {
+        "PATH": "/usr/bin",
+        "HOME": "/home/somebody",
+        "JAVA_HOME": "/opt/java",
+        "AIRFLOW_HOME": "/srv/production",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://production",
+        "AIRFLOW_CONN_SPARK_DEFAULT": "spark://production",
+        "SPARK_HOME": "/opt/other-spark",
+        "PYSPARK_PYTHON": "/usr/bin/python2",
+        "PYTHONPATH": "/somewhere",
+        "LAKEHOUSE_REGISTRY": "/srv/production.json",
+        "http_proxy": "http://proxy:3128",
+        "no_proxy": "intranet",
+    }
+    home = Home(tmp_path)
+
+    environment = airflow_process.settings(home, 8123, "the mark", inherited)
+
+    assert not [value for value in environment.values() if "production" in value or "other-spark" in value]
+    assert "PYTHONPATH" not in environment
+    assert environment["JAVA_HOME"] == "/opt/java"
+    assert environment["AIRFLOW_HOME"] == str(home.airflow)
+    assert environment["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert environment["LAKEHOUSE_REGISTRY"] == str(home.registry)
+    assert environment["no_proxy"].split(",") == ["intranet", "127.0.0.1", "localhost"]
+    folders = environment["PATH"].split(os.pathsep)
+    assert folders.index(str(home.airflow / "bin")) < folders.index(str(Path(sys.executable).parent))
+
+
+def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    airflow_process.write_start_files(home)
+
+    password = airflow_process.password(home)
+
+    assert len(password) >= 12
+    assert password not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
+    assert (home.airflow / "passwords.json").stat().st_mode & 0o077 == 0
+    airflow_process.write_start_files(home)
+    assert airflow_process.password(home) == password, "the password must survive a second start"

@@ -1,0 +1,99 @@
+"""The summary says what was seen, figure by figure."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from demo.checks import Check
+from demo.measure import TableState
+from demo.pipeline import Release
+from demo.summary import Record, show
+
+WHERE = "l_partkey = 10007"
+
+
+def rendered(record: Record) -> str:
+    out = io.StringIO()
+    show(record, Console(file=out, width=140, highlight=False, soft_wrap=True))
+    return out.getvalue()
+
+
+def record(**changes: object) -> Record:
+    values: dict[str, object] = {
+        "loaded": {"lineitem": TableState("lineitem", 5, 600_543, 48, 48 * 2048, {WHERE: 48})},
+        "maintained": {"lineitem": TableState("lineitem", 7, 600_543, 36, 36 * 1024 * 1024, {WHERE: 6})},
+        "final": {"lineitem": TableState("lineitem", 8, 600_443, 36, 36 * 1024 * 1024, {WHERE: 6})},
+        "quarantined": [("lineitem", "breaks the rule quantity_1_to_50", 5)],
+        "refused": {"orders-17.csv": "column o_totalprice is missing"},
+        "customer": 4711,
+        "person_rows": {"orders": (25, 0), "lineitem": (102, 0)},
+        "question": "Erase customer 4711?",
+        "releases": [Release("r", "asset_triggered", datetime(2026, 1, 1, tzinfo=UTC), 12.34, "lineitem", 0, 5)],
+        "steps": [("1. Setting up", 20.0), ("2. Loading", 101.5)],
+        "checks": [Check("the first holds"), Check("the second does not", ("a differs from b",))],
+    }
+    return Record(**(values | changes))  # type: ignore[arg-type]
+
+
+def line_with(text: str, *parts: str) -> str:
+    lines = [line for line in text.splitlines() if all(part in line for part in parts)]
+    assert lines, f"no line has {parts}"
+    return lines[0]
+
+
+def test_tables_before_and_after() -> None:
+    line = line_with(rendered(record()), "lineitem", "5 → 7 → 8")
+    assert "600,543 → 600,443" in line
+    assert "48 → 36" in line
+    assert "2 KiB → 1.0 MiB" in line
+
+
+def test_files_read_before_and_after() -> None:
+    line = line_with(rendered(record()), WHERE)
+    assert "48 of 48" in line
+    assert "6 of 36" in line
+
+
+def test_what_was_kept_out_and_why() -> None:
+    text = rendered(record())
+    line_with(text, "lineitem", "breaks the rule quantity_1_to_50", "5")
+    line_with(text, "orders-17.csv", "column o_totalprice is missing")
+
+
+def test_who_was_erased() -> None:
+    text = rendered(record())
+    assert "Customer 4711" in text
+    assert "Erase customer 4711?" in text
+    assert line_with(text, "lineitem", "102").split() == ["lineitem", "102", "0"]
+
+
+def test_how_the_report_was_released() -> None:
+    line = line_with(rendered(record()), "asset triggered")
+    assert "lineitem 0 to 5" in line
+    assert "12.3 s" in line
+
+
+def test_what_was_overridden_is_said() -> None:
+    text = rendered(record())
+    assert "Target file sizes are set small" in text
+    assert "retention is overridden to 0 hours" in text
+
+
+def test_steps_add_up() -> None:
+    assert line_with(rendered(record()), "121.5").split() == ["all", "121.5"]
+
+
+def test_a_check_that_does_not_hold_is_marked() -> None:
+    text = rendered(record())
+    assert "✓" in line_with(text, "the first holds")
+    assert "✗" in line_with(text, "the second does not")
+
+
+def test_what_comes_from_data_is_no_markup() -> None:
+    text = rendered(record(refused={"a[red].csv": "got [/bold] instead"}, quarantined=[("orders", "[bold]", 1)]))
+    assert "a[red].csv" in text
+    assert "got [/bold] instead" in text
+    line_with(text, "orders", "[bold]")
