@@ -146,16 +146,16 @@ class Registry(_Strict):
             *(rows.table for subject in self.subjects.values() for rows in subject.rows),
             *(rows.through.table for subject in self.subjects.values() for rows in subject.rows if rows.through),
         }
-        unknown = sorted(used - set(self.tables))
+        unknown = sorted(name for name in used if name not in self.tables and self._quarantine(name) is None)
         if unknown:
             raise ValueError(f"no table {', '.join(unknown)}; tables are {', '.join(sorted(self.tables)) or 'none'}")
         return self
 
     def table(self, name: str) -> Table:
         """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
-        loaded = self.tables.get(name.removesuffix(_QUARANTINE))
-        if name not in self.tables and loaded is not None and loaded.quarantine is not None:
-            return Table(uri=loaded.quarantine)
+        refused = self._quarantine(name)
+        if name not in self.tables and refused is not None:
+            return Table(uri=refused)
         return _lookup(self.tables, "table", name)
 
     def subject(self, name: str) -> Subject:
@@ -169,9 +169,13 @@ class Registry(_Strict):
         for row in subject.rows:
             rows.append(row)
             refused = f"{row.table}{_QUARANTINE}"
-            if self.tables[row.table].quarantine is not None and refused not in listed:
+            if self.table(row.table).quarantine is not None and refused not in listed:
                 rows.append(row.model_copy(update={"table": refused, "quarantine": True}))
         return subject.model_copy(update={"rows": tuple(rows)})
+
+    def _quarantine(self, name: str) -> str | None:
+        table = self.tables.get(name.removesuffix(_QUARANTINE)) if name.endswith(_QUARANTINE) else None
+        return table.quarantine if table is not None else None
 
     def loaded_tables(self) -> list[str]:
         """Names of the tables that have a source, sorted."""

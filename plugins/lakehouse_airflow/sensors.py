@@ -87,7 +87,6 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
                 poke_interval=self.poke_interval,
             ),
             method_name="execute_complete",
-            kwargs={"baseline_version": self.baseline_version},
             timeout=timedelta(seconds=self.timeout),
         )
         return None
@@ -108,15 +107,10 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             return PokeReturnValue(False)
         return PokeReturnValue(True, self._found(version, self.baseline_version))
 
-    def execute_complete(
-        self,
-        context: Context,  # noqa: ARG002
-        event: dict[str, Any],
-        baseline_version: int | None = None,
-    ) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._found(event["version"], baseline_version)
+        return self._found(event["version"], event["baseline_version"])
 
     def _found(self, version: int, baseline_version: Any) -> dict[str, Any]:
         self.made_version = (self.table, version)

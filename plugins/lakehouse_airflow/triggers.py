@@ -48,7 +48,7 @@ def latest_version(uri: str) -> int | None:
 class TableVersionTrigger(BaseTrigger):
     """Fires once, when a table's version is what is waited for (``reached``).
 
-    The event is ``{"version": N}``, or ``{"error": text}`` when waiting on cannot help.
+    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` when waiting on cannot help.
 
     Args:
         uri: where the table is.
@@ -98,6 +98,6 @@ class TableVersionTrigger(BaseTrigger):
                 yield TriggerEvent({"error": f"table {self.uri}: {error}"})
                 return
             if done:
-                yield TriggerEvent({"version": version})
+                yield TriggerEvent({"version": version, "baseline_version": self.baseline_version})
                 return
             await asyncio.sleep(self.poke_interval)

@@ -1,0 +1,102 @@
+"""A real Airflow with a home of its own, and a small lakehouse for its DAGs."""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="lakehouse-airflow-test-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+# Airflow reads its configuration while it is imported, which is when the test modules here are collected.
+os.environ.update(
+    {
+        "AIRFLOW_HOME": str(HOME),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-of-the-tests-alone-0123456789abcdef0123456789abcdef01234567",
+    }
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            # Airflow and what it stands on warn about each other.
+            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning:airflow"))
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> None:
+    """A migrated metadata database."""
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The registry of customers, their orders and their line items, in a folder of its own; no table exists yet."""
+    file = tmp_path / "lakehouse.json"
+    (tmp_path / "report.sql").write_text("select o_custkey, count(*) as orders from orders group by 1 order by 1")
+    source = {"name": "shop_orders", "landing": "landing/orders", "settle_seconds": 0, "files_per_batch": 10}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("o_orderkey", "long"), ("o_custkey", "long"))
+    ]
+    (tmp_path / "orders.schema.json").write_text(json.dumps({"type": "struct", "fields": fields}))
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "o_custkey"}}
+    rule["meta"] = {"rule_id": "known_customer"}
+    (tmp_path / "orders.suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))
+    (tmp_path / "landing" / "orders").mkdir(parents=True)
+    body = {
+        "tables": {
+            "orders": {
+                "uri": "tables/orders",
+                "source": source,
+                "schema": "orders.schema.json",
+                "suite": "orders.suite.json",
+                "quarantine": "tables/orders_quarantine",
+                "cluster_by": ["o_custkey"],
+                "vacuum": {"retention_hours": 0, "enforce_retention": False},
+            },
+            "lineitem": {"uri": "tables/lineitem"},
+            "customer": {"uri": "tables/customer"},
+        },
+        "subjects": {
+            "customer": {
+                "id_type": "long",
+                "rows": [
+                    {"table": "customer", "key": "c_custkey"},
+                    {"table": "orders", "key": "o_custkey"},
+                    {
+                        "table": "lineitem",
+                        "key": "l_orderkey",
+                        "through": {"table": "orders", "key": "o_custkey", "select": "o_orderkey"},
+                    },
+                ],
+            }
+        },
+        "report": {"tables": ["orders"], "sql": "report.sql", "output": "tables/orders_by_customer"},
+    }
+    file.write_text(json.dumps(body))
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY", str(file))
+    return file
+
+
+@pytest.fixture
+def spark_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The Spark connection ``spark_default``: two cores of this machine."""
+    connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    return

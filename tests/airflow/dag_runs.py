@@ -1,0 +1,120 @@
+"""Running a DAG of the checkout under Airflow's own loop, in this process."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+class DagRunResult:
+    """What became of a run: states and XComs by task id (with ``[i]`` behind a mapped one)."""
+
+    def __init__(self, run: Any) -> None:
+        from airflow.utils.session import create_session
+
+        self.run_id: str = run.run_id
+        self.dag_id: str = run.dag_id
+        self.state = str(run.state)
+        with create_session() as session:
+            tasks = run.get_task_instances(session=session)
+            self.states = {_name(ti.task_id, ti.map_index): str(ti.state) for ti in tasks}
+
+    def xcom(self, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
+        import json
+
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with create_session() as session:
+            value = session.scalar(
+                select(XComModel.value).where(
+                    XComModel.dag_id == self.dag_id,
+                    XComModel.run_id == self.run_id,
+                    XComModel.task_id == task_id,
+                    XComModel.map_index == map_index,
+                    XComModel.key == key,
+                )
+            )
+        return json.loads(value) if isinstance(value, str) else value
+
+    def asset_events(self) -> dict[str, dict[str, Any]]:
+        """{asset URI: extra} of the events this run has emitted."""
+        from airflow.models.asset import AssetEvent, AssetModel
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with create_session() as session:
+            rows = session.execute(
+                select(AssetModel.uri, AssetEvent.extra)
+                .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+                .where(AssetEvent.source_dag_id == self.dag_id, AssetEvent.source_run_id == self.run_id)
+            )
+            return dict(rows.tuples())
+
+
+def load_dag(dag_id: str) -> Any:
+    """The DAG of ``dags/<dag_id>.py``, parsed anew, because the registry may have changed."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(dag_folder=str(ROOT / "dags" / f"{dag_id}.py"), bundle_name="dags-folder")
+    assert not bag.import_errors, bag.import_errors
+    return bag.dags[dag_id]
+
+
+def run_dag(dag_id: str, conf: dict[str, Any] | None = None, **options: Any) -> DagRunResult:
+    """Runs a DAG to its end; see ``DAG.test`` for the options."""
+    return DagRunResult(load_dag(dag_id).test(run_conf=conf, **options))
+
+
+def answer_when_asked(dag_id: str, task_id: str, option: str) -> threading.Thread:
+    """Answers the next question of that task through Airflow's REST API, from a thread, as a person would."""
+    thread = threading.Thread(target=_answer, args=(dag_id, task_id, option), daemon=True)
+    thread.start()
+    return thread
+
+
+def _answer(dag_id: str, task_id: str, option: str) -> None:
+    import time
+
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    client = api_client()
+    for _ in range(240):
+        with create_session() as session:
+            waiting = session.scalar(
+                select(TaskInstance.run_id).where(
+                    TaskInstance.dag_id == dag_id,
+                    TaskInstance.task_id == task_id,
+                    TaskInstance.state == "awaiting_input",
+                )
+            )
+        if waiting is not None:
+            path = f"/api/v2/dags/{dag_id}/dagRuns/{waiting}/taskInstances/{task_id}/-1/hitlDetails"
+            answer = client.patch(path, json={"chosen_options": [option], "params_input": {}})
+            assert answer.status_code == 200, answer.text
+            return
+        time.sleep(0.25)
+    raise AssertionError(f"{dag_id}.{task_id} never asked")
+
+
+def api_client(*, anonymous: bool = False) -> Any:
+    """A client of Airflow's API server in this process, as the administrator or as nobody."""
+    from airflow.api_fastapi.app import create_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi.testclient import TestClient
+
+    app = create_app()
+    if anonymous:
+        return TestClient(app)
+    token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username="ann", role="ADMIN"))
+    return TestClient(app, headers={"Authorization": f"Bearer {token}"})
+
+
+def _name(task_id: str, map_index: int) -> str:
+    return task_id if map_index < 0 else f"{task_id}[{map_index}]"

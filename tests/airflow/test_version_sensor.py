@@ -1,0 +1,144 @@
+"""The sensor for a table's version: what it waits for, and that waiting costs nothing."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.triggers.base import TriggerEvent
+
+from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+from lakehouse_airflow.triggers import TableVersionTrigger, reached
+
+
+def commit(table: Path, *versions: int) -> None:
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    for version in versions:
+        (log / f"{version:020d}.json").write_text('{"commitInfo": {}}')
+
+
+def sensor(table: Path, **arguments: Any) -> LakehouseTableVersionSensor:
+    return LakehouseTableVersionSensor(task_id="wait", table=str(table), poke_interval=0.05, timeout=0.3, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("version", "baseline", "target", "expected"),
+    [
+        (None, None, None, False),
+        (None, -1, None, False),
+        (None, 3, 4, False),
+        (0, -1, None, True),
+        (3, 3, None, False),
+        (4, 3, None, True),
+        (4, None, 5, False),
+        (5, None, 5, True),
+        (6, 3, 8, False),
+        (8, 3, 8, True),
+        (8, 8, 8, False),
+    ],
+)
+def test_what_is_waited_for(version: int | None, baseline: int | None, target: int | None, expected: bool) -> None:
+    arguments = {"baseline_version": baseline, "target_version": target}
+    assert reached(version, allow_recreation=False, **arguments) is expected
+    assert reached(version, allow_recreation=True, **arguments) is expected
+
+
+def test_a_table_made_anew_is_an_error_or_a_change() -> None:
+    assert reached(0, baseline_version=7, target_version=None, allow_recreation=True)
+    with pytest.raises(ValueError, match=r"0.*before the baseline 7.*allow_recreation"):
+        reached(0, baseline_version=7, target_version=None, allow_recreation=False)
+
+
+def test_it_waits_while_the_table_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(AirflowSensorTimeout):
+        sensor(tmp_path / "none", deferrable=False, baseline_version=-1).execute({})
+    with pytest.raises(TaskDeferred):
+        sensor(tmp_path / "none", deferrable=True, baseline_version=-1).execute({})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_poking_returns_the_version(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0, 1, 2)
+    found = sensor(tmp_path / "t", deferrable=False, baseline_version="1").execute({})
+    assert found == {"table": str(tmp_path / "t"), "version": 2, "baseline_version": 1}
+
+
+def test_without_a_baseline_it_waits_for_the_next_version(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0, 1)
+    with pytest.raises(AirflowSensorTimeout):
+        sensor(tmp_path / "t", deferrable=False).execute({})
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor(tmp_path / "t", deferrable=True).execute({})
+    assert deferred.value.trigger.baseline_version == 1
+
+
+def test_a_version_that_is_there_is_not_deferred(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0)
+    assert sensor(tmp_path / "t", deferrable=True, target_version=0).execute({})["version"] == 0
+
+
+def test_deferring_and_coming_back(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    waiting = sensor(table, deferrable=True, baseline_version=-1)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute({})
+    assert deferred.value.timeout == timedelta(seconds=0.3)
+    path, arguments = deferred.value.trigger.serialize()
+    assert path == "lakehouse_airflow.triggers.TableVersionTrigger"
+    assert arguments["uri"] == str(table)
+
+    async def first_event() -> TriggerEvent:
+        events = TableVersionTrigger(**arguments).run()
+        event = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.2)
+        assert not event.done()
+        commit(table, 0)
+        return await asyncio.wait_for(event, 5)
+
+    event = asyncio.run(first_event())
+    assert waiting.execute_complete({}, event.payload) == {"table": str(table), "version": 0, "baseline_version": -1}
+
+
+def test_a_table_made_anew_fails_the_task(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0)
+    for deferrable in (True, False):
+        with pytest.raises(AirflowFailException, match="made anew"):
+            sensor(tmp_path / "t", deferrable=deferrable, baseline_version=7).execute({})
+        again = sensor(tmp_path / "t", deferrable=deferrable, baseline_version=7, allow_recreation=True)
+        assert again.execute({})["version"] == 0
+
+    async def first_event() -> TriggerEvent:
+        trigger = TableVersionTrigger(
+            uri=str(tmp_path / "t"), baseline_version=7, target_version=None, allow_recreation=False, poke_interval=1
+        )
+        return await anext(trigger.run())
+
+    event = asyncio.run(first_event())
+    with pytest.raises(AirflowFailException, match="made anew"):
+        sensor(tmp_path / "t", deferrable=True).execute_complete({}, event.payload)
+
+
+def test_bad_versions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AirflowFailException, match="baseline_version is 'seven'"):
+        sensor(tmp_path / "t", baseline_version="seven").execute({})
+    with pytest.raises(AirflowFailException, match="reschedule"):
+        sensor(tmp_path / "t", mode="reschedule", deferrable=False).execute({})
+
+
+def test_looking_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0, 1)
+    code = f"""
+import sys
+from lakehouse_airflow.triggers import TableVersionTrigger, latest_version
+assert latest_version({str(tmp_path / "t")!r}) == 1
+assert latest_version({str(tmp_path / "none")!r}) is None
+heavy = {{"pyarrow", "pyspark", "pandas", "numpy"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
