@@ -64,7 +64,11 @@ def from_footer(
     A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
     columns get a nullCount only, arrays and maps nothing.
     """
-    wanted = {tuple(part.lower() for part in path): (path, kind) for path, kind in leaves(schema) if path in indexed}
+    wanted: dict[ColumnPath, tuple[ColumnPath, PrimitiveType]] = {
+        tuple(part.lower() for part in path): (path, kind)
+        for path, kind in leaves(schema)
+        if isinstance(kind, PrimitiveType) and path in indexed
+    }
     trusts_max = str(meta.created_by or "").startswith("parquet-mr")
     lows: dict[ColumnPath, str] = {}
     highs: dict[ColumnPath, str] = {}

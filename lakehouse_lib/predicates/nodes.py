@@ -1,0 +1,196 @@
+"""A predicate as typed nodes, from which every rendering is made.
+
+Names are resolved against a schema and literals are values of the type of what they are compared with, so that a
+rendering decides nothing about types. Values of a ``Literal``, by type: int for integers, dates (days since 1970) and
+timestamps (µs since 1970, UTC or wall clock); Decimal, float, str, bytes and bool; None for NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.statistics import ColumnPath
+
+BOOLEAN = PrimitiveType("boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    path: ColumnPath
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Any
+    type: PrimitiveType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A cast that neither fails nor loses anything, but for the time of day of a timestamp that becomes a date."""
+
+    operand: Node
+    type: PrimitiveType
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``operator`` is +, -, * or % (of integers, by a literal that is not 0, with the dividend's sign)."""
+
+    operator: str
+    left: Node
+    right: Node
+    type: PrimitiveType
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``name`` is one of length, year, month, day, coalesce."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """SQL that only Spark can evaluate; its type is not known here."""
+
+    sql: str
+    columns: tuple[Column, ...]
+
+    @property
+    def type(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``operator`` is =, !=, <, <=, >, >= or <=>. NaN equals itself and is above every other number."""
+
+    operator: str
+    left: Node
+    right: Node
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """``values`` are of the operand's type, at least one and none null; ``has_null`` says that NULL was listed."""
+
+    operand: Node
+    values: tuple[Any, ...]
+    has_null: bool = False
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    operand: Node
+    pattern: str
+    escape: str = "\\"
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    operand: Node
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Node
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    operands: tuple[Node, ...]
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    operands: tuple[Node, ...]
+
+    @property
+    def type(self) -> PrimitiveType:
+        return BOOLEAN
+
+
+Node = Column | Literal | Cast | Arithmetic | Function | Opaque | Comparison | In | Like | IsNull | Not | And | Or
+
+TRUE = Literal(True, BOOLEAN)
+FALSE = Literal(False, BOOLEAN)
+UNKNOWN = Literal(None, BOOLEAN)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Opaque():
+            return node.columns
+        case Cast() | In() | Like() | IsNull() | Not():
+            return (node.operand,)
+        case And() | Or():
+            return node.operands
+        case Comparison() | Arithmetic():
+            return (node.left, node.right)
+        case Function():
+            return node.arguments
+    return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def columns_of(node: Node) -> frozenset[str]:
+    """The top-level names of the columns that it reads."""
+    return frozenset(one.path[0] for one in walk(node) if isinstance(one, Column))
+
+
+def conjunction(nodes: list[Node]) -> Node:
+    flat: list[Node] = []
+    for one in nodes:
+        flat += one.operands if isinstance(one, And) else (one,)
+    return flat[0] if len(flat) == 1 else And(tuple(flat)) if flat else TRUE
+
+
+def disjunction(nodes: list[Node]) -> Node:
+    flat: list[Node] = []
+    for one in nodes:
+        flat += one.operands if isinstance(one, Or) else (one,)
+    return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else FALSE
+
+
+def true_unless_null(operand: Node) -> Node:
+    return Or((Not(IsNull(operand)), UNKNOWN))
+
+
+def false_unless_null(operand: Node) -> Node:
+    return And((IsNull(operand), UNKNOWN))

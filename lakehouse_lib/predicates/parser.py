@@ -1,0 +1,126 @@
+"""From what a user writes, SQL or DNF filters, to a ``Predicate``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.predicates.comparison import among, compare
+from lakehouse_lib.predicates.names import resolve
+from lakehouse_lib.predicates.nodes import IsNull, Literal, Node, Not, conjunction, disjunction
+from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.predicates.spark import render
+from lakehouse_lib.schema import PrimitiveType, Schema
+
+#: One condition of a filter: column, operator, value.
+Filter = tuple[str, str, Any]
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
+    """The condition ``sql`` in Spark's dialect, such as ``id > 5 AND name LIKE 'a%'``.
+
+    A row matches when the condition is true; where it is NULL it does not. Names are matched regardless of case.
+    Literals take the type of what they are compared with; dates and timestamps may be plain strings, in UTC where they
+    name no zone.
+
+    Args:
+        sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
+        schema: the table's.
+        table: for the error.
+
+    Raises:
+        InvalidPredicateError: it does not parse, names no column, compares what cannot be compared, or has an
+            aggregate, a window or a subquery.
+    """
+    # sqlglot takes 0.1 s to import, and most tables are opened without a predicate.
+    from lakehouse_lib.predicates.sql import translate
+
+    try:
+        return Predicate(sql, translate(sql, schema))
+    except InvalidPredicateError as error:
+        raise InvalidPredicateError(
+            f"{error.message} in the predicate {_shown(sql)}", table=table, hint=error.hint
+        ) from (error.__cause__)
+
+
+def from_filters(
+    filters: Sequence[Filter] | Sequence[Sequence[Filter]], schema: Schema, *, table: str | None = None
+) -> Predicate:
+    """Filters in disjunctive normal form, as the ``deltalake`` package and pyarrow take them.
+
+    Args:
+        filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which hold, or a list of such lists, one of which
+            holds. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None ask for (no) null.
+        schema: the table's.
+        table: for the error.
+
+    Raises:
+        InvalidPredicateError: an unknown column or operator, or a value that is none of the column's type.
+    """
+    if not filters:
+        raise InvalidPredicateError("an empty filter", table=table, hint="Leave the filter out to take every row.")
+    groups: list[Any] = list(filters) if isinstance(filters[0], list) else [filters]
+    try:
+        root = disjunction([conjunction([_condition(one, schema) for one in group]) for group in groups])
+    except InvalidPredicateError as error:
+        raise InvalidPredicateError(
+            f"{error.message} in the filters {_shown(str(filters))}", table=table, hint=error.hint
+        ) from None
+    return Predicate(render(root), root)
+
+
+def _condition(one: Filter, schema: Schema) -> Node:
+    if not isinstance(one, (tuple, list)) or len(one) != 3:
+        raise InvalidPredicateError(f"{one!r} is no condition", hint='Write ("column", "operator", value).')
+    name, operator, value = one
+    word = " ".join(str(operator).lower().split())
+    column = resolve([name] if name in schema else str(name).split("."), schema)
+    if word in ("in", "not in"):
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise InvalidPredicateError(f"{value!r} is no list of values for {word}")
+        found = among(column, [_literal(item) for item in value])
+        return found if word == "in" else Not(found)
+    if word not in _OPERATORS:
+        raise InvalidPredicateError(
+            f"{operator!r} is no operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in."
+        )
+    if value is None and _OPERATORS[word] in ("=", "!="):
+        return IsNull(column) if _OPERATORS[word] == "=" else Not(IsNull(column))
+    return compare(_OPERATORS[word], column, _literal(value))
+
+
+def _literal(value: Any) -> Literal:
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+        value = value.item()  # a numpy scalar
+    if value is None:
+        return Literal(None, PrimitiveType("void"))
+    if isinstance(value, bool):
+        return Literal(value, PrimitiveType("boolean"))
+    if isinstance(value, int):
+        return Literal(Decimal(value), PrimitiveType("decimal(38,0)"))
+    if isinstance(value, Decimal):
+        return Literal(value, PrimitiveType("decimal(38,18)"))
+    if isinstance(value, float):
+        return Literal(value, PrimitiveType("double"))
+    if isinstance(value, str):
+        return Literal(value, PrimitiveType("string"))
+    if isinstance(value, bytes):
+        return Literal(value, PrimitiveType("binary"))
+    if isinstance(value, dt.datetime):
+        naive = value.tzinfo is None
+        moment = value.replace(tzinfo=dt.UTC) if naive else value
+        micros = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+        return Literal(micros, PrimitiveType("timestamp_ntz" if naive else "timestamp"))
+    if isinstance(value, dt.date):
+        return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
+    raise InvalidPredicateError(f"{value!r} of type {type(value).__name__} is no value of a column")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")

@@ -1,0 +1,45 @@
+"""A predicate as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakehouse_lib.predicates.nodes import And, Node, columns_of, conjunction
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on rows of one table. Immutable, picklable; made by ``parse`` and ``from_filters``.
+
+    Attributes:
+        sql: the condition as SQL in Spark's dialect, as the user wrote it where it was SQL.
+        columns: the top-level columns that it reads, as the schema spells them.
+    """
+
+    sql: str
+    root: Node = field(repr=False)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return columns_of(self.root)
+
+    def partition_only(self, partition_columns: Iterable[str]) -> bool:
+        """Whether partition values alone decide it: for each file it is then true (or not) of all rows at once."""
+        return self.columns <= set(partition_columns)
+
+    def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
+        """(what partition values decide, the rest), whose conjunction is this predicate; None where nothing is."""
+        from lakehouse_lib.predicates.spark import render
+
+        names = set(partition_columns)
+        parts = self.root.operands if isinstance(self.root, And) else (self.root,)
+        sides: tuple[list[Node], list[Node]] = ([], [])
+        for one in parts:
+            sides[0 if columns_of(one) <= names else 1].append(one)
+        if not sides[1]:
+            return self, None
+        if not sides[0]:
+            return None, self
+        first, second = (conjunction(side) for side in sides)
+        return Predicate(render(first), first), Predicate(render(second), second)

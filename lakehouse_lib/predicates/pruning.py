@@ -1,0 +1,264 @@
+"""Which files may hold a row that a predicate matches, by partition values and statistics alone.
+
+A file is dropped only where no row of it can match, whatever wrote its statistics: an unknown bound keeps the file;
+a floating-point max says nothing of NaN, which is above every number; bounds may be cut strings or milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.predicates.arrow import array_of, is_renderable, matches, split_pattern
+from lakehouse_lib.predicates.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    columns_of,
+    conjunction,
+    disjunction,
+    walk,
+)
+from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType
+from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def may_match(predicate: Predicate, files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> pa.Array:
+    """For each row of a files table: False where no row of the file can match, else True; never null."""
+    return _Pruning(files, schema, partition_columns).run(predicate.root)
+
+
+def evaluate_partitions(
+    predicate: Predicate, files: pa.Table, schema: Schema, partition_columns: Sequence[str]
+) -> pa.Array:
+    """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
+
+    Raises:
+        InvalidPredicateError: it has a function that only Spark can evaluate.
+    """
+    values = {}
+    fields = []
+    for name in partition_columns:
+        field = schema.field(name)
+        if field.name in predicate.columns:
+            values[field.name] = partition_column(files, name, field.type)
+            fields.append(Field(field.name, field.type))
+    if not values:
+        return matches(predicate, files.select(["path"]), schema)
+    return matches(predicate, pa.table(values), Schema(fields))
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    bounds: Bounds
+    has_values: pa.Array  # False: every row is null
+    has_nulls: pa.Array  # False: no row is null
+    floating: bool
+
+
+class _Pruning:
+    def __init__(self, files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> None:
+        self.files = files
+        self.schema = schema
+        self.partition_columns = partition_columns
+        self.partitions = {name.lower() for name in partition_columns}
+        self.leaves: dict[ColumnPath, _Leaf] = {}
+
+    def run(self, root: Node) -> pa.Array:
+        root = _without_not(root, negated=False)
+        wanted = {
+            one.path: one.type
+            for one in walk(root)
+            if isinstance(one, Column)
+            and one.path[0].lower() not in self.partitions
+            and not isinstance(one.type, StructType)
+        }
+        if wanted:
+            self.leaves = {path: _leaf(bounds, wanted[path]) for path, bounds in bounds_of(self.files, wanted).items()}
+        return self.evaluate(root, frozenset())
+
+    def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
+        """Whether ``node`` can be true for a row; ``no_nan`` are the columns whose NaN rows something else excludes."""
+        if isinstance(node, Literal):
+            return self.everywhere(node.value is True)
+        # A single side of it would lose what partition values and bounds say together only across columns.
+        if self.by_partition(node):
+            found = evaluate_partitions(Predicate("", node), self.files, self.schema, self.partition_columns)
+            return pc.fill_null(found, False)
+        if isinstance(node, And):
+            bounded = no_nan | _excluding_nan(node.operands)
+            return _all([self.evaluate(one, bounded) for one in node.operands])
+        if isinstance(node, Or):
+            return _any([self.evaluate(one, no_nan) for one in node.operands])
+        return self.leaf(node, no_nan)
+
+    def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
+        negated = isinstance(node, Not)
+        inner = node.operand if isinstance(node, Not) else node
+        operand = inner.left if isinstance(inner, Comparison) else getattr(inner, "operand", inner)
+        known = self.leaves.get(operand.path) if isinstance(operand, Column) else None
+        if known is None:
+            return self.everywhere(True)
+        match inner:
+            case IsNull():
+                return known.has_values if negated else known.has_nulls
+            case Comparison(right=Literal() as literal):
+                found = _compare(_opposite(inner, negated), literal, known, operand.path in no_nan)
+                # NOT (x <=> v) holds where x is null, too.
+                return _any([found, known.has_nulls]) if negated and inner.operator == "<=>" else found
+            case In():
+                return _in(inner, negated, known)
+            case Like():
+                return known.has_values if negated else _like(inner, known)
+            case Column():
+                return known.has_values
+        return self.everywhere(True)
+
+    def by_partition(self, node: Node) -> bool:
+        names = columns_of(node)
+        return bool(names) and {one.lower() for one in names} <= self.partitions and is_renderable(node)
+
+    def everywhere(self, value: bool) -> pa.Array:
+        return pc.fill_null(pa.nulls(self.files.num_rows, pa.bool_()), value)
+
+
+def _without_not(node: Node, negated: bool) -> Node:
+    """The same predicate with NOT only right before a leaf, so that one question is left: can it be true?"""
+    match node:
+        case Not():
+            return _without_not(node.operand, not negated)
+        case And() | Or():
+            parts = [_without_not(one, negated) for one in node.operands]
+            return conjunction(parts) if isinstance(node, And) != negated else disjunction(parts)
+        case Comparison() if negated and node.operator != "<=>":
+            return Comparison(_OPPOSITE[node.operator], node.left, node.right)
+        case Literal() if negated:
+            return Literal(None if node.value is None else not node.value, node.type)
+    return Not(node) if negated else node
+
+
+def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
+    # x < 5 is false for NaN, so beside it x > 3 needs a value, not NaN, above 3.
+    found = set()
+    for one in conjuncts:
+        match one:
+            case Comparison(
+                operator="<" | "<=" | "=" | "<=>", left=Column() as column, right=Literal(value=float() as v)
+            ):
+                if not math.isnan(v):
+                    found.add(column.path)
+            case In(operand=Column() as column, values=values):
+                if not any(isinstance(v, float) and math.isnan(v) for v in values):
+                    found.add(column.path)
+    return frozenset(found)
+
+
+def _leaf(bounds: Bounds, data_type: Any) -> _Leaf:
+    only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
+    no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
+    floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
+    if floating:
+        wide = pa.float64()
+        bounds = Bounds(bounds.min.cast(wide), bounds.max.cast(wide), bounds.null_count, bounds.num_records)
+    return _Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
+
+
+def _opposite(node: Comparison, negated: bool) -> str:
+    return "!=" if negated else "=" if node.operator == "<=>" else node.operator
+
+
+def _compare(operator: str, literal: Literal, leaf: _Leaf, no_nan: bool) -> pa.Array:
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if leaf.floating and math.isnan(literal.value):
+        return leaf.has_values
+    value = _scalar(literal.value, literal.type, low.type)
+    match operator:
+        case "<":
+            found = [pc.less(low, value)]
+        case "<=":
+            found = [pc.less_equal(low, value)]
+        case ">" | ">=" | "!=" if leaf.floating and not no_nan:
+            found = []
+        case ">":
+            found = [pc.greater(high, value)]
+        case ">=":
+            found = [pc.greater_equal(high, value)]
+        case "=":
+            found = [pc.less_equal(low, value), pc.greater_equal(high, value)]
+        case _:
+            found = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
+    return _all([leaf.has_values, *(pc.fill_null(one, True) for one in found)])
+
+
+def _in(node: In, negated: bool, leaf: _Leaf) -> pa.Array:
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if negated and node.has_null:
+        return pc.and_(leaf.has_values, pa.scalar(False))
+    if leaf.floating and (negated or any(math.isnan(one) for one in node.values)):
+        return leaf.has_values
+    values = _array(sorted(node.values), node.operand.type, low.type)
+    if negated:
+        one_value = pc.fill_null(pc.equal(low, high), False)
+        return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
+    # The least listed value that is not below min must not be above max.
+    from_low = pc.coalesce(low, values[0])
+    candidate = values.take(_first_not_below(values, from_low))
+    found = pc.and_(candidate.is_valid(), pc.fill_null(pc.less_equal(candidate, high), True))
+    return pc.and_(leaf.has_values, found)
+
+
+def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
+    """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
+    index = pc.search_sorted(values, bounds, side="left")
+    return pc.if_else(pc.less(index, pa.scalar(len(values), index.type)), index, pa.scalar(None, index.type))
+
+
+def _like(node: Like, leaf: _Leaf) -> pa.Array:
+    prefix, _ = split_pattern(node)
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if not prefix:
+        return leaf.has_values
+    # Values with the prefix are from the prefix on, and their own first characters are the prefix.
+    cut = pc.utf8_slice_codeunits(low, start=0, stop=len(prefix))
+    reach = [pc.less_equal(cut, pa.scalar(prefix)), pc.greater_equal(high, pa.scalar(prefix))]
+    return _all([leaf.has_values, *(pc.fill_null(one, True) for one in reach)])
+
+
+def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
+    return _array([value], data_type, arrow)[0]
+
+
+def _array(values: list[Any], data_type: Any, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(arrow) or pa.types.is_floating(arrow):
+        return pa.array(values, arrow)  # bounds are wider than the column
+    return array_of(values, data_type)
+
+
+def _all(parts: list[pa.Array]) -> pa.Array:
+    total = parts[0]
+    for one in parts[1:]:
+        total = pc.and_(total, one)
+    return total
+
+
+def _any(parts: list[pa.Array]) -> pa.Array:
+    total = parts[0]
+    for one in parts[1:]:
+        total = pc.or_(total, one)
+    return total

@@ -1,0 +1,103 @@
+"""A predicate as Spark SQL, with every name quoted and every literal typed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+from lakehouse_lib.predicates.nodes import (
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Comparison,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Opaque,
+    Or,
+)
+from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+_SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+def to_spark_sql(predicate: Predicate) -> str:
+    """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
+    return render(predicate.root)
+
+
+def render(node: Node) -> str:
+    match node:
+        case Column():
+            return ".".join(f"`{name.replace('`', '``')}`" for name in node.path)
+        case Literal():
+            return _literal(node.value, node.type)
+        case Cast():
+            return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(node.type.type, node.type.type.upper())})"
+        case Arithmetic() | Comparison():
+            return f"({render(node.left)} {node.operator} {render(node.right)})"
+        case Function():
+            return f"{node.name}({', '.join(map(render, node.arguments))})"
+        case Opaque():
+            return f"({node.sql})"
+        case In():
+            values = [_literal(one, node.operand.type) for one in node.values] + ["NULL"] * node.has_null
+            return f"({render(node.operand)} IN ({', '.join(values)}))"
+        case Like():
+            return f"({render(node.operand)} LIKE {_string(node.pattern)} ESCAPE {_string(node.escape)})"
+        case IsNull():
+            return f"({render(node.operand)} IS NULL)"
+        case Not():
+            return f"(NOT {render(node.operand)})"
+        case And():
+            return f"({' AND '.join(map(render, node.operands))})"
+        case Or():
+            return f"({' OR '.join(map(render, node.operands))})"
+
+
+def _literal(value: Any, kind: DataType | None) -> str:
+    name = kind.type if isinstance(kind, PrimitiveType) else ""
+    if value is None:
+        return f"CAST(NULL AS {name.upper()})" if name not in ("", "void") else "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if name == "date":
+        return f"DATE '{_day(value)}'"
+    if name in ("timestamp", "timestamp_ntz"):
+        seconds, micros = divmod(value, 1_000_000)
+        days, second = divmod(seconds, 86_400)
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{micros:06}"
+        zone = "Z" if name == "timestamp" else ""
+        return f"{'TIMESTAMP' if zone else 'TIMESTAMP_NTZ'} '{_day(days)} {clock}{zone}'"
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return f"{value!r}D".replace("e", "E")
+        return f"CAST('{'NaN' if value != value else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, int):
+        return f"{value}L" if name == "long" else str(value)
+    return f"{value:f}BD"
+
+
+def _day(days: int) -> str:
+    # Years past 9999 are reached by a comparison's rounding up; 400 years have the same number of days always.
+    cycles, rest = divmod(days + 719_162, 146_097)
+    day = dt.date.fromordinal(rest + 1)
+    year = day.year + 400 * cycles
+    sign = "+" if year > 9999 else ""
+    return f"{sign}{year:04}-{day.month:02}-{day.day:02}"
+
+
+def _string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
