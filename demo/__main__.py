@@ -12,6 +12,7 @@ from demo.home import Home
 from demo.pipeline import Pipeline
 from demo.progress import Progress
 from demo.story import Story, prepare
+from lakehouse_lib.errors import DeltaError
 
 USAGE = "usage: python -m demo [up | down]"
 
@@ -70,10 +71,12 @@ def main(arguments: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        # nohup has SIGHUP ignored, and means it.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _leave)
     try:
         return command(Home())
-    except DemoError as error:
+    except (DemoError, DeltaError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

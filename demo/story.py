@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import deltalake
+import duckdb
 
 from demo import airflow_process, checks, data, faults, lakehouse, person, summary
 from demo.checks import Check
@@ -19,6 +20,7 @@ from demo.person import Person
 from demo.pipeline import REPORT, Pipeline
 from demo.progress import Progress
 from demo.rest import Question
+from lakehouse_lib.errors import DeltaError
 
 # A second load with nothing new must release nobody; this long is waited for a run that must not come.
 QUIET_SECONDS = 6.0
@@ -168,7 +170,11 @@ class Story:
 
     def _check(self, check: Callable[..., Check], *arguments: object, **options: object) -> None:
         began = time.monotonic()
-        result = check(*arguments, **options)
+        try:
+            result = check(*arguments, **options)
+        except (DeltaError, deltalake.exceptions.DeltaError, duckdb.Error, OSError) as error:
+            # A reader that fails is a finding like any other; the checks after it still have their say.
+            result = Check(check.__name__.replace("_", " "), (f"{type(error).__name__}: {error}",))
         self.checks.append(result)
         self.progress.line("done" if result.holds else "failed", result.name, time.monotonic() - began)
         for problem in result.problems[:MOST_PROBLEMS]:
