@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
-from typing import Any, NamedTuple
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader
@@ -25,6 +24,8 @@ from lakehouse_lib.operations.clustering.keys import integers, is_text, keys, vo
 
 CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 256 << 20
+_BATCH_ROWS = 1 << 17
+_SMALL_BATCH_ROWS = 1024
 _PIECE_BYTES = 16 << 20
 _BLOCK_ROWS = 2 * CHUNK_ROWS  # of one block in memory at most
 _ROW_GROUP_ROWS = 1 << 17
@@ -91,9 +92,18 @@ class OutputFile:
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
     """Wave 1: the rows of a task, sorted by leaf; a piece's order is its block's number in the file."""
+    pending: dict[tuple[int, int], list[pa.Table]] = {}
+    count = size = 0
     for load in task.loads:
-        for rows in _chunks(task.reader, load.sources):
-            yield from _pieces(rows, load.layout)
+        for rows in _batches(task.reader, load.sources):
+            for file, block, part in _by_leaf(rows, load.layout):
+                pending.setdefault((file, block), []).append(part)
+            count += len(rows)
+            size += rows.nbytes
+            if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
+                yield from _pieces(pending)
+                pending, count, size = {}, 0, 0
+    yield from _pieces(pending)
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
@@ -112,62 +122,66 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
         raise
 
 
-def _chunks(reader: TableReader, sources: Sequence[FilePart]) -> Iterator[pa.Table]:
-    """The rows of the sources in order, about a million at a time, fewer where rows are wide."""
-    pending: list[pa.Table] = []
-    count = size = 0
+def _batches(reader: TableReader, sources: Sequence[FilePart]) -> Iterator[pa.Table]:
+    """The rows of the sources in order, as many at a time as a processor's cache holds."""
     for source in sources:
         with reader.open(source.path) as file:
             groups = file.num_row_groups
             for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
-                pending.append(reader.row_group(file, index, {}))
-                count += len(pending[-1])
-                size += pending[-1].nbytes
-                if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
-                    yield pa.concat_tables(pending)
-                    pending, count, size = [], 0, 0
-    if count:
-        yield pa.concat_tables(pending)
+                rows = reader.row_group(file, index, {})
+                for start in range(0, len(rows), _BATCH_ROWS):
+                    yield rows.slice(start, _BATCH_ROWS)
 
 
-def _pieces(rows: pa.Table, layout: Layout) -> Iterator[Piece]:
+def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
+    """File, block and rows of each leaf that has any; a leaf heavier than a file is shared out over its files."""
     tree = layout.tree
-    leaves = assign(tree, _keys(rows, layout))
+    columns = [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
+    leaves = assign(tree, columns)
     counts = np.bincount(leaves, minlength=sum(tree["blocks"]))
-    if len(counts) > 1:
-        rows = rows.combine_chunks().take(integers(np.argsort(leaves, kind="stable")))
+    order = np.argsort(leaves, kind="stable")
+    cuts: list[tuple[int, int, int]] = []
     file, start, leaf = layout.first_file, 0, 0
     for files, blocks in zip(tree["files"], tree["blocks"], strict=True):
         sizes = counts[leaf : leaf + blocks].tolist()
-        if files > 1:
-            yield from _shares(rows.slice(start, sum(sizes)), layout, file, files)
+        count = sum(sizes)
+        if files == 1:
+            cuts.extend((file, block, size) for block, size in enumerate(sizes))
         else:
-            edges = accumulate(sizes, initial=start)
-            for block, (low, high) in enumerate(pairwise(edges)):
-                yield from _streams(rows.slice(low, high - low), file, block)
-        file, start, leaf = file + files, start + sum(sizes), leaf + blocks
+            # Sorted, so that what shares the leaf with the heavy value keeps to the outer ones of the files.
+            one = order[start : start + count]
+            order[start : start + count] = one[np.lexsort([column[one] for column in columns])]
+            edges = [count * share // files for share in range(files + 1)]
+            cuts.extend((file + share, 0, high - low) for share, (low, high) in enumerate(pairwise(edges)))
+        file, start, leaf = file + files, start + count, leaf + blocks
+    rows = rows.take(integers(order)) if len(cuts) > 1 else rows
+    start = 0
+    for file, block, count in cuts:
+        if count:
+            yield file, block, rows.slice(start, count)
+        start += count
 
 
-def _shares(rows: pa.Table, layout: Layout, first: int, files: int) -> Iterator[Piece]:
-    """A leaf heavier than a file, over its files; sorted, so that all but the heavy value keeps to the outer ones."""
-    if not len(rows):
-        return
-    rows = rows.take(integers(np.lexsort(_keys(rows, layout))))
-    edges = [len(rows) * share // files for share in range(files + 1)]
-    for share, (start, end) in enumerate(pairwise(edges)):
-        yield from _streams(rows.slice(start, end - start), first + share, 0)
+def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[Piece]:
+    """The rows of each file and block as Arrow IPC streams of bounded size."""
+    for (file, block), parts in pending.items():
+        rows = pa.concat_tables(parts)
+        if len(rows) < _SMALL_BATCH_ROWS * len(parts):
+            rows = rows.combine_chunks()
+        count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
+        for start in range(0, len(rows), count):
+            yield Piece(file, block, _stream(rows.slice(start, count)))
 
 
-def _streams(rows: pa.Table, file: int, block: int) -> Iterator[Piece]:
-    """Rows as Arrow IPC streams of bounded size."""
-    if not len(rows):
-        return
-    count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
-    for start in range(0, len(rows), count):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_table(rows.slice(start, count))
-        yield Piece(file, block, sink.getvalue())
+def _stream(rows: pa.Table) -> pa.Buffer:
+    # Counted first: a stream that grows copies itself over and over, into memory that the system has to clear.
+    counter = pa.MockOutputStream()
+    with pa.ipc.new_stream(counter, rows.schema) as stream:
+        stream.write_table(rows)
+    buffer = pa.allocate_buffer(counter.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as stream:
+        stream.write_table(rows)
+    return buffer
 
 
 def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
@@ -200,7 +214,3 @@ def _ordered(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
     leaves = assign(split([column[::stride] for column in values], cells), values)
     return rows.take(integers(np.argsort(leaves, kind="stable")))
-
-
-def _keys(rows: pa.Table, layout: Layout) -> list[NDArray[Any]]:
-    return [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
