@@ -153,9 +153,8 @@ class _Rendering:
             return _null_safe(node.operator, left, self.value(node.right), literal=True)
         right = self.value(node.right)
         if _is_floating(node.left.type) or _is_floating(node.right.type):
-            return _between_floats(
-                node.operator, left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
-            )
+            left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+            return _between_floats(node.operator, left, right)
         left, right = _common(left, node.left.type, right, node.right.type)
         return _null_safe(node.operator, left, right, literal=False)
 
