@@ -109,6 +109,8 @@ def describe(node: Node) -> str:
     if isinstance(node, Column):
         return f"column {'.'.join(node.path)!r} of type {node.type}"
     if isinstance(node, Literal):
+        if isinstance(node.value, (Decimal, float)):
+            return f"the number {node.value}"
         return f"the {node.type} {node.value!r}"
     return f"an expression of type {node.type}"
 
@@ -222,10 +224,10 @@ def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
         number = Decimal(repr(number))
     # Infinities, and what is as good as one, lie beyond every grid; so does NaN, which is above all.
     if not number.is_finite() or number.adjusted() > 400:
-        return Fraction(-1 if not number.is_nan() and number < 0 else 1) * 10**400
+        return Fraction(-(10**400) if not number.is_nan() and number < 0 else 10**400)
     if number and number.adjusted() < -400:
         return Fraction(-1 if number < 0 else 1, 10**400)
-    return Fraction(number) * 10**scale
+    return Fraction(number) * Fraction(10**scale)
 
 
 def _extremes(kind: PrimitiveType) -> tuple[int, int]:
@@ -299,7 +301,7 @@ def parse_timestamp(text: str) -> int | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     try:
-        moment = dt.datetime(*(int(one or least) for one, least in zip((year, month, day), (1, 1, 1), strict=True)))  # noqa: DTZ001
+        moment = dt.date(int(year), int(month), int(day or 1))
         clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
     except ValueError:
         return None

@@ -46,7 +46,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
             f"{error.message} in the predicate {_shown(sql)}", table=table, hint=error.hint
-        ) from (error.__cause__)
+        ) from error.__cause__
 
 
 def from_filters(

@@ -111,7 +111,7 @@ class _Pruning:
     def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         negated = isinstance(node, Not)
         inner = node.operand if isinstance(node, Not) else node
-        operand = inner.left if isinstance(inner, Comparison) else getattr(inner, "operand", inner)
+        operand: Any = inner.left if isinstance(inner, Comparison) else getattr(inner, "operand", inner)
         known = self.leaves.get(operand.path) if isinstance(operand, Column) else None
         if known is None:
             return self.everywhere(True)
@@ -158,13 +158,11 @@ def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
     found = set()
     for one in conjuncts:
         match one:
-            case Comparison(
-                operator="<" | "<=" | "=" | "<=>", left=Column() as column, right=Literal(value=float() as v)
-            ):
-                if not math.isnan(v):
+            case Comparison(left=Column() as column, right=Literal(value=float() as value)):
+                if one.operator in ("<", "<=", "=", "<=>") and not math.isnan(value):
                     found.add(column.path)
             case In(operand=Column() as column, values=values):
-                if not any(isinstance(v, float) and math.isnan(v) for v in values):
+                if not any(value != value for value in values):
                     found.add(column.path)
     return frozenset(found)
 

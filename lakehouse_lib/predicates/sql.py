@@ -87,7 +87,7 @@ def translate(sql: str, schema: Schema) -> Node:
     try:
         tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
     except (SqlglotError, RecursionError) as error:
-        detail = next(iter(getattr(error, "errors", None) or []), {})
+        detail: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
         raise InvalidPredicateError(
             f"a syntax error{near}", hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'."
@@ -300,10 +300,10 @@ def _arithmetic(tree: Any, schema: Schema) -> Node | None:
 def _calculation(operator: str, left: Node, right: Node) -> Node | None:
     if isinstance(left, Literal) and isinstance(right, Literal):
         return None
-    sides = [_operand(left, right), _operand(right, left)]
-    if any(one is None for one in sides):
+    first, second = _operand(left, right), _operand(right, left)
+    if first is None or second is None:
         return None
-    (a, a_type), (b, b_type) = sides  # type: ignore[misc]
+    (a, a_type), (b, b_type) = first, second
     if operator == "%":
         whole = isinstance(b, Literal) and b.value and a_type in INTEGRAL_BITS and b_type in INTEGRAL_BITS
         return Arithmetic("%", a, b, _LONG) if whole else None
@@ -417,7 +417,7 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
             return Literal(float(number.value), _DOUBLE)
         as_is = Decimal(repr(number.value)) if isinstance(number.value, float) else number.value
         scale = kind.decimal[1] if kind.decimal is not None else 0
-        if as_is.is_finite() and -as_is.as_tuple().exponent <= scale:
+        if as_is.is_finite() and int(as_is.as_tuple().exponent) >= -scale:
             return Literal(as_is, PrimitiveType("decimal(38,0)"))
     return None
 
