@@ -108,7 +108,7 @@ def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
     assert [source for source in sources if not (ROOT / source).exists()] == []
 
 
-def test_airflow_takes_every_command_line() -> None:
+def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
     commands = [
         *(service["command"] for service in SERVICES.values() if service.get("command", [""])[0] == "airflow"),
         *(
@@ -124,7 +124,12 @@ def test_airflow_takes_every_command_line() -> None:
         "[parser.parse_args(command[1:]) for command in json.loads(sys.argv[1])]"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(commands)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code, json.dumps(commands)],
+        env=os.environ | {"AIRFLOW_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

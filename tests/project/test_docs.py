@@ -1,0 +1,101 @@
+"""The docs against the code they describe."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+OPERATORS = (ROOT / "docs/operators.md").read_text()
+JOBS = (ROOT / "docs/jobs.md").read_text()
+
+
+def anchors(page: Path) -> set[str]:
+    text = page.read_text()
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_inside_the_repository_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_operator_has_its_place_in_the_docs() -> None:
+    sources = [*(ROOT / "plugins/lakehouse_airflow").rglob("*.py")]
+    classes = {
+        name
+        for source in sources
+        for name in re.findall(r"^class (Lakehouse\w+(?:Operator|Sensor|Hook))\b", source.read_text(), re.MULTILINE)
+    } - {"LakehouseJobOperator", "LakehouseTableOperator"}
+    assert len(classes) > 10
+    assert [name for name in sorted(classes) if name not in OPERATORS] == []
+    assert sorted(set(re.findall(r"\bLakehouse\w+(?:Operator|Sensor|Hook)\b", OPERATORS)) - classes) == []
+
+
+def test_the_imports_in_the_docs_work(tmp_path: Path) -> None:
+    lines = re.findall(r"^`(from lakehouse_airflow\S* import [\w, ]+)`", OPERATORS, re.MULTILINE)
+    assert len(lines) > 8
+    # In a process of its own: Airflow configures logging and warnings when it is imported.
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=os.environ | {"AIRFLOW_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_registry_in_the_docs_is_one(tmp_path: Path) -> None:
+    registry = importlib.import_module("lakehouse_airflow.registry")
+    page = (ROOT / "docs/getting-started.md").read_text()
+    block = re.search(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    (tmp_path / "tables.json").write_text(block[1])
+    loaded = registry.load_registry(tmp_path / "tables.json")
+    assert loaded.loaded_tables() == ["orders"]
+    # The table of keys names every key there is, with its default.
+    defaults = {
+        **{f"source.{name}": field.default for name, field in registry.Source.model_fields.items()},
+        **{f"vacuum.{name}": field.default for name, field in registry.VacuumPolicy.model_fields.items()},
+        **{field.alias or name: field.default for name, field in registry.Table.model_fields.items()},
+    }
+    keys_of_a_table = page.partition("| key of a table")[2].partition("\n\n")[0]
+    rows = dict(re.findall(r"^\| (`.*?`(?:, `.*?`)*) \| .* \| (.*?) \|$", keys_of_a_table, re.MULTILINE))
+    documented = {name: default for keys, default in rows.items() for name in re.findall(r"`(.*?)`", keys)}
+    assert set(documented) == set(defaults) - {"source", "vacuum"}
+    for name in ("source.files_per_batch", "source.settle_seconds", "target_file_size", "vacuum.retention_hours"):
+        assert documented[name] == json.dumps(defaults[name]), name
+
+
+JOB_NAMES = sorted(file.stem for file in (ROOT / "spark_jobs").glob("*.py") if "\ndef arguments(" in file.read_text())
+
+
+@pytest.mark.parametrize("job", JOB_NAMES)
+def test_every_option_of_a_job_is_in_its_section(job: str) -> None:
+    section = re.search(rf"^## {job}\n(.*?)(?=^## |\Z)", JOBS, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/jobs.md has no section {job}"
+    parser = importlib.import_module(f"spark_jobs.{job}").arguments()
+    options = {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
+    assert set(re.findall(r"`(--[a-z-]+)`", section[1])) == options
+
+
+def test_the_docs_have_no_job_that_is_not_there() -> None:
+    assert sorted(re.findall(r"^## (\w+)$", JOBS, re.MULTILINE)) == JOB_NAMES
