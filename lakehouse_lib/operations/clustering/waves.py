@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader
@@ -112,9 +113,8 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     writer = DataFileWriter(file.target, file.values)
     try:
         for block in _blocks(pieces):
-            rows = pa.Table.from_arrays(_ordered(block, file.columns).columns, schema=schema)
-            for start in range(0, len(rows), _ROW_GROUP_ROWS):
-                writer.write(rows.slice(start, _ROW_GROUP_ROWS))
+            for rows in _row_groups(block, file.columns):
+                writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
                 writer.flush()
         return files_table(writer.finish(), data_change=file.target.data_change)
     except BaseException:
@@ -200,17 +200,31 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
             yield pa.concat_tables(pending)
 
 
-def _ordered(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Rows by cells: a tree of this block's own, some thousand rows a leaf."""
-    cells = min(len(rows) // _CELL_ROWS, _CELLS)
-    if cells < 2:
-        return rows
-    rows = rows.combine_chunks()
-    stride = max(len(rows) // (cells * _CELL_SAMPLE), 1)
-    sampled = integers(np.arange(0, len(rows), stride))
-    values = []
-    for column in (rows[name] for name in columns):
-        text = is_text(column.type)
-        values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
-    leaves = assign(split([column[::stride] for column in values], cells), values)
-    return rows.take(integers(np.argsort(leaves, kind="stable")))
+def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """A block as row groups: the leaves of a tree of its own, each ordered by cells of some thousand rows."""
+    groups = max(round(len(rows) / _ROW_GROUP_ROWS), 1)
+    cells = max(min(len(rows) // _CELL_ROWS, _CELLS) // groups, 1)
+    edges = [len(rows)]
+    if groups * cells > 1:
+        rows = rows.combine_chunks()
+        stride = max(len(rows) // (groups * cells * _CELL_SAMPLE), 1)
+        sampled = integers(np.arange(0, len(rows), stride))
+        values = []
+        for column in (rows[name] for name in columns):
+            text = is_text(column.type)
+            values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
+        tree = split([column[::stride] for column in values], groups, blocks=cells)
+        leaves = assign(tree, values)
+        rows = rows.take(integers(np.argsort(leaves, kind="stable")))
+        counts = np.add.reduceat(np.bincount(leaves, minlength=sum(tree["blocks"])), _starts(tree["blocks"]))
+        edges = np.cumsum(counts).tolist()
+    start = 0
+    for end in edges:
+        # A value heavier than a row group is one leaf: it goes on in another row group.
+        for low in range(start, end, 2 * _ROW_GROUP_ROWS):
+            yield rows.slice(low, min(2 * _ROW_GROUP_ROWS, end - low))
+        start = end
+
+
+def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.cumsum([0, *counts[:-1]])
