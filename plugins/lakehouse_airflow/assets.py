@@ -10,4 +10,4 @@ LAKEHOUSE_ALIAS = AssetAlias("lakehouse")
 
 def lakehouse_asset(table: str) -> Asset:
     """The asset of a registered table. Its events carry ``{"table", "from_version", "to_version"}``."""
-    return Asset(f"lakehouse://{table}")
+    return Asset(f"lakehouse://tables/{table}")

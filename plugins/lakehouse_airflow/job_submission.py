@@ -97,6 +97,11 @@ class JobSubmission(SparkSubmitHook):
             raise AirflowException(f"the job {self._job} ended without a result line on its standard output")
         return {key: value for key, value in outcome.items() if key != "lakehouse"}
 
+    @property
+    def done_before_failing(self) -> dict[str, Any] | None:
+        """What a job that failed has done all the same and says it has; else None."""
+        return (self._outcome or {}).get("result")
+
     def on_kill(self) -> None:
         """Kills spark-submit and the driver's Python with it, so that nothing commits after the task is gone."""
         if self._submit_sp is not None and self._submit_sp.poll() is None:

@@ -88,6 +88,7 @@ class Through(_Strict):
     table: Name
     key: str
     select: str
+    quarantine: bool = False
 
 
 class SubjectRows(_Strict):
@@ -105,8 +106,14 @@ class Subject(_Strict):
     id_type: Literal["long", "string"]
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
 
+    def places(self) -> list[str]:
+        """Names of all tables that are looked into, those that only lead to others included, sorted."""
+        return sorted(
+            {rows.table for rows in self.rows} | {rows.through.table for rows in self.rows if rows.through is not None}
+        )
+
     def tables(self) -> list[str]:
-        """Names of the tables, each once, in the order in which rows are deleted.
+        """Names of the tables that rows are deleted from, each once, in the order in which rows are deleted.
 
         What is found through another table goes before it, and what hangs on the person before the person.
         """
@@ -164,14 +171,21 @@ class Registry(_Strict):
         What was refused is about the person too, so nobody has to remember to list it.
         """
         subject: Subject = _lookup(self.subjects, "subject", name)
-        listed = {rows.table for rows in subject.rows}
-        rows: list[SubjectRows] = []
-        for row in subject.rows:
-            rows.append(row)
-            refused = f"{row.table}{_QUARANTINE}"
-            if self.table(row.table).quarantine is not None and refused not in listed:
-                rows.append(row.model_copy(update={"table": refused, "quarantine": True}))
-        return subject.model_copy(update={"rows": tuple(rows)})
+        rows = [wider for row in subject.rows for wider in self._with_quarantine(row)]
+        return subject.model_copy(update={"rows": tuple(dict.fromkeys(rows))})
+
+    def _with_quarantine(self, row: SubjectRows) -> list[SubjectRows]:
+        """The row, also in the quarantine of its table, and through the quarantine of the table it goes through."""
+        throughs = [row.through]
+        if row.through is not None and self._has_quarantine(row.through.table):
+            throughs.append(row.through.model_copy(update=_refused(row.through)))
+        wider = [row.model_copy(update={"through": through}) for through in throughs]
+        if self._has_quarantine(row.table):
+            wider += [each.model_copy(update=_refused(row)) for each in wider]
+        return wider
+
+    def _has_quarantine(self, name: str) -> bool:
+        return self.table(name).quarantine is not None
 
     def _quarantine(self, name: str) -> str | None:
         table = self.tables.get(name.removesuffix(_QUARANTINE)) if name.endswith(_QUARANTINE) else None
@@ -222,6 +236,10 @@ def _explain(problem: Any) -> str:
     value = problem["input"]
     shown = f" (got {value!r})" if isinstance(value, str | int | float) else ""
     return f"{key}: {reason}{shown}" if key else reason
+
+
+def _refused(place: SubjectRows | Through) -> dict[str, Any]:
+    return {"table": f"{place.table}{_QUARANTINE}", "quarantine": True}
 
 
 def _lookup(known: dict[str, Any], kind: str, name: str) -> Any:

@@ -6,7 +6,9 @@ were theirs, and a run that broke off in between could not be finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Param
@@ -21,6 +23,8 @@ from lakehouse_airflow.registry import load_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from lakehouse_lib.privacy import Located, Proof
 
 _LARGEST_LONG = 2**63 - 1
 
@@ -37,20 +41,13 @@ def subject_param(subject: str) -> Param:
     return Param(type="string", minLength=1, title=title)
 
 
-class _ErasureOperator(BaseOperator):
-    ui_color = "#fce8e6"
+class LakehouseLocateSubjectOperator(BaseOperator):
+    """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
 
-    def __init__(self, *, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.lakehouse_conn_id = lakehouse_conn_id
-
-
-class LakehouseLocateSubjectOperator(_ErasureOperator):
-    """Finds a person's rows in every table that the registry names for that kind of person.
-
-    Returns ``{"subject", "id", "tables": {table: {"predicate", "rows", "files", "on_disk"}}}``: the predicate holds the
-    keys that were found, ``rows`` and ``files`` count the latest version, ``on_disk`` every file in the folder.
-    Leaves the tables' versions for LakehousePublishOperator.
+    Returns ``{"subject", "id", "tables": {table: {"uri", "predicate", "rows", "files", "on_disk"}}}``. The predicate
+    holds the keys that were found; ``rows`` and ``files`` count the latest version, ``on_disk`` (``{"rows",
+    "files_with_rows", "files", "unreadable"}``) every Parquet file in the folder. Leaves the tables' versions for
+    LakehousePublishOperator.
 
     Args:
         subject: a subject of the registry.
@@ -58,11 +55,20 @@ class LakehouseLocateSubjectOperator(_ErasureOperator):
     """
 
     template_fields: Sequence[str] = ("subject_id",)
+    ui_color = "#fce8e6"
 
-    def __init__(self, *, subject: str, subject_id: int | str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        subject: str,
+        subject_id: int | str,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.subject = subject
         self.subject_id = subject_id
+        self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
@@ -74,16 +80,12 @@ class LakehouseLocateSubjectOperator(_ErasureOperator):
             if isinstance(identifier, int) and identifier < 1:
                 raise AirflowFailException(f"{identifier} is no {self.subject}: an id is an integer from 1 on")
             hook = LakehouseHook(self.lakehouse_conn_id)
-            uris = {table: hook.uri(table) for table in configured.tables()}
-            context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in uris})
-            tables = {}
-            for found in locate(subject, identifier, uris):
-                tables[found.table] = {
-                    "predicate": found.predicate_sql,
-                    "rows": found.rows,
-                    "files": found.files,
-                    "on_disk": prove(uris[found.table], found.predicate_sql).to_dict(),
-                }
+            context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
+            found = locate(subject, identifier, {table: hook.uri(table) for table in configured.places()})
+            by_table = groupby(sorted(found, key=attrgetter("table")), key=attrgetter("table"))
+            tables = {table: _in_one(places) for table, places in by_table}
+            for place in tables.values():
+                place["on_disk"] = _counts(prove(place["uri"], place["predicate"]))
         return {"subject": self.subject, "id": identifier, "tables": tables}
 
 
@@ -97,6 +99,7 @@ class LakehouseEraseOperator(LakehouseDeleteRowsOperator):
     """
 
     template_fields: Sequence[str] = ("table",)
+    ui_color = "#fce8e6"
 
     def __init__(self, *, located_by: str, approved_by: str, **kwargs: Any) -> None:
         super().__init__(predicate="", **kwargs)
@@ -105,14 +108,14 @@ class LakehouseEraseOperator(LakehouseDeleteRowsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.log.info("approved by %s", require_approval(context, self.approved_by))
-        found = located_tables(context, self.located_by)[self.table]
-        if not found["rows"]:
-            return {"job": self.job, "table": self.table, "rows_deleted": 0}
+        found = _located(context, self.located_by)["tables"].get(self.table)
+        if found is None or not found["rows"]:  # a quarantine into which nothing was put is not there
+            return {"job": self.job, "table": self.table, "located_rows": 0}
         self.predicate = found["predicate"]
         return super().execute(context)
 
 
-class LakehousePurgeOperator(_ErasureOperator):
+class LakehousePurgeOperator(BaseOperator):
     """Deletes from disk the files that no longer belong to the tables and still hold the person's rows.
 
     Versions of the tables that need one of these files cannot be read any more; that is what erasing means.
@@ -121,8 +124,11 @@ class LakehousePurgeOperator(_ErasureOperator):
         located_by, approved_by: as for LakehouseEraseOperator.
 
     Returns:
-        {table: what was purged}.
+        {table: {"files", "rows", "bytes", "versions_lost", "kept"}}; ``kept`` counts files that may be those of a
+        writer still at work.
     """
+
+    ui_color = "#fce8e6"
 
     def __init__(self, *, located_by: str, approved_by: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -131,25 +137,34 @@ class LakehousePurgeOperator(_ErasureOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         require_approval(context, self.approved_by)
+        purged = {}
         with as_task_failure():
             from lakehouse_lib.privacy import purge
 
-            hook = LakehouseHook(self.lakehouse_conn_id)
-            return {
-                table: purge(hook.uri(table), found["predicate"]).to_dict()
-                for table, found in located_tables(context, self.located_by).items()
-            }
+            for table, found in _located(context, self.located_by)["tables"].items():
+                report = purge(found["uri"], found["predicate"])
+                purged[table] = {
+                    "files": len(report.files),
+                    "rows": report.rows,
+                    "bytes": report.bytes,
+                    "versions_lost": list(report.versions_lost),
+                    "kept": len(report.kept),
+                }
+        return purged
 
 
-class LakehouseErasureReportOperator(_ErasureOperator):
+class LakehouseErasureReportOperator(BaseOperator):
     """Counts the person's rows in every file on disk, before and after, and fails when one is left.
 
     Args:
         located_by: as for LakehouseEraseOperator.
 
     Returns:
-        ``{"subject", "id", "tables": {table: {"before", "after"}}}``, each a count as ``on_disk`` of the first task.
+        ``{"subject", "id", "tables": {table: {"before", "after"}}, "note"}``, each a count as ``on_disk`` of the first
+        task; the note says what else may hold the id.
     """
+
+    ui_color = "#fce8e6"
 
     def __init__(self, *, located_by: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -157,27 +172,42 @@ class LakehouseErasureReportOperator(_ErasureOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         located = _located(context, self.located_by)
+        tables, left, notes = {}, [], set()
         with as_task_failure():
             from lakehouse_lib.privacy import prove
 
-            hook = LakehouseHook(self.lakehouse_conn_id)
-            tables = {
-                table: {"before": found["on_disk"], "after": prove(hook.uri(table), found["predicate"]).to_dict()}
-                for table, found in located["tables"].items()
-            }
-        left = {table: counts["after"]["rows"] for table, counts in tables.items() if counts["after"]["rows"]}
+            for table, found in located["tables"].items():
+                proof = prove(found["uri"], found["predicate"])
+                tables[table] = {"before": found["on_disk"], "after": _counts(proof)}
+                notes.add(proof.note)
+                if not proof.clean:
+                    left.append(f"{table}: {proof.rows} rows, {len(proof.unreadable)} files that cannot be read")
         if left:
             raise AirflowFailException(
-                f"rows of {located['subject']} {located['id']} are left on disk: "
-                + ", ".join(f"{rows} in {table}" for table, rows in left.items())
-                + ". Clear the run from its first delete task on"
+                f"{located['subject']} {located['id']} is not erased from disk ({'; '.join(left)}). Clear this run "
+                "from its first delete on; files of a writer still at work can be purged an hour later"
             )
-        return {"subject": located["subject"], "id": located["id"], "tables": tables}
+        return {"subject": located["subject"], "id": located["id"], "tables": tables, "note": " ".join(sorted(notes))}
 
 
-def located_tables(context: Context, task_id: str) -> dict[str, dict[str, Any]]:
-    """What ``task_id``, a LakehouseLocateSubjectOperator of this DAG run, has found in each table."""
-    return dict(_located(context, task_id)["tables"])
+def _in_one(places: Iterable[Located]) -> dict[str, Any]:
+    """What was found in one table, however many keys lead to it; a row that two keys lead to counts twice."""
+    found = list(places)
+    return {
+        "uri": found[0].uri,
+        "predicate": " OR ".join(f"({place.predicate})" for place in found) if len(found) > 1 else found[0].predicate,
+        "rows": sum(place.rows for place in found),
+        "files": sum(place.files for place in found),
+    }
+
+
+def _counts(proof: Proof) -> dict[str, int]:
+    return {
+        "rows": proof.rows,
+        "files_with_rows": len(proof.matches),
+        "files": proof.files,
+        "unreadable": len(proof.unreadable),
+    }
 
 
 def _located(context: Context, task_id: str) -> Mapping[str, Any]:

@@ -8,6 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.exceptions import AirflowException
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 class LakehouseJobOperator(BaseOperator):
     """Runs one job and returns its result (XCom), a dict with at least ``job``, ``table`` (URI) and ``version``.
+
+    A job may have done something when it fails (files loaded before one was refused): that is the task's XCom too.
 
     Args:
         table: a table's name in the registry, or its location.
@@ -61,7 +65,7 @@ class LakehouseJobOperator(BaseOperator):
         """The job's command line. Files it needs may be written into ``scratch``, which lives as long as the job."""
         raise NotImplementedError
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:
             arguments = self.arguments(LakehouseHook(self.lakehouse_conn_id), Path(scratch))
             self._submission = JobSubmission(
@@ -71,7 +75,12 @@ class LakehouseJobOperator(BaseOperator):
                 conf=self.spark_conf,
                 driver_memory=self.driver_memory,
             )
-            result = self._submission.run()
+            try:
+                result = self._submission.run()
+            except AirflowException:
+                if self._submission.done_before_failing is not None:
+                    context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.done_before_failing)
+                raise
         if result.get("version") is not None:
             self.made_version = (self.table, result["version"])
         return result

@@ -1,0 +1,98 @@
+"""The registry: what it means, and what it says when it is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse_airflow.registry import RegistryError, load_registry
+
+
+def edit(file: Path, *keys: str, value: Any) -> None:
+    body = json.loads(file.read_text())
+    place = body
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    file.write_text(json.dumps(body))
+
+
+def test_paths_are_relative_to_the_registry(registry_file: Path) -> None:
+    edit(registry_file, "tables", "lineitem", "uri", value="s3://bucket/lineitem")
+    registry = load_registry()
+    orders = registry.table("orders")
+    assert orders.uri == str(registry_file.parent / "tables" / "orders")
+    assert orders.source is not None
+    assert orders.source.landing == str(registry_file.parent / "landing" / "orders")
+    assert orders.schema_file == str(registry_file.parent / "orders.schema.json")
+    assert registry.table("lineitem").uri == "s3://bucket/lineitem"
+    assert registry.loaded_tables() == ["orders"]
+
+
+def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_file: Path) -> None:
+    subject = load_registry().subject("customer")
+    assert subject.tables() == ["lineitem", "orders_quarantine", "orders", "customer"]
+    assert {rows.table: rows.quarantine for rows in subject.rows}["orders_quarantine"]
+    assert load_registry().table("orders_quarantine").uri.endswith("tables/orders_quarantine")
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("tables", "orders", "source", "delimeter"), ";", "tables.orders.source.delimeter: unknown key"),
+        (("tabels",), {}, "tabels: unknown key"),
+        (("tables", "orders", "source", "format"), "xml", "tables.orders.source.format: .*'csv'.*got 'xml'"),
+        (("tables", "orders", "source", "files_per_batch"), 0, "files_per_batch: .*got 0"),
+        (("tables", "orders", "uri"), "", "tables.orders.uri: an empty location"),
+        (("tables", "orders", "schema"), None, "tables.orders: a table with a source needs schema"),
+        (("tables", "a/b"), {"uri": "x"}, "tables.a/b"),
+        (("report", "tables"), ["nothing"], "no table nothing; tables are customer, lineitem, orders"),
+        (("subjects", "customer", "id_type"), "float", "subjects.customer.id_type"),
+    ],
+)
+def test_an_error_names_the_file_and_the_key(
+    registry_file: Path, keys: tuple[str, ...], value: Any, message: str
+) -> None:
+    edit(registry_file, *keys, value=value)
+    with pytest.raises(RegistryError, match=message) as error:
+        load_registry()
+    assert str(registry_file) in str(error.value)
+
+
+def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAKEHOUSE_REGISTRY", raising=False)
+    with pytest.raises(RegistryError, match=r"LAKEHOUSE_REGISTRY.*\[lakehouse\]"):
+        load_registry()
+    with pytest.raises(RegistryError, match=r"nowhere\.json: the registry cannot be read"):
+        load_registry(tmp_path / "nowhere.json")
+    (tmp_path / "torn.json").write_text('{"tables": ')
+    with pytest.raises(RegistryError, match=r"torn\.json: the registry is not JSON"):
+        load_registry(tmp_path / "torn.json")
+
+
+def test_airflow_cfg_names_it_too(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAKEHOUSE_REGISTRY")
+    monkeypatch.setenv("AIRFLOW__LAKEHOUSE__REGISTRY", str(registry_file))
+    assert "orders" in load_registry().tables
+
+
+def test_unknown_names_list_the_known_ones(registry_file: Path) -> None:
+    with pytest.raises(RegistryError, match="no table 'nothing'; it has customer, lineitem, orders"):
+        load_registry().table("nothing")
+    with pytest.raises(RegistryError, match="no subject 'nobody'; it has customer"):
+        load_registry().subject("nobody")
+
+
+def test_reading_it_imports_nothing_heavy(registry_file: Path) -> None:
+    code = """
+import sys
+from lakehouse_airflow.registry import load_registry
+load_registry()
+heavy = {"pyarrow", "pyspark", "pandas", "lakehouse_lib"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
