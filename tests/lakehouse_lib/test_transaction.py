@@ -82,7 +82,7 @@ def test_a_read_predicate_meets_only_rows_it_may_cover(tmp_path):
     low, high = begin(snapshot), begin(snapshot)
     for transaction in (low, high):
         transaction.read(predicate)
-        transaction.add(files("mine"))
+        transaction.add(files("mine", stats=LOW))
     winner = begin(snapshot)
     winner.add(files("low", stats=LOW))
     winner.commit()
