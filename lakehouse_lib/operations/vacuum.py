@@ -140,7 +140,7 @@ def plan_vacuum(
     unneeded = pc.or_(pc.is_in(paths, value_set=expired_paths), pc.less(objects["modified"], cutoff))
     unneeded = pc.and_not(unneeded, pc.is_in(paths, value_set=kept))
     unneeded = pc.and_not(unneeded, _hidden(paths, partition_columns))
-    for root in _nested_tables(paths):
+    for root in nested_tables(paths):
         unneeded = pc.and_not(unneeded, pc.starts_with(paths, root + "/"))
     gone = objects.filter(unneeded)
 
@@ -160,6 +160,13 @@ def list_objects(store: ObjectStore) -> pa.Table:
     """Every object below the table's root but its own log's, as a table of OBJECT_SCHEMA."""
     listed = (meta for meta in store.walk() if not meta.path.startswith(f"{LOG}/"))
     return pa.Table.from_batches(_batches(listed), OBJECT_SCHEMA)
+
+
+def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
+    """Folders below the root that hold a log of their own."""
+    inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
+    roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
+    return roots
 
 
 def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
@@ -230,13 +237,6 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
         paths = pc.replace_substring_regex(paths, rf"(^|/)(?:{names})", r"\1column=")
     paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
     return pc.match_substring_regex(paths, r"(^|/)[_.]")
-
-
-def _nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
-    """Folders below the root that hold a log of their own."""
-    inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
-    roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
-    return roots
 
 
 def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> None:

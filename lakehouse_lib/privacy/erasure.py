@@ -1,0 +1,150 @@
+"""Find every row of a person: a predicate a table, and how much it will hit. Nothing is changed here.
+
+Only key columns of the files that may match are read, a row group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import predicates
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.privacy import sql
+from lakehouse_lib.privacy.matches import count_live
+from lakehouse_lib.privacy.subject import Subject, Through
+from lakehouse_lib.schema import Field
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import open_store
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where a subject's rows are in one table.
+
+    Attributes:
+        table, uri: its name and location.
+        predicate: SQL that is true of exactly these rows; ``FALSE`` when there can be none.
+        rows, files: how many, in how many live files.
+        version: the version that was looked at.
+    """
+
+    table: str
+    uri: str
+    predicate: str
+    rows: int
+    files: int
+    version: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def locate(
+    subject: Subject, subject_id: object, tables: Mapping[str, str], *, engine: Engine | None = None
+) -> list[Located]:
+    """The subject's rows, in the order of ``subject.rows``; erase from the last to the first.
+
+    Places with the same table and key become one. A quarantine that does not exist yet holds no rows and is left out.
+
+    Args:
+        subject_id: whose rows; text is taken for a ``long`` if it is one.
+        tables: location by table name.
+
+    Raises:
+        InvalidArgumentError: no identifier of this kind, a table without a location, a key that is no column.
+    """
+    value = subject.value(subject_id)
+    engine = engine or ArrowEngine()
+    opened = _Tables(tables)
+    keys: dict[tuple[str, str], set[int | str]] = {}
+    for rows in subject.rows:
+        snapshot = opened.get(rows.table, optional=rows.quarantine)
+        if snapshot is None:
+            continue
+        _field(snapshot, rows.table, rows.key)
+        wanted = keys.setdefault((rows.table, rows.key), set())
+        wanted.update([value] if rows.through is None else _through(opened, rows.through, value, engine))
+    located = []
+    for (table, key), values in keys.items():
+        snapshot = opened.get(table)
+        assert snapshot is not None
+        predicate = _condition(snapshot, table, key, values)
+        rows_found, files = count_live(snapshot, predicate, engine)
+        located.append(Located(table, tables[table], predicate, rows_found, files, snapshot.version))
+    return located
+
+
+def _through(opened: _Tables, through: Through, value: int | str, engine: Engine) -> Iterator[int | str]:
+    snapshot = opened.get(through.table, optional=through.quarantine)
+    if snapshot is None:
+        return
+    column = _field(snapshot, through.table, through.select).name
+    condition = _condition(snapshot, through.table, through.key, [value])
+    predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
+    reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
+    for batch in reader:
+        for found in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
+            if not isinstance(found, str) and found != int(found):
+                raise InvalidArgumentError(
+                    f"{found} in {through.table}.{through.select} is no key to look for",
+                    table=snapshot.store.root,
+                    version=snapshot.version,
+                    hint="Select a column of strings or whole numbers",
+                )
+            yield found if isinstance(found, str) else int(found)
+
+
+def _condition(snapshot: Snapshot, table: str, key: str, values: Any) -> str:
+    field = _field(snapshot, table, key)
+    try:
+        return sql.is_one_of(field.name, field.type, values)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"the column {key} of {table} is {field.type}, which no identifier is compared with",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Name a key column of strings, whole numbers or decimals",
+        ) from error
+
+
+def _field(snapshot: Snapshot, table: str, name: str) -> Field:
+    field = snapshot.schema.get(name)
+    if field is None:
+        raise InvalidArgumentError(
+            f"{table} has no column {name!r}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint=f"Name one of {', '.join(snapshot.schema.names)}",
+        )
+    return field
+
+
+class _Tables:
+    """Each table at one version, however often it is asked for."""
+
+    def __init__(self, uris: Mapping[str, str]) -> None:
+        self._uris = uris
+        self._snapshots: dict[str, Snapshot | None] = {}
+
+    def get(self, table: str, *, optional: bool = False) -> Snapshot | None:
+        if table not in self._uris:
+            raise InvalidArgumentError(
+                f"the subject's table {table!r} has no location",
+                hint=f"Locations are given for {', '.join(sorted(self._uris)) or 'no table'}",
+            )
+        if table not in self._snapshots:
+            try:
+                self._snapshots[table] = load_snapshot(open_store(self._uris[table]))
+            except TableNotFoundError:
+                if not optional:
+                    raise
+                self._snapshots[table] = None
+        return self._snapshots[table]

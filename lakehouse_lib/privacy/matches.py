@@ -1,0 +1,184 @@
+"""Count the rows for which a predicate is true, file by file, reading only the predicate's columns.
+
+Live files are read as the table's schema says. Any other file is read by its own: it may come from before a column was
+added or retyped, or from a writer that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, ObjectNotFoundError
+from lakehouse_lib.partition_values import parse_hive_path
+from lakehouse_lib.predicates import Predicate, matches, may_match, parse
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
+
+#: What counting answers: the files asked for, with the matching rows; ``note`` says why a count is null (a file that
+#: cannot be checked) or why it is 0 without a look at the rows (none of the columns).
+COUNTED_SCHEMA = FILE_SCHEMA.append(pa.field("matches", pa.int64())).append(pa.field("note", pa.string()))
+
+_TASKS_A_THREAD = 4
+
+
+@dataclass(frozen=True)
+class CountTask:
+    """Count in these files (FILE_SCHEMA).
+
+    Attributes:
+        reader: of the predicate's columns, as the table has them.
+        own_schema: read each file by its own schema, and note what cannot be read instead of raising.
+        skip_by_footer: believe the footer's statistics where they rule a match out.
+    """
+
+    files: pa.Table
+    reader: TableReader
+    predicate: Predicate
+    own_schema: bool
+    skip_by_footer: bool
+
+
+def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
+    """(rows, files) of the version for which ``sql`` is true. Raises InvalidPredicateError."""
+    predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
+    counted = _run(snapshot, predicate, snapshot.prune(predicate), engine, own_schema=False, skip_by_footer=False)
+    return _total(counted), int(pc.sum(pc.greater(counted["matches"], 0)).as_py() or 0)
+
+
+def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool) -> pa.Table:
+    """Count in stored objects (``path`` as in the store, ``size``, ``modified``), whether the log knows them or not.
+
+    Returns:
+        A table of COUNTED_SCHEMA, paths as in the log.
+    """
+    predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
+    partitions = sorted(predicate.columns & set(snapshot.partition_columns))
+    paths = objects["path"].to_pylist()
+    values = _partition_values(snapshot, paths, partitions) if partitions else [[]] * len(paths)
+    columns = {
+        "path": pa.array([file_paths.encode(path) for path in paths], pa.string()),
+        "partitionValues": pa.array(values, FILE_SCHEMA.field("partitionValues").type),
+        "size": objects["size"].combine_chunks(),
+        "modificationTime": objects["modified"].combine_chunks(),
+    }
+    files = pa.table([columns.get(c.name, pa.nulls(len(paths), c.type)) for c in FILE_SCHEMA], schema=FILE_SCHEMA)
+    return _run(snapshot, predicate, files, engine, own_schema=True, skip_by_footer=skip_by_footer)
+
+
+def _run(
+    snapshot: Snapshot,
+    predicate: Predicate,
+    files: pa.Table,
+    engine: Engine,
+    *,
+    own_schema: bool,
+    skip_by_footer: bool,
+) -> pa.Table:
+    names = [name for name in snapshot.schema.names if name in predicate.columns]
+    reader = TableReader(snapshot.store, select(snapshot.schema, names), snapshot.partition_columns)
+    count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
+    tasks = [
+        CountTask(files.slice(start, count).combine_chunks(), reader, predicate, own_schema, skip_by_footer)
+        for start in range(0, len(files), count)
+    ]
+    return engine.run(count_matches, tasks) if tasks else COUNTED_SCHEMA.empty_table()
+
+
+def count_matches(task: CountTask) -> pa.Table:
+    """The task's files with ``matches`` and ``note``."""
+    constants = task.reader.constants(task.files)
+    found: list[tuple[int | None, str | None]] = []
+    for index, path in enumerate(task.files["path"].to_pylist()):
+        values = {name: column[index] for name, column in constants.items()}
+        try:
+            found.append(_count(task, path, values))
+        except ObjectNotFoundError:
+            if not task.own_schema:
+                raise
+            found.append((0, "deleted meanwhile"))
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            if not task.own_schema:
+                raise
+            found.append((None, error.message if isinstance(error, DeltaError) else str(error)))
+    counted = pa.array([rows for rows, _ in found], pa.int64())
+    notes = pa.array([note for _, note in found], pa.string())
+    return task.files.append_column("matches", counted).append_column("note", notes).cast(COUNTED_SCHEMA)
+
+
+def _count(task: CountTask, path: str, constants: dict[str, pa.Scalar]) -> tuple[int, str | None]:
+    with task.reader.open(path) as file:
+        reader = task.reader
+        if task.own_schema:
+            stored = {name.lower() for name in file.schema_arrow.names} | {name.lower() for name in constants}
+            missing = [name for name in reader.schema.names if name.lower() not in stored]
+            if len(missing) == len(reader.schema.names) and missing:
+                return 0, f"no column {', '.join(missing)}"
+            reader = TableReader(reader.store, _own_schema(file, reader.schema, constants), reader.partition_columns)
+        predicate = task.predicate
+        if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
+            predicate = parse(predicate.sql, reader.schema, table=reader.store.root)
+        if task.skip_by_footer and _ruled_out(file.metadata, predicate, reader, task.files, path):
+            return 0, None
+        groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
+        return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups), None
+
+
+def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) -> Schema:
+    """The wanted columns in the file's types; those it lacks, which read as nulls, in the table's."""
+    stored = {field.name.lower(): field for field in file.schema_arrow}
+    fields = []
+    for field in wanted.fields:
+        own = stored.get(field.name.lower()) if field.name not in constants else None
+        if own is None:
+            fields.append(field)
+        else:
+            (typed,) = Schema.from_arrow(pa.schema([own])).fields
+            fields.append(Field(field.name, typed.type))
+    return Schema(fields)
+
+
+def _ruled_out(footer: pq.FileMetaData, predicate: Predicate, reader: TableReader, files: pa.Table, path: str) -> bool:
+    every = StatisticsColumns(frozenset(column for column, _ in leaves(reader.schema)))
+    row = files.filter(pc.equal(files["path"], path)).slice(0, 1)
+    stats = pa.array([from_footer(footer, reader.schema, indexed=every)], pa.string())
+    row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
+    partitions = [name for name in reader.partition_columns if name in reader.schema]
+    return not pc.any(may_match(predicate, row, reader.schema, partitions)).as_py()
+
+
+def _partition_values(
+    snapshot: Snapshot, paths: Sequence[str], columns: Sequence[str]
+) -> list[list[tuple[str, str | None]]]:
+    """What the log says of each file, or else its folders."""
+    known: dict[str, list[tuple[str, str | None]]] = {}
+    for files in (snapshot.tombstones, snapshot.files):
+        canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
+        known.update((p, v) for p, v in zip(canonical, files["partitionValues"].to_pylist(), strict=True) if v)
+    values = []
+    for path in paths:
+        found = known.get(path)
+        if found is None:
+            try:
+                found = list(parse_hive_path(path, columns).items())
+            except InvalidArgumentError:
+                found = []
+        values.append(found)
+    return values
+
+
+def _true(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)
+
+
+def _total(counted: pa.Table) -> int:
+    return int(pc.sum(counted["matches"]).as_py() or 0)

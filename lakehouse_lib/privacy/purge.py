@@ -1,0 +1,234 @@
+"""After rows are deleted: delete the files that still hold them, and prove that none is left.
+
+A delete commit only stops the current version from referring to the old files; they stay on disk until a vacuum. Purge
+deletes exactly those that hold matching rows, whatever their age, and says which versions that costs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.names import LOG
+from lakehouse_lib.log.segment import list_commits, oldest_version
+from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest
+from lakehouse_lib.privacy.matches import count_live, count_stored
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore, open_store
+
+#: What neither ``purge`` nor ``prove`` can change, for the report to the person who asked.
+LOG_NOTE = (
+    "The transaction log keeps each file's smallest and largest value of a column, and the predicates of deletes, "
+    "until its commits and checkpoints are cleaned up (delta.logRetentionDuration)"
+)
+
+_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class PurgeReport:
+    """What a purge deleted, or would.
+
+    Attributes:
+        files: store paths of the files deleted; ``rows`` matching rows were in them, ``bytes`` is their size.
+        versions_lost: versions that cannot be read in full any more, ascending.
+        kept: files with matching rows that no version refers to but that are young enough to be a running writer's,
+            with the number of rows; purge again later.
+        unreadable: files that cannot be checked, with the reason.
+    """
+
+    table: str
+    version: int
+    dry_run: bool
+    files: tuple[str, ...]
+    rows: int
+    bytes: int
+    versions_lost: tuple[int, ...]
+    kept: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How many matching rows are in every Parquet file below a table's folder, its log apart.
+
+    Attributes:
+        files: Parquet files looked at, hidden ones included.
+        rows: matching rows in all of them.
+        matches: rows by store path, of the files that hold any.
+        skipped: files without any of the predicate's columns, with the reason: no row of them can match.
+        unreadable: files that cannot be checked, with the reason; they prove nothing.
+        note: what else may hold the value.
+    """
+
+    table: str
+    files: int
+    rows: int
+    matches: Mapping[str, int]
+    skipped: Mapping[str, str]
+    unreadable: Mapping[str, str]
+    note: str = LOG_NOTE
+
+    @property
+    def clean(self) -> bool:
+        """Every file was checked, and none holds a matching row."""
+        return not self.rows and not self.unreadable
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, ``clean`` included."""
+        return {**asdict(self), "clean": self.clean}
+
+
+def purge(
+    uri: str,
+    predicate_sql: str,
+    *,
+    dry_run: bool = False,
+    writer_grace: timedelta = timedelta(hours=1),
+    engine: Engine | None = None,
+) -> PurgeReport:
+    """Delete from disk the files that are not in the current version and hold rows for which the predicate is true.
+
+    Removed files go at once, without any retention: readers of older versions fail from then on. A file that no
+    version refers to goes too, but not while a running writer might still commit it. Tables in folders of this one
+    have logs of their own and are left alone; purge them by their own location.
+
+    Args:
+        writer_grace: age from which a file unknown to the log is a dead writer's.
+
+    Raises:
+        RetentionError: the current version still holds matching rows; nothing is deleted.
+        InvalidPredicateError: the predicate does not parse, or names no column.
+        UnsupportedFeatureError: a writer feature this library does not have.
+    """
+    engine = engine or ArrowEngine()
+    snapshot = load_snapshot(open_store(uri))
+    snapshot.check_writable()
+    rows, files = count_live(snapshot, predicate_sql, engine)
+    if rows:
+        raise RetentionError(
+            f"the current version still holds {rows} rows in {files} files for which {predicate_sql[:200]!r} is true",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Delete the rows first, then purge",
+        )
+    objects = list_objects(snapshot.store)
+    stored = _parquet_objects(objects, snapshot.store)
+    for root in nested_tables(objects["path"]):
+        stored = stored.filter(pc.invert(pc.starts_with(stored["path"], root + "/")))
+    stale = stored.filter(pc.invert(pc.is_in(stored["path"], value_set=_paths(snapshot.files, snapshot.store))))
+    counted = count_stored(snapshot, predicate_sql, stale, engine, skip_by_footer=True)
+    counted = counted.append_column("stored", _paths(counted, snapshot.store))
+    holding = counted.filter(pc.greater(counted["matches"], 0))
+
+    # Counting takes a while: what a restore or a late writer has committed since is not ours to delete.
+    latest = newest(snapshot)
+    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=_paths(latest.files, latest.store))))
+    young = pc.greater(holding["modificationTime"], int((time.time() - writer_grace.total_seconds()) * 1000))
+    young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
+    going, kept = holding.filter(pc.invert(young)), holding.filter(young)
+    paths = sorted(going["stored"].to_pylist())
+    report = PurgeReport(
+        table=latest.store.root,
+        version=latest.version,
+        dry_run=dry_run,
+        files=tuple(paths),
+        rows=int(pc.sum(going["matches"]).as_py() or 0),
+        bytes=int(pc.sum(going["size"]).as_py() or 0),
+        versions_lost=tuple(_versions_with(latest, frozenset(paths))),
+        kept=dict(zip(kept["stored"].to_pylist(), kept["matches"].to_pylist(), strict=True)),
+        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))),
+    )
+    if not dry_run:
+        latest.store.delete_many([*paths, *(_checksum(path) for path in paths)])
+    return report
+
+
+def prove(uri: str, predicate_sql: str, *, engine: Engine | None = None) -> Proof:
+    """Count the rows for which the predicate is true in every Parquet file below the table's folder.
+
+    Files are found by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their own schema;
+    no statistics are believed. The log's own files are left out: ``Proof.note`` says what they keep.
+
+    Raises:
+        InvalidPredicateError: the predicate does not parse, or names no column of the table.
+    """
+    snapshot = load_snapshot(open_store(uri))
+    stored = _parquet_objects(list_objects(snapshot.store), snapshot.store)
+    counted = count_stored(snapshot, predicate_sql, stored, engine or ArrowEngine(), skip_by_footer=False)
+    counted = counted.append_column("stored", _paths(counted, snapshot.store))
+    found = counted.filter(pc.greater(counted["matches"], 0))
+    without = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
+    return Proof(
+        table=snapshot.store.root,
+        files=len(counted),
+        rows=int(pc.sum(found["matches"]).as_py() or 0),
+        matches=dict(zip(found["stored"].to_pylist(), found["matches"].to_pylist(), strict=True)),
+        skipped=_notes(without),
+        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))),
+    )
+
+
+def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
+    """Those that are Parquet files by their name, or by their first bytes when the name says nothing; no log's."""
+    objects = objects.filter(pc.invert(pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")))
+    named = pc.ends_with(objects["path"], ".parquet")
+    other = pc.match_substring_regex(objects["path"], r"\.(crc|json|bin)$")
+    nameless = pc.and_(pc.invert(pc.or_(named, other)), pc.greater_equal(objects["size"], len(_MAGIC)))
+    asked = objects.filter(nameless)
+    parquet = pa.array([_starts_as_parquet(store, path) for path in asked["path"].to_pylist()], pa.bool_())
+    return pa.concat_tables([objects.filter(named), asked.filter(parquet)])
+
+
+def _starts_as_parquet(store: ObjectStore, path: str) -> bool:
+    with store.open_input(path) as source:
+        return bool(source.read(len(_MAGIC)) == _MAGIC)
+
+
+def _paths(files: pa.Table, store: ObjectStore) -> pa.Array:
+    return file_paths.canonical(files["path"], store)
+
+
+def _notes(counted: pa.Table) -> dict[str, str]:
+    return dict(zip(counted["stored"].to_pylist(), counted["note"].to_pylist(), strict=True))
+
+
+def _checksum(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
+
+
+def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
+    """Versions that can still be built and whose files include one of ``paths``; costs a read of the log's commits."""
+    oldest = oldest_version(snapshot.store)
+    if not paths or oldest is None:
+        return
+    events = []
+    alive: set[str] = set()
+    seen: set[str] = set()
+    for commit in list_commits(snapshot.store):
+        actions = read_commit(snapshot.store, commit.version)
+        added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
+        removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())
+        alive |= removed - seen  # removed before it was added: it was there when the kept log begins
+        seen |= added | removed
+        events.append((commit.version, added, removed))
+    for version, added, removed in events:
+        alive = (alive - removed) | added
+        if alive and version >= oldest:
+            yield version

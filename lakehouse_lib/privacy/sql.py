@@ -1,0 +1,50 @@
+"""SQL conditions made from values, never from text: sqlglot quotes what has to be quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+#: The dialect that ``predicates.parse`` reads.
+DIALECT = "spark"
+#: A condition no row fulfils.
+NOTHING = "FALSE"
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+
+def literal(value: int | str) -> str:
+    """A value as a SQL literal."""
+    return str(exp.convert(value).sql(dialect=DIALECT))
+
+
+def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> str:
+    """``column = v``, ``column IN (v, ...)`` or, without values, ``FALSE``; values of the column's own type.
+
+    A value that is none of that type is left out, for no row can hold it.
+
+    Raises:
+        TypeError: a column of this type is no key: only strings, whole numbers and decimals are.
+    """
+    literals = [exp.convert(value) for value in sorted(_of_type(values, data_type))]
+    name = exp.column(exp.to_identifier(column, quoted=True))
+    if not literals:
+        return NOTHING
+    condition = name.eq(literals[0]) if len(literals) == 1 else exp.In(this=name, expressions=literals)
+    return str(condition.sql(dialect=DIALECT))
+
+
+def _of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:
+    kind = data_type.type if isinstance(data_type, PrimitiveType) else ""
+    if kind == "string":
+        return {str(value) for value in values}
+    bits = _BITS.get(kind)
+    if bits is None and not (isinstance(data_type, PrimitiveType) and data_type.decimal is not None):
+        raise TypeError(f"a column of type {data_type} is no key")
+    numbers = {int(value) for value in values if isinstance(value, int) or _INTEGER.fullmatch(value.strip())}
+    return {n for n in numbers if bits is None or -(2 ** (bits - 1)) <= n < 2 ** (bits - 1)}

@@ -1,0 +1,161 @@
+"""Where a customer's rows are found: delta-rs wrote the tables, DuckDB counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.privacy.erasure import locate
+from lakehouse_lib.privacy.subject import subject_from_config
+from tests.peers import read_delta_rs
+
+SUBJECT = subject_from_config(
+    {
+        "id_type": "long",
+        "rows": [
+            {"table": "customer", "key": "c_custkey"},
+            {"table": "orders", "key": "o_custkey"},
+            {
+                "table": "lineitem",
+                "key": "l_orderkey",
+                "through": {"table": "orders", "key": "o_custkey", "select": "o_orderkey"},
+            },
+        ],
+    }
+)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, str]:
+    """20 customers; 5 orders each, in 4 files; 3 line items an order, in 4 partitions, one key column 32 bit wide."""
+    uris = {name: str(tmp_path / name) for name in ("customer", "orders", "lineitem", "orders_q")}
+    customers = list(range(20))
+    write_deltalake(uris["customer"], pa.table({"c_custkey": customers, "c_name": [f"n{c}" for c in customers]}))
+    for part in range(4):
+        keys = list(range(part * 25, part * 25 + 25))
+        orders = {
+            "o_orderkey": keys,
+            "o_custkey": pa.array([key // 5 for key in keys], pa.int32()),
+            "o_comment": ["x" * 50] * 25,
+        }
+        write_deltalake(uris["orders"], pa.table(orders), mode="append")
+    lines = [(key, line) for key in range(100) for line in range(3)]
+    items = {"l_orderkey": [key for key, _ in lines], "l_part": [str(key % 4) for key, _ in lines]}
+    write_deltalake(uris["lineitem"], pa.table(items), partition_by=["l_part"])
+    return uris
+
+
+def found(tables: dict[str, str], subject_id: object = 3) -> dict[str, tuple[int, int]]:
+    return {one.table: (one.rows, one.files) for one in locate(SUBJECT, subject_id, tables)}
+
+
+def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str]) -> None:
+    customer, orders, lineitem = locate(SUBJECT, "3", tables)
+    assert (customer.table, customer.uri, customer.rows, customer.files) == ("customer", tables["customer"], 1, 1)
+    assert (orders.rows, orders.files, orders.version) == (5, 1, 3)
+    assert (lineitem.rows, lineitem.files) == (15, 4)
+    assert orders.predicate == "`o_custkey` = 3"
+    assert lineitem.predicate == "`l_orderkey` IN (15, 16, 17, 18, 19)"
+    assert lineitem.to_dict() == {
+        "table": "lineitem",
+        "uri": tables["lineitem"],
+        "predicate": lineitem.predicate,
+        "rows": 15,
+        "files": 4,
+        "version": 0,
+    }
+
+
+def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[str, str]) -> None:
+    before = {name: read_delta_rs(tables[name]) for name in ("customer", "orders", "lineitem")}
+    for one in reversed(locate(SUBJECT, 3, tables)):
+        # delta-rs quotes names in its own way.
+        assert DeltaTable(one.uri).delete(one.predicate.replace("`", '"'))["num_deleted_rows"] == one.rows
+    assert found(tables) == {"customer": (0, 0), "orders": (0, 0), "lineitem": (0, 0)}
+    after = {name: read_delta_rs(tables[name]) for name in before}
+    assert after["orders"] == before["orders"].filter(pc.not_equal(before["orders"]["o_custkey"], 3))
+    kept = pc.invert(pc.is_in(before["lineitem"]["l_orderkey"], value_set=pa.array([15, 16, 17, 18, 19])))
+    assert after["lineitem"] == before["lineitem"].filter(kept)
+
+
+def test_a_customer_without_orders_or_without_anything(tables: dict[str, str]) -> None:
+    write_deltalake(tables["customer"], pa.table({"c_custkey": [77], "c_name": ["new"]}), mode="append")
+    assert found(tables, 77) == {"customer": (1, 1), "orders": (0, 0), "lineitem": (0, 0)}
+    nobody = locate(SUBJECT, 2**62, tables)
+    assert [one.rows for one in nobody] == [0, 0, 0]
+    assert nobody[2].predicate == "FALSE"
+
+
+def test_only_key_columns_of_files_that_may_match_are_read(
+    tables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    read: list[tuple[int, tuple[str, ...]]] = []
+    original = pq.ParquetFile.read_row_group
+
+    def spy(file: pq.ParquetFile, i: int, columns: list[str], **more: object) -> pa.Table:
+        read.append((file.metadata.num_rows, tuple(columns)))
+        return original(file, i, columns, **more)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
+    locate(SUBJECT, 3, tables, engine=ArrowEngine(1))
+    assert "o_comment" not in {name for _, columns in read for name in columns}
+    # One file of customers, one of orders for its keys and once more to count, four of line items.
+    assert len(read) <= 7
+
+
+def test_quarantined_rows_are_found_as_text(tables: dict[str, str]) -> None:
+    refused = {"o_orderkey": ["17", "500", "x"], "o_custkey": ["3", "3", "3.0"], "reason": ["price"] * 3}
+    write_deltalake(tables["orders_q"], pa.table(refused))
+    write_deltalake(tables["lineitem"], pa.table({"l_orderkey": [500], "l_part": ["0"]}), mode="append")
+    located = locate(SUBJECT.with_quarantines({"orders": "orders_q"}), 3, tables)
+    by_table = {one.table: one for one in located}
+    assert list(by_table) == ["customer", "orders", "orders_q", "lineitem"]
+    assert (by_table["orders_q"].rows, by_table["orders_q"].predicate) == (2, "`o_custkey` = '3'")
+    assert by_table["lineitem"].rows == 16
+    assert by_table["lineitem"].predicate == "`l_orderkey` IN (15, 16, 17, 18, 19, 500)"
+
+
+def test_a_quarantine_that_does_not_exist_holds_nothing(tables: dict[str, str]) -> None:
+    located = locate(SUBJECT.with_quarantines({"orders": "orders_q"}), 3, tables)
+    assert [one.table for one in located] == ["customer", "orders", "lineitem"]
+
+
+def test_a_string_subject_is_quoted(tmp_path: Path) -> None:
+    nasty = "o'hara\\' OR 1=1 --"
+    write_deltalake(tmp_path / "t", pa.table({"weird name": [nasty, "other", None], "n": [1, 2, 3]}))
+    subject = subject_from_config({"id_type": "string", "rows": [{"table": "t", "key": "weird name"}]})
+    assert [one.rows for one in locate(subject, nasty, {"t": str(tmp_path / "t")})] == [1]
+    assert [one.rows for one in locate(subject, "' OR '1'='1", {"t": str(tmp_path / "t")})] == [0]
+
+
+@pytest.mark.parametrize("wrong", ["", "abc", None, "1 OR 1=1"])
+def test_a_wrong_identifier_is_refused_before_anything_is_read(wrong: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="identifier"):
+        locate(SUBJECT, wrong, dict.fromkeys(("customer", "orders", "lineitem"), "/nowhere"))
+
+
+def test_a_table_that_is_not_there_or_not_named(tables: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="'customer' has no location"):
+        locate(SUBJECT, 3, {})
+    with pytest.raises(TableNotFoundError, match="nowhere"):
+        locate(SUBJECT, 3, tables | {"orders": str(tmp_path / "nowhere")})
+
+
+def test_a_key_that_is_no_column_or_no_key(tables: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="customer has no column 'id'"):
+        locate(subject_from_config({"id_type": "long", "rows": [{"table": "customer", "key": "id"}]}), 3, tables)
+    write_deltalake(tmp_path / "d", pa.table({"key": [1.5]}))
+    with pytest.raises(InvalidArgumentError, match="key of d is double"):
+        locate(
+            subject_from_config({"id_type": "long", "rows": [{"table": "d", "key": "key"}]}),
+            3,
+            {"d": str(tmp_path / "d")},
+        )

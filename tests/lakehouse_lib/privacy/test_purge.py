@@ -1,0 +1,238 @@
+"""After a purge no file below the folder holds the rows: pyarrow reads each of them to judge that."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
+from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
+from tests.peers import files_delta_rs, parquet_files, read_delta_rs
+
+IS_3 = "customer = 3"
+NOW = timedelta(0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Versions 0-3 append five customers each (3 is in two of them), 4 deletes 3, 5 compacts."""
+    root = tmp_path / "orders"
+    for customers in ([0, 1, 2, 3, 4], [3, 5, 6, 7, 8], [9, 10, 11, 12, 13], [14, 15, 16, 17, 18]):
+        write_deltalake(root, pa.table({"customer": customers, "comment": ["c"] * 5}), mode="append")
+    DeltaTable(root).delete("customer = 3")
+    DeltaTable(root).optimize.compact()
+    return root
+
+
+def rows_of_3(root: Path) -> dict[str, int]:
+    """Matching rows by file, read by pyarrow."""
+    found = {}
+    for file in parquet_files(root):
+        column = pq.ParquetFile(file).read(columns=["customer"])["customer"]
+        rows = pc.sum(pc.equal(column.cast(pa.string()), "3")).as_py()
+        if rows:
+            found[str(file.relative_to(root.resolve()))] = rows
+    return found
+
+
+def test_a_purge_takes_the_files_that_hold_the_rows_and_no_other(table: Path) -> None:
+    holding, every, before = rows_of_3(table), parquet_files(table), read_delta_rs(table)
+    assert len(holding) == 2
+    report = purge(str(table), IS_3)
+    assert set(report.files) == set(holding)
+    assert report.rows == 2
+    assert report.bytes > 0
+    assert report.version == 5
+    assert every - parquet_files(table) == {table.resolve() / name for name in holding}
+    assert read_delta_rs(table) == before
+    json.dumps(report.to_dict())
+
+
+def test_versions_that_are_lost_are_told_and_the_others_still_read(table: Path) -> None:
+    assert purge(str(table), IS_3).versions_lost == (0, 1, 2, 3)
+    for version in range(6):
+        if version < 4:
+            with pytest.raises(OSError, match=r"(?i)not found|no such file"):
+                read_delta_rs(table, version)
+        else:
+            assert read_delta_rs(table, version).num_rows == 18
+
+
+def test_lost_versions_of_a_log_that_begins_at_a_checkpoint(table: Path) -> None:
+    DeltaTable(table, version=2).create_checkpoint()
+    for version in range(2):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    assert purge(str(table), IS_3).versions_lost == (2, 3)
+
+
+def test_a_dry_run_deletes_nothing_and_says_the_same(table: Path) -> None:
+    every = parquet_files(table)
+    planned = purge(str(table), IS_3, dry_run=True)
+    assert parquet_files(table) == every
+    done = purge(str(table), IS_3)
+    assert (planned.files, planned.rows, planned.versions_lost) == (done.files, done.rows, done.versions_lost)
+    assert (planned.dry_run, done.dry_run) == (True, False)
+
+
+def test_rows_that_still_live_stop_a_purge(table: Path) -> None:
+    every = parquet_files(table)
+    with pytest.raises(RetentionError, match="still holds 1 rows in 1 files") as refused:
+        purge(str(table), "customer = 5")
+    assert "Delete the rows first" in str(refused.value)
+    assert parquet_files(table) == every
+
+
+def test_a_second_purge_has_nothing_to_do(table: Path) -> None:
+    purge(str(table), IS_3)
+    again = purge(str(table), IS_3)
+    assert (again.files, again.rows, again.versions_lost) == ((), 0, ())
+
+
+def leftover(root: Path, name: str, customers: list[object], age: float = 7200) -> Path:
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"customer": customers}), file)
+    os.utime(file, (time.time() - age,) * 2)
+    return file
+
+
+def test_leftovers_of_dead_writers_go_if_they_hold_the_rows(table: Path) -> None:
+    holding = [
+        leftover(table, "dead.parquet", [3, 3]),
+        leftover(table, "spark-1/_temporary/0/task/part.parquet", [3]),
+        leftover(table, ".hidden/_x/half.parquet", [2, 3]),
+        leftover(table, "no-suffix", [3]),
+    ]
+    innocent = leftover(table, "other.parquet", [4])
+    retyped = leftover(table, "retyped.parquet", ["3"])
+    report = purge(str(table), IS_3)
+    assert {table / name for name in report.files} >= set(holding)
+    assert not any(file.exists() for file in holding)
+    assert innocent.exists()
+    assert retyped.exists()
+    assert list(report.unreadable) == ["retyped.parquet"]
+
+
+def test_a_file_that_may_still_be_committed_is_kept_and_told(table: Path) -> None:
+    young = leftover(table, "running.parquet", [3, 3], age=10)
+    report = purge(str(table), IS_3)
+    assert young.exists()
+    assert report.kept == {"running.parquet": 2}
+    assert not prove(str(table), IS_3).clean
+    report = purge(str(table), IS_3, writer_grace=NOW)
+    assert (report.files, report.kept) == (("running.parquet",), {})
+    assert prove(str(table), IS_3).clean
+
+
+def test_what_was_restored_while_the_files_were_read_stays(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakehouse_lib.privacy import purge as module
+
+    count = module.count_stored
+
+    def restored_meanwhile(*arguments: object, **more: object) -> pa.Table:
+        DeltaTable(table).restore(3)
+        return count(*arguments, **more)
+
+    monkeypatch.setattr(module, "count_stored", restored_meanwhile)
+    assert purge(str(table), IS_3).files == ()
+    assert read_delta_rs(table).num_rows == 20
+
+
+def test_checksums_go_with_their_files(table: Path) -> None:
+    name = sorted(rows_of_3(table))[0]
+    (table / f".{name}.crc").write_bytes(b"crc")
+    (table / ".other.crc").write_bytes(b"crc")
+    purge(str(table), IS_3)
+    assert not (table / f".{name}.crc").exists()
+    assert (table / ".other.crc").exists()
+
+
+def test_a_table_inside_the_table_is_left_to_its_own_purge(table: Path) -> None:
+    inner = table / "_quarantine" / "orders"
+    write_deltalake(inner, pa.table({"customer": ["3", "4"]}))
+    DeltaTable(inner).delete("customer = '3'")
+    purge(str(table), IS_3)
+    assert len(rows_of_3(inner)) == 1
+    purge(str(inner), "customer = '3'")
+    assert rows_of_3(inner) == {}
+
+
+def test_partition_values_count_as_rows(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, pa.table({"customer": [3, 3, 4], "n": [1, 2, 3]}), partition_by=["customer"])
+    orphan = root / "customer=3" / "dead.parquet"
+    pq.write_table(pa.table({"n": [7]}), orphan)
+    os.utime(orphan, (1, 1))
+    DeltaTable(root).delete("customer = 3")
+    proof = prove(str(root), IS_3)
+    assert (proof.rows, len(proof.matches)) == (3, 2)
+    report = purge(str(root), IS_3)
+    assert (len(report.files), report.rows) == (2, 3)
+    assert prove(str(root), IS_3).clean
+    assert parquet_files(root) == files_delta_rs(root)
+
+
+def test_a_proof_counts_every_file(table: Path) -> None:
+    leftover(table, ".hidden/dead.parquet", [3, 3, 3])
+    leftover(table, "unrelated.parquet", [9])
+    pq.write_table(pa.table({"other": [3]}), table / "foreign.parquet")
+    (table / "torn.parquet").write_bytes(b"PAR1 and then nothing")
+    proof = prove(str(table), IS_3)
+    (table / "torn.parquet").unlink()
+    (table / "foreign.parquet").unlink()
+    assert dict(proof.matches) == rows_of_3(table)
+    assert proof.rows == 5
+    assert proof.files == len(parquet_files(table)) + 2
+    assert list(proof.skipped) == ["foreign.parquet"]
+    assert "customer" in proof.skipped["foreign.parquet"]
+    assert list(proof.unreadable) == ["torn.parquet"]
+    assert proof.note == LOG_NOTE
+    assert not proof.clean
+    assert json.loads(json.dumps(proof.to_dict()))["clean"] is False
+
+
+def test_a_file_that_cannot_be_checked_is_no_proof(table: Path) -> None:
+    purge(str(table), IS_3)
+    assert prove(str(table), IS_3).clean
+    (table / "torn.parquet").write_bytes(b"PAR1 and then nothing")
+    proof = prove(str(table), IS_3)
+    assert (proof.rows, proof.clean) == (0, False)
+    report = purge(str(table), IS_3)
+    assert list(report.unreadable) == ["torn.parquet"]
+    assert (table / "torn.parquet").exists()
+
+
+def test_each_file_is_read_by_its_own_schema(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, pa.table({"customer": pa.array([3, 4], pa.int32()), "n": [1, 2]}))
+    write_deltalake(
+        root, pa.table({"Customer": pa.array([3, 5], pa.int64())}), mode="overwrite", schema_mode="overwrite"
+    )
+    write_deltalake(root, pa.table({"Customer": pa.array([5], pa.int64())}), mode="overwrite")
+    assert prove(str(root), "customer = 3").rows == 2
+    report = purge(str(root), "customer = 3")
+    assert (len(report.files), report.versions_lost) == (2, (0, 1))
+
+
+@pytest.mark.parametrize("verb", [purge, prove])
+def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
+    with pytest.raises(InvalidPredicateError, match="client"):
+        verb(str(table), "client = 3")  # type: ignore[operator]
+
+
+def test_an_unknown_writer_feature_is_refused(table: Path) -> None:
+    every = parquet_files(table)
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["secretFiles"]}
+    (table / "_delta_log" / f"{6:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    with pytest.raises(UnsupportedFeatureError, match="secretFiles"):
+        purge(str(table), IS_3)
+    assert parquet_files(table) == every

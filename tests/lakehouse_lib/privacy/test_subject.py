@@ -1,0 +1,145 @@
+"""A subject's configuration and identifiers: what is refused, and that text never becomes SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.predicates import matches, parse
+from lakehouse_lib.privacy import sql
+from lakehouse_lib.privacy.subject import Subject, SubjectRows, Through, subject_from_config
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
+
+CONFIG: dict[str, Any] = {
+    "id_type": "long",
+    "rows": [
+        {"table": "customer", "key": "c_custkey"},
+        {"table": "orders", "key": "o_custkey", "through": None},
+        {
+            "table": "lineitem",
+            "key": "l_orderkey",
+            "through": {"table": "orders", "key": "o_custkey", "select": "o_orderkey"},
+        },
+    ],
+}
+LONG = Subject("long", ())
+STRING = Subject("string", ())
+
+
+def test_a_configuration_becomes_a_subject() -> None:
+    subject = subject_from_config(CONFIG)
+    assert subject == Subject(
+        "long",
+        (
+            SubjectRows("customer", "c_custkey"),
+            SubjectRows("orders", "o_custkey"),
+            SubjectRows("lineitem", "l_orderkey", Through("orders", "o_custkey", "o_orderkey")),
+        ),
+    )
+
+
+def test_quarantines_are_searched_and_searched_through() -> None:
+    subject = subject_from_config(CONFIG).with_quarantines({"orders": "orders_q", "lineitem": "lineitem_q"})
+    through, through_q = (
+        Through("orders", "o_custkey", "o_orderkey"),
+        Through("orders_q", "o_custkey", "o_orderkey", True),
+    )
+    assert subject.rows == (
+        SubjectRows("customer", "c_custkey"),
+        SubjectRows("orders", "o_custkey"),
+        SubjectRows("orders_q", "o_custkey", quarantine=True),
+        SubjectRows("lineitem", "l_orderkey", through),
+        SubjectRows("lineitem", "l_orderkey", through_q),
+        SubjectRows("lineitem_q", "l_orderkey", through, quarantine=True),
+        SubjectRows("lineitem_q", "l_orderkey", through_q, quarantine=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [
+        ([], "subject is"),
+        ({}, "subject.id_type is None"),
+        ({"id_type": "uuid", "rows": []}, "'uuid'"),
+        ({"id_type": "long"}, "subject.rows is None"),
+        ({"id_type": "long", "rows": []}, "subject.rows is \\[\\]"),
+        ({"id_type": "long", "rows": "orders"}, "'orders'"),
+        ({"id_type": "long", "rows": ["orders"]}, "subject.rows\\[0\\] is 'orders'"),
+        ({"id_type": "long", "rows": [{"table": "t"}]}, "subject.rows\\[0\\].key is None"),
+        ({"id_type": "long", "rows": [{"table": "", "key": "k"}]}, "subject.rows\\[0\\].table is ''"),
+        ({"id_type": "long", "rows": [{"table": "t", "key": 1}]}, "subject.rows\\[0\\].key is 1"),
+        ({"id_type": "long", "rows": [{"table": "t", "key": "k", "kye": 1}]}, "subject.rows\\[0\\].kye"),
+        ({"id_type": "long", "rows": [{"table": "t", "key": "k", "quarantine": "yes"}]}, "quarantine is 'yes'"),
+        (
+            {"id_type": "long", "rows": [{"table": "t", "key": "k", "through": {"table": "o", "key": "k"}}]},
+            "through.select is None",
+        ),
+        ({"id_type": "long", "rows": [{"table": "t", "key": "k"}], "extra": 1}, "subject.extra"),
+    ],
+)
+def test_a_wrong_configuration_says_where(config: Any, place: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=place):
+        subject_from_config(config)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", " ", None, True, "abc", "12 OR 1=1", "1.5", "1_000", "٣", 1.5, "9223372036854775808", "--1", "0x1"]
+)
+def test_what_is_no_integer_is_no_long(wrong: object) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        LONG.value(wrong)
+    assert repr(wrong) in str(refused.value)
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None])
+def test_nothing_is_no_string_either(empty: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="no identifier"):
+        STRING.value(empty)
+
+
+@pytest.mark.parametrize(
+    ("given_id", "literal"), [(42, "42"), ("42", "42"), ("-7", "-7"), ("007", "7"), (-(2**63), str(-(2**63)))]
+)
+def test_a_long_literal(given_id: object, literal: str) -> None:
+    assert LONG.literal(given_id) == literal
+
+
+names = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=12
+)
+
+
+@given(
+    names,
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=3),
+    st.text(max_size=12),
+)
+def test_a_condition_is_true_of_exactly_the_given_strings(column: str, values: list[str], other: str) -> None:
+    schema = Schema([Field(column, PrimitiveType("string"))])
+    predicate = parse(sql.is_one_of(column, PrimitiveType("string"), values), schema)
+    rows = pa.table({column: pa.array([*values, other, None], pa.string())})
+    assert matches(predicate, rows, schema).to_pylist() == [*([True] * len(values)), other in values, None]
+
+
+@pytest.mark.parametrize("kind", ["byte", "short", "integer", "long", "decimal(20,0)", "decimal(22,2)"])
+def test_a_condition_takes_the_columns_type_and_leaves_out_what_it_cannot_hold(kind: str) -> None:
+    schema = Schema([Field("key", PrimitiveType(kind))])
+    condition = sql.is_one_of("key", PrimitiveType(kind), ["7", "not a number", " 9 ", 2**62])
+    rows = pa.table({"key": pa.array([7, 8, 9, None]).cast(PrimitiveType(kind).to_arrow())})
+    assert matches(parse(condition, schema), rows, schema).to_pylist() == [True, False, True, None]
+
+
+def test_without_values_nothing_matches() -> None:
+    schema = Schema([Field("key", PrimitiveType("long"))])
+    condition = sql.is_one_of("key", PrimitiveType("long"), [])
+    assert matches(parse(condition, schema), pa.table({"key": [1, None]}), schema).to_pylist() == [False, False]
+
+
+def test_a_double_is_no_key() -> None:
+    with pytest.raises(TypeError, match="double"):
+        sql.is_one_of("key", PrimitiveType("double"), [1])
