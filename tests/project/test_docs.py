@@ -99,3 +99,14 @@ def test_every_option_of_a_job_is_in_its_section(job: str) -> None:
 
 def test_the_docs_have_no_job_that_is_not_there() -> None:
     assert sorted(re.findall(r"^## (\w+)$", JOBS, re.MULTILINE)) == JOB_NAMES
+
+
+def test_the_suite_in_the_docs_is_one() -> None:
+    from spark_jobs.quality import read_rules
+
+    block = re.search(r"^```json\n(.*?)^```$", (ROOT / "docs/ingest.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    assert [rule.id for rule in read_rules(json.loads(block[1]), ["price"])] == [
+        "price_not_negative",
+        "orders_not_empty",
+    ]
