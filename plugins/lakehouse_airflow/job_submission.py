@@ -88,6 +88,9 @@ class JobSubmission(SparkSubmitHook):
             self.submit(str(application), start_new_session=True)
         except AirflowException as error:
             died = error
+        finally:
+            if self._submit_sp is not None and self._submit_sp.stdout is not None:
+                self._submit_sp.stdout.close()
         outcome = self._outcome or {}
         if outcome.get("lakehouse") == "error":
             raise failure(outcome["type"], outcome["message"])

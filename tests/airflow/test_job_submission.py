@@ -1,0 +1,218 @@
+"""Jobs through the Spark connection: what reaches the task's XCom and log, and what a killed task leaves behind.
+
+A script takes spark-submit's place where only the shape of its output matters.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakehouse_airflow.failures import failure
+from lakehouse_airflow.job_submission import JobSubmission
+from lakehouse_airflow.operators.delete_rows import LakehouseDeleteRowsOperator
+from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+from lakehouse_airflow.operators.report import LakehouseAggregateOperator
+from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
+
+
+@pytest.fixture
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_connection: None) -> Any:
+    """Puts a Python script in spark-submit's place."""
+
+    def replace(code: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "spark-submit"
+        script.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{code}\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    return replace
+
+
+def submission(**options: Any) -> JobSubmission:
+    return JobSubmission("compact", ["--table", "t"], conn_id="spark_default", **options)
+
+
+def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    with pytest.raises(AirflowFailException, match=r"'nothing_here' is not defined.*local\[\*\]"):
+        JobSubmission("compact", [], conn_id="nothing_here")
+
+
+def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "spark", "host": "spark://127.0.0.1:7077", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster': set it to client"):
+        submission()
+
+
+def test_the_result_line_is_found_among_sparks_own_output(spark_submit: Any) -> None:
+    spark_submit(
+        """
+print("26/11/21 WARN Utils: something", file=sys.stderr, flush=True)
+print('a log line without an end {"lakehouse": "result", "job": "compact", "version": 7}', flush=True)
+print("26/11/21 WARN ShutdownHookManager: late", flush=True)
+"""
+    )
+    assert submission().run() == {"job": "compact", "version": 7}
+
+
+def test_it_runs_this_python_on_this_machines_own_address(spark_submit: Any) -> None:
+    spark_submit(
+        """
+print(json.dumps({"lakehouse": "result", "argv": sys.argv[1:], "python": os.environ["PYSPARK_PYTHON"],
+                  "driver": os.environ["PYSPARK_DRIVER_PYTHON"]}))
+"""
+    )
+    result = submission(driver_memory="1g", conf={"spark.x": "y"}).run()
+    assert result["python"] == result["driver"] == sys.executable
+    assert result["argv"][-2:] == ["--table", "t"]
+    assert result["argv"][-3].endswith("/spark_jobs/compact.py")
+    line = " ".join(result["argv"])
+    for part in ("--master local[2]", "--conf spark.driver.host=127.0.0.1", "--conf spark.x=y", "--driver-memory 1g"):
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("TableNotFoundError", AirflowFailException),
+        ("SourceRefusedError", AirflowFailException),
+        ("InvalidPredicateError", AirflowFailException),
+        ("ConcurrentAppendError", AirflowException),
+        ("StoreError", AirflowException),
+        ("Py4JJavaError", AirflowException),
+        ("MemoryError", AirflowException),
+    ],
+)
+def test_the_jobs_error_is_the_tasks_error(spark_submit: Any, kind: str, expected: type[Exception]) -> None:
+    line = {"lakehouse": "error", "job": "compact", "type": kind, "message": "the message, with “quotes” and 'more'"}
+    spark_submit(f"print({json.dumps(line)!r}); sys.exit(1)")
+    with pytest.raises(expected) as error:
+        submission().run()
+    assert type(error.value) is expected
+    assert str(error.value) == f"{kind}: {line['message']}"
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+    assert type(failure(kind, "x")) is expected
+
+
+def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: Path) -> None:
+    line = {
+        "lakehouse": "error",
+        "type": "SourceRefusedError",
+        "message": "orders.csv has no column o_custkey",
+        "result": {"files": 3},
+    }
+    spark_submit(f"print({json.dumps(line)!r}); sys.exit(1)")
+    pushed = {}
+
+    class TaskInstance:
+        def xcom_push(self, key: str, value: Any) -> None:
+            pushed[key] = value
+
+    with pytest.raises(AirflowFailException, match=r"^SourceRefusedError: orders.csv has no column o_custkey$"):
+        LakehouseIngestOperator(task_id="ingest", table="orders").execute({"ti": TaskInstance()})
+    assert pushed == {"return_value": {"files": 3}}
+
+
+def test_spark_dying_without_a_word_shows_the_end_of_its_output(spark_submit: Any) -> None:
+    spark_submit("print('java.lang.OutOfMemoryError: Java heap space', flush=True); sys.exit(137)")
+    with pytest.raises(AirflowException, match=r"(?s)Error code is: 137.*OutOfMemoryError") as error:
+        submission().run()
+    assert not isinstance(error.value, AirflowFailException)
+
+
+def test_a_job_that_says_nothing_has_not_succeeded(spark_submit: Any) -> None:
+    spark_submit("print('done')")
+    with pytest.raises(AirflowException, match="without a result line"):
+        submission().run()
+
+
+def test_killing_the_task_kills_what_the_job_has_started(spark_submit: Any, tmp_path: Path) -> None:
+    # As spark-submit does: a process of its own for the driver's Python.
+    spark_submit(
+        f"""
+import subprocess
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open({str(tmp_path / "pids")!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(60)
+"""
+    )
+    running = submission()
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            running.run()
+        except AirflowException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    running.on_kill()
+    thread.join(10)
+    assert outcome
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=5)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def arguments(operator: Any, tmp_path: Path) -> list[str]:
+    from lakehouse_airflow.hook import LakehouseHook
+
+    return operator.arguments(LakehouseHook(), tmp_path)
+
+
+def parsed(job: str, line: list[str]) -> Any:
+    import importlib
+
+    return importlib.import_module(f"spark_jobs.{job}").arguments().parse_args(line)
+
+
+def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Path) -> None:
+    folder = registry_file.parent
+    loaded = parsed("ingest", arguments(LakehouseIngestOperator(task_id="t", table="orders"), tmp_path))
+    assert (loaded.table, loaded.source) == (str(folder / "tables/orders"), "shop_orders")
+    assert loaded.landing == str(folder / "landing/orders")
+
+    compacted = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="orders"), tmp_path))
+    assert compacted.target_file_size == 128 * 1024 * 1024
+    elsewhere = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="/any/where"), tmp_path))
+    assert (elsewhere.table, elsewhere.target_file_size) == ("/any/where", None)
+
+    clustered = parsed("z_order", arguments(LakehouseZOrderOperator(task_id="t", table="orders"), tmp_path))
+    assert clustered.columns == ("o_custkey",)
+
+    predicate = "o_custkey IN (" + ", ".join(map(str, range(100_000))) + ")"
+    delete = LakehouseDeleteRowsOperator(task_id="t", table="orders", predicate=predicate)
+    deleted = parsed("delete_rows", arguments(delete, tmp_path))
+    assert Path(deleted.predicate_file).read_text() == predicate
+
+    aggregate = LakehouseAggregateOperator(
+        task_id="t",
+        table=str(folder / "report"),
+        inputs=["orders", "lineitem"],
+        sql_file="report.sql",
+        app_id="report",
+        app_version="7",
+    )
+    aggregated = parsed("aggregate", arguments(aggregate, tmp_path))
+    assert aggregated.input == [
+        ("orders", str(folder / "tables/orders")),
+        ("lineitem", str(folder / "tables/lineitem")),
+    ]
+    assert (aggregated.app_id, aggregated.app_version) == ("report", 7)
