@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidPredicateError
@@ -65,6 +64,9 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
+    # Imports pandas, a second in a fresh Spark worker, so only where it is needed.
+    from pyarrow import acero
+
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
