@@ -7,6 +7,8 @@ leaves, one commit exchanges the files. The verb has the name users know; the la
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,8 @@ from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import file_schema, target_size_of
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.clustering.kd_tree import split
 from lakehouse_lib.operations.clustering.keys import has_order
 from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
@@ -35,7 +38,7 @@ from lakehouse_lib.operations.clustering.waves import (
     gather,
     scatter,
 )
-from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.operations.files import partition_codes, total_size
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction
@@ -95,32 +98,43 @@ def z_order(
         CommitFailedError: another writer rewrote or deleted the same files meanwhile; the table is as it was.
         LogCorruptedError: the files hold more or fewer rows than the log says.
     """
+    started = time.monotonic()
     snapshot.check_writable()
-    by = _checked(snapshot, columns)
+    by = _checked(snapshot, columns, predicate)
     size = target_size_of(snapshot.configuration, target_size)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
         return {**_metrics(plan, plan.files), "zOrderBy": list(by), "version": snapshot.version}
     added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    _check_rows(snapshot, plan.files, added)
     transaction = OptimisticTransaction(
         snapshot,
         snapshot.store,
         "OPTIMIZE",
         {
-            "predicate": json.dumps([] if predicate is None else [str(predicate.sql)]),
+            "predicate": json.dumps([] if predicate is None else [predicate.sql]),
             "zOrderBy": json.dumps(list(by)),
+            "auto": False,
             "targetSize": size,
         },
     )
     transaction.remove(plan.files, data_change=False)
     transaction.add(added)
-    metrics = _metrics(plan, added)
-    transaction.metrics = metrics
-    outcome = transaction.commit(commit_properties)
-    if isinstance(outcome, Conflict):
-        raise outcome.error
-    return {**metrics, "zOrderBy": list(by), "version": outcome.version}
+    transaction.metrics.update(
+        numAddedFiles=len(added),
+        numRemovedFiles=len(plan.files),
+        numAddedBytes=total_size(added),
+        numRemovedBytes=total_size(plan.files),
+        executionTimeMs=int((time.monotonic() - started) * 1000),
+    )
+    try:
+        _check_rows(snapshot, plan.files, added)
+        outcome = transaction.commit(commit_properties)
+        if isinstance(outcome, Conflict):
+            raise outcome.error
+    except (CommitFailedError, LogCorruptedError):
+        discard(snapshot.store, added)
+        raise
+    return {**_metrics(plan, added), "zOrderBy": list(by), "version": outcome.version}
 
 
 def plan_z_order(
@@ -129,10 +143,13 @@ def plan_z_order(
     """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
     files = snapshot.prune(predicate)
     sizes = _numbers(files["size"])
+    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns)
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     crowded = [
-        (rows, -(-int(sizes[rows].sum()) // target_size))
-        for rows in _partitions(snapshot, files)
-        if len(rows) > 1 or sizes[rows[0]] > target_size
+        (rows, max(-(-int(sizes[rows].sum()) // target_size), 1))
+        for rows in parts
+        if len(rows) > 1 or (len(rows) and sizes[rows[0]] > target_size)
     ]
     if not crowded:
         return Plan(len(files), files.slice(0, 0), 0, (), ())
@@ -145,15 +162,13 @@ def plan_z_order(
         snapshot.schema,
         snapshot.partition_columns,
         snapshot.configuration,
-        # The tree makes the files' sizes; the writer is only to stop what grew out of all proportion.
-        target_file_size=2 * target_size,
+        sys.maxsize,  # the tree has decided what goes into a file
         data_change=False,
     )
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     for rows, count in crowded:
         part = _part(known, rows)
-        count = max(count, 1)
         blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
         ours = [paths[row] for row in rows]
         if count * blocks > 1:
@@ -179,12 +194,17 @@ def plan_z_order(
     return Plan(len(files), chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
 
 
-def _checked(snapshot: Snapshot, columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns to cluster by, if they can be."""
+def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
+    """The columns to cluster by, if they can be, and the predicate can choose partitions."""
 
     def wrong(problem: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
 
+    if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
+        raise wrong(
+            f"clustering cannot be limited by {predicate.sql}",
+            f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
+        )
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names:
         raise wrong("no column to cluster by", "Name the columns that queries select by")
@@ -210,20 +230,6 @@ def _checked(snapshot: Snapshot, columns: Iterable[str]) -> tuple[str, ...]:
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
             )
     return names
-
-
-def _partitions(snapshot: Snapshot, files: pa.Table) -> Iterator[NDArray[np.int64]]:
-    """Row numbers of the files of each partition, by typed value: one value has many spellings."""
-    codes = np.zeros(len(files), np.int64)
-    for name in snapshot.partition_columns:
-        values = partition_column(files, name, snapshot.schema.field(name).type).dictionary_encode()
-        count = len(values.dictionary) + 1
-        one = _numbers(pc.fill_null(values.indices, count - 1))
-        # Renumbered at once, so that the product of many columns cannot overflow.
-        codes = np.unique(codes * count + one, return_inverse=True)[1]
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    yield from (part for part in np.split(order, starts[1:]) if len(part))
 
 
 def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
@@ -297,22 +303,22 @@ def _metrics(plan: Plan, added: pa.Table) -> dict[str, Any]:
         "totalConsideredFiles": plan.considered,
         "totalFilesSkipped": plan.considered - len(plan.files),
         "preserveInsertionOrder": False,
-        "plannerStrategy": "kdTree",
     }
 
 
 def _sizes(files: pa.Table) -> dict[str, float | int]:
     sizes = _numbers(files["size"])
-    if not len(sizes):
-        return {"avg": 0.0, "max": 0, "min": 0, "totalFiles": 0, "totalSize": 0}
+    count = len(sizes)
     return {
-        "avg": float(sizes.mean()),
-        "max": int(sizes.max()),
-        "min": int(sizes.min()),
-        "totalFiles": len(sizes),
+        "avg": float(sizes.mean()) if count else 0.0,
+        "max": int(sizes.max()) if count else 0,
+        "min": int(sizes.min()) if count else 0,
+        "totalFiles": count,
         "totalSize": int(sizes.sum()),
     }
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy())
+    if isinstance(column, pa.ChunkedArray):
+        return np.asarray(column.to_numpy(), np.int64)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -57,6 +57,8 @@ def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArr
         blocks: leaves wanted in each, at least 1.
         weights: how many rows a sampled row stands for; None: all the same.
     """
+    if files < 1 or blocks < 1:
+        raise ValueError(f"files and blocks must be at least 1, not {files} and {blocks}")
     rows = len(sample[0])
     mass = np.ones(rows) if weights is None else weights
     order = sorted(range(len(sample)), key=lambda column: len(np.unique(sample[column])))

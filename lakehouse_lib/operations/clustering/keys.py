@@ -108,7 +108,8 @@ def _decimals(column: pa.Array) -> Keys:
         return np.ascontiguousarray(low)
     # Beyond 2^53 the high word alone is rounded: the low one, added there, could turn two values around.
     whole = high.astype(np.float64) * 2.0**64
-    return _ordinals(np.where(np.abs(high) < 1 << 53, whole + low.view(np.uint64), whole))
+    wide = np.where(np.abs(high) < 1 << 53, whole + low.view(np.uint64), whole)
+    return _ordinals(np.where(high == low >> 63, low.astype(np.float64), wide))
 
 
 def _ordinals(values: Keys) -> Keys:

@@ -1,0 +1,118 @@
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.operations.clustering.keys import has_order, keys, vocabulary
+
+VALUES = {
+    pa.int8(): st.integers(-128, 127),
+    pa.int16(): st.integers(-(2**15), 2**15 - 1),
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): st.floats(),
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.timestamp("us"): st.datetimes(),
+    pa.timestamp("us", tz="UTC"): st.datetimes(timezones=st.just(UTC)),
+    pa.decimal128(9, 2): st.decimals(-9_999_999, 9_999_999, places=2),
+    pa.decimal128(18, 0): st.decimals(-(10**18) + 1, 10**18 - 1, places=0),
+    pa.decimal128(38, 4): st.integers(-(10**38) + 1, 10**38 - 1).map(lambda digits: Decimal(f"{digits}E-4")),
+    pa.decimal128(38, 0): st.integers(-(2**70), 2**70).map(Decimal),
+    pa.string(): st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+    pa.large_string(): st.text("ab", max_size=3),
+}
+
+
+def rank(value):
+    """What Spark sorts by: nulls lowest, NaN highest, strings by their bytes."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and value != value:
+        return (2,)
+    return (1, value.encode() if isinstance(value, str) else value)
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+def test_keys_are_in_the_order_of_the_values(kind):
+    @given(st.lists(st.none() | VALUES[kind], max_size=40), st.integers(0, 3))
+    @settings(max_examples=100, deadline=None)
+    def check(values, skipped):
+        array = pa.array(values, kind)
+        words = vocabulary(array, 5) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+        whole = keys(pa.chunked_array([array.slice(0, 7), array.slice(7)]), words)
+        assert np.array_equal(whole[skipped:], keys(array.slice(skipped), words))
+        for one, its_key in zip(values, whole.tolist(), strict=True):
+            for other, other_key in zip(values, whole.tolist(), strict=True):
+                if rank(one) < rank(other):
+                    assert its_key <= other_key
+                elif rank(one) == rank(other):
+                    assert its_key == other_key
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.float64(), [None, float("-inf"), -1.5, -0.0, 1e-300, 2.0, float("inf"), float("nan")]),
+        (pa.decimal128(38, 2), [None, Decimal("-5.01"), Decimal("-5"), Decimal(0), Decimal("0.01"), Decimal(10**30)]),
+        (pa.decimal128(10, 2), [None, Decimal("-5.01"), Decimal("-5"), Decimal(0), Decimal("0.01")]),
+        (pa.bool_(), [None, False, True]),
+        (pa.date32(), [None, date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)]),
+        (pa.timestamp("us"), [None, datetime(1, 1, 1), datetime(2020, 1, 1), datetime(9999, 12, 31)]),
+    ],
+    ids=str,
+)
+def test_different_values_have_different_keys(kind, values):
+    found = keys(pa.array(values, kind))
+    assert (found[1:] > found[:-1]).all()
+
+
+def test_both_zeros_are_one_value():
+    assert len(set(keys(pa.array([0.0, -0.0])).tolist())) == 1
+
+
+def test_a_vocabulary_is_bounded_distinct_and_ordered():
+    words = vocabulary(pa.array(["b", None, "a", "b", "c", "é", ""] * 50), 4)
+    assert len(words) <= 4
+    assert words.to_pylist() == sorted(set(words.to_pylist()), key=str.encode)
+    assert vocabulary(pa.array([None, None], pa.string()), 4).to_pylist() == []
+
+
+def test_text_without_words_has_one_key():
+    assert set(keys(pa.array(["a", "b"]), pa.array([], pa.string())).tolist()) == {0}
+    assert keys(pa.array(["a", None]), pa.array([], pa.string()))[1] < 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.list_(pa.int8()), pa.map_(pa.string(), pa.string()), pa.struct([("a", pa.int8())]), pa.null()],
+    ids=str,
+)
+def test_types_without_an_order_are_told(kind):
+    assert not has_order(kind)
+    assert all(has_order(known) for known in VALUES)
+
+
+def test_a_worker_does_not_import_pandas():
+    program = """
+import sys
+import numpy, pyarrow as pa
+from lakehouse_lib.operations.clustering import kd_tree, keys, waves
+data = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(numpy.arange(3))])
+rows = pa.Table.from_arrays([data, data.cast(pa.string())], names=["n", "s"])
+groups = list(waves._row_groups(rows, ["n", "s"]))
+words = keys.vocabulary(rows["s"].combine_chunks(), 10)
+keys.keys(rows["s"], words), keys.keys(rows["n"])
+waves._stream(rows)
+sys.exit("pandas" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
