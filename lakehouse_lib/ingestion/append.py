@@ -1,0 +1,101 @@
+"""The two commits of a batch, each of which happens at most once: quarantined rows, then the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.errors import MetadataChangedError, TableNotFoundError
+from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
+from lakehouse_lib.schema import Schema, merge
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+
+
+def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
+    """The table's latest snapshot; None when there is no table yet."""
+    try:
+        return load_snapshot(store)
+    except TableNotFoundError:
+        return None
+
+
+def committed(snapshot: Snapshot | None, source: str) -> int | None:
+    """The last batch of a source that the table has, by its ``txn``."""
+    if snapshot is None or source not in snapshot.transactions:
+        return None
+    return snapshot.transactions[source].version
+
+
+def append_once(
+    engine: Engine,
+    store: ObjectStore,
+    rows: Any | None,
+    *,
+    schema: Schema,
+    partition_by: Sequence[str],
+    source: str,
+    number: int,
+    target_file_size: int | None = None,
+    properties: CommitProperties | None = None,
+) -> int:
+    """Append rows together with ``txn(source, number)``, in one commit that also creates the table if need be.
+
+    Args:
+        rows: what the engine writes; None commits the ``txn`` alone.
+        schema: the table's if it has to be created, else columns of it that the table lacks are added.
+        partition_by: of a table that has to be created.
+
+    Returns:
+        the version this is now.
+
+    Raises:
+        ConcurrentTransactionError: the table has this batch, or a later one, already; nothing was committed.
+        CommitFailedError: another writer won; nothing was committed.
+    """
+    snapshot = snapshot_if_any(store)
+    metadata = None
+    if snapshot is None:
+        metadata = new_metadata(schema, partition_by, table=store.root)
+    elif (merged := merge(snapshot.schema, schema.to_arrow(), table=store.root)) != snapshot.schema:
+        metadata = replace(snapshot.metadata, schema_string=merged.to_json())
+    current = metadata or (snapshot.metadata if snapshot is not None else None)
+    assert current is not None
+    target = WriteTarget(
+        store,
+        Schema.from_json(current.schema_string),
+        tuple(current.partition_columns),
+        current.configuration,
+        target_file_size,
+    )
+    files = engine.write(rows, target) if rows is not None else None
+    while True:
+        parameters = {"mode": "Append", "partitionBy": list(current.partition_columns)}
+        transaction = OptimisticTransaction(
+            snapshot, store, "WRITE", {**describe(current), **parameters} if snapshot is None else parameters
+        )
+        if snapshot is None:
+            transaction.set_protocol(protocol_for(current))
+        if metadata is not None:
+            transaction.set_metadata(metadata)
+        if files is not None:
+            transaction.add(files)
+            transaction.metrics["numFiles"] = files.num_rows
+        transaction.set_transaction(source, number)
+        result = transaction.commit(properties)
+        if isinstance(result, Committed):
+            return result.version
+        if snapshot is None and isinstance(result.error, MetadataChangedError):
+            # Two first batches at once, of two sources, say: the table is there now; append to it, if it is the same.
+            snapshot = load_snapshot(store)
+            if snapshot.schema == target.schema and tuple(snapshot.partition_columns) == target.partition_columns:
+                metadata, current = None, snapshot.metadata
+                continue
+        if files is not None:
+            store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())
+        raise result.error

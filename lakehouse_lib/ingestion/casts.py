@@ -1,0 +1,95 @@
+"""Columns of text to typed columns, and which cells do not fit.
+
+A cast runs over the whole column; only when it fails are the failing cells found, by halving.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_INTEGER = r"^[+-]?[0-9]+$"
+_ZONED = r"[0-9]{2}:[0-9]{2}.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+
+
+def type_name(data_type: pa.DataType) -> str:
+    """The Delta name of a type, as error messages and quarantine reasons show it."""
+    if pa.types.is_decimal(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    if pa.types.is_timestamp(data_type):
+        return "timestamp" if data_type.tz else "timestamp_ntz"
+    names = {
+        pa.int64(): "long",
+        pa.int32(): "integer",
+        pa.int16(): "short",
+        pa.int8(): "byte",
+        pa.float64(): "double",
+        pa.float32(): "float",
+        pa.bool_(): "boolean",
+        pa.date32(): "date",
+    }
+    if data_type in names:
+        return names[data_type]
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
+        return "string"
+    if pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type):
+        return "binary"
+    return str(data_type)
+
+
+def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Read a string array as another type.
+
+    Returns:
+        the typed array, NULL where the text was NULL or did not fit, and a mask of the cells that did not fit.
+
+    Spaces around a value and an empty text are no value of any type but string (an empty one is NULL there). Booleans
+    are ``true``/``false``/``1``/``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601, read as UTC when they name no zone.
+    """
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
+        return column.cast(data_type), np.zeros(len(column), bool)
+    column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.string()), column)
+    if pa.types.is_integer(data_type):
+        fits = pc.match_substring_regex(column, _INTEGER)
+        typed, bad = cast_or_find(pc.if_else(fits, column, None), data_type)
+        return typed, bad | mask(pc.invert(fits))
+    if pa.types.is_timestamp(data_type) and data_type.tz:
+        zoned = pc.match_substring_regex(column, _ZONED)
+        with_zone, bad_zoned = cast_or_find(pc.if_else(zoned, column, None), data_type)
+        plain, bad_plain = cast_or_find(pc.if_else(zoned, None, column), pa.timestamp(data_type.unit))
+        return pc.coalesce(with_zone, plain.cast(data_type)), bad_zoned | bad_plain
+    typed, bad = cast_or_find(column, data_type)
+    if pa.types.is_floating(data_type):  # 1e400 would come out as infinity
+        overflow = mask(pc.and_(pc.is_inf(typed), pc.match_substring_regex(column, r"[0-9]")))
+        return pc.if_else(pa.array(overflow), None, typed), bad | overflow
+    return typed, bad
+
+
+def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Cast an array without loss; cells that cannot be cast become NULL and are marked in the mask."""
+    bad = np.zeros(len(column), bool)
+    try:
+        return column.cast(data_type), bad
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        _find(column, data_type, 0, bad)
+        return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column).cast(data_type), bad
+
+
+def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """An Arrow boolean array as a NumPy mask; NULL is False."""
+    return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _find(column: Any, data_type: pa.DataType, start: int, bad: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    if len(column) == 1:
+        bad[start] = True
+        return
+    middle = len(column) // 2
+    for half, offset in ((column.slice(0, middle), start), (column.slice(middle), start + middle)):
+        try:
+            half.cast(data_type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            _find(half, data_type, offset, bad)

@@ -1,0 +1,198 @@
+"""CSV files as a stream of blocks of text columns, each row with the line its record starts at.
+
+pyarrow takes the records apart; lines are counted from what it hands out, so a quoted line break, a blank line and a
+record of the wrong width each count as many lines as they have. A record in which no field has a value is a blank line.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.casts import mask
+from lakehouse_lib.ingestion.rejects import FaultyRecords
+from lakehouse_lib.ingestion.source_format import SourceFormat
+
+#: Bytes of text read at a time, and so the longest record there can be.
+BLOCK_SIZE = 8 << 20
+
+NOT_TEXT = "not valid {encoding} text"
+
+
+def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+    """The file's blocks, in order.
+
+    Raises:
+        SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
+    """
+    try:
+        yield from _read(path, source_format, schema)
+    except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
+        raise SourceRefusedError(
+            f"{path.name} cannot be read as {source_format.encoding} CSV: {_first_line(error)}",
+            hint="Send it again, whole and in that encoding",
+        ) from error
+
+
+def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+    invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow may be some blocks ahead of us
+
+    def note(row: Any) -> str:
+        invalid.append((row.number, row.actual_columns, row.text))
+        return "skip"
+
+    compression = "gzip" if path.suffix == ".gz" else None
+    with pa.input_stream(str(path), compression=compression, buffer_size=1 << 20) as stream:
+        if not source_format.is_utf8:
+            stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
+        counted = _QuoteCounter(stream, source_format.quote)
+        reader = csv.open_csv(
+            pa.PythonFile(counted, "r"),
+            read_options=csv.ReadOptions(
+                use_threads=False,
+                block_size=BLOCK_SIZE,
+                column_names=None if source_format.header else schema.names,
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=source_format.delimiter,
+                quote_char=source_format.quote or False,
+                double_quote=True,
+                newlines_in_values=bool(source_format.quote),
+                ignore_empty_lines=False,
+                invalid_row_handler=note,
+            ),
+            convert_options=csv.ConvertOptions(
+                check_utf8=False,
+                # Binary, so that one row that is not UTF-8 costs that row and not the file.
+                column_types={name: pa.binary() for name in schema.names},
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[source_format.null_text],
+            ),
+        )
+        mismatches = column_mismatches(schema, reader.schema.names)
+        if mismatches:
+            raise refusal(path.name, mismatches)
+        record = 2 if source_format.header else 1  # the number of the next record
+        line = record + sum(name.count("\n") for name in reader.schema.names)
+        open_end = False
+        for batch in reader:
+            open_end = "\n" in (_last_value(batch) or "")
+            block, record, line = _block(batch, invalid, record, line, source_format, schema)
+            yield block
+        if open_end and counted.quotes % 2:
+            # pyarrow takes the rest of the file as the field's value, rows and all.
+            raise pa.ArrowInvalid("a quoted field is never closed")
+        if invalid:
+            block, _, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
+            yield block
+
+
+def _block(
+    batch: Any,
+    invalid: list[tuple[int, int, str]],
+    record: int,
+    line: int,
+    source_format: SourceFormat,
+    schema: pa.Schema,
+) -> tuple[TextBlock, int, int]:
+    """Number the lines of a batch's rows and of the invalid records before and between them."""
+    rows = batch.num_rows
+    columns = [_one_array(batch.column(schema_name)) for schema_name in schema.names]
+    breaks = np.zeros(rows, np.int64)
+    for column in columns:
+        if pc.any(pc.match_substring(column, "\n")).as_py():
+            breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy(zero_copy_only=False)
+    # An invalid record comes before the valid row that would have its number: with g rows before it, its number is
+    # record + g + (invalid ones before it). All that lie within this batch's span are taken, the rest stay for later.
+    taken = 0
+    before: list[int] = []  # rows of this batch ahead of each invalid record
+    while taken < len(invalid) and (ahead := invalid[taken][0] - record - taken) <= rows:
+        before.append(ahead)
+        taken += 1
+    mine, invalid[:] = invalid[:taken], invalid[taken:]
+
+    faulty = FaultyRecords()
+    extra = np.zeros(rows + 1, np.int64)  # lines of invalid records ahead of row i
+    row_starts = np.concatenate([[0], np.cumsum(breaks + 1)])
+    passed = 0
+    for (_, fields, text), ahead in zip(mine, before, strict=True):
+        faulty.add(line + int(row_starts[ahead]) + passed, f"expected {len(schema)} fields, got {fields}", text)
+        lines = 1 + text.rstrip("\r\n").count("\n")
+        passed += lines
+        extra[ahead] += lines
+    lines_of_rows = line + row_starts[:rows] + np.cumsum(extra)[:rows]
+
+    texts, not_text = zip(*(_decoded(column) for column in columns), strict=True)
+    keep = np.zeros(rows, bool)  # a record without any value is a blank line
+    for column in columns:
+        keep |= mask(pc.is_valid(column))
+    kept = slice(None) if keep.all() else np.flatnonzero(keep)
+    encoding = codecs.lookup(source_format.encoding).name
+    checks = [
+        (name, NOT_TEXT.format(encoding=encoding), wrong[kept])
+        for name, wrong in zip(schema.names, not_text, strict=True)
+        if wrong is not None
+    ]
+    block = TextBlock(
+        [text if isinstance(kept, slice) else text.take(pa.array(kept)) for text in texts],
+        pa.array(lines_of_rows[kept]),
+        checks,
+        faulty,
+    )
+    return block, record + rows + taken, line + int(row_starts[rows]) + passed
+
+
+def _last_value(batch: Any) -> str | None:
+    if not batch.num_rows:
+        return None
+    value = batch.column(batch.num_columns - 1)[batch.num_rows - 1].as_py()
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+class _QuoteCounter:
+    """A stream that counts the quote characters it hands out: in a whole file they come in pairs."""
+
+    closed = False
+
+    def __init__(self, stream: Any, quote: str) -> None:
+        self._stream = stream
+        self._quote = quote.encode()
+        self.quotes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read(size)
+        if self._quote:
+            self.quotes += data.count(self._quote)
+        return data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _decoded(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+    """Bytes as text; where they are no UTF-8, with replacement characters and a mask of those cells."""
+    try:
+        return column.cast(pa.string()), None
+    except pa.ArrowInvalid:
+        values = column.to_pylist()
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in values]
+        wrong = [text is not None and text.encode() != value for text, value in zip(texts, values, strict=True)]
+        return pa.array(texts, pa.string()), np.array(wrong, bool)
+
+
+def _one_array(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

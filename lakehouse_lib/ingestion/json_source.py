@@ -1,0 +1,126 @@
+"""JSON lines as a stream of blocks of text columns, one object a line.
+
+A number, text or boolean stands for itself in any column, so ``"12"`` is a long and ``12`` is a string. A key that is
+missing is NULL. A key that the schema lacks refuses the file when the first object has it (the file's columns do not
+fit), and the row when a later one does.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.blocks import TextBlock, refusal
+from lakehouse_lib.ingestion.rejects import FaultyRecords
+from lakehouse_lib.ingestion.source_format import SourceFormat
+
+#: Bytes of lines a block holds, and the longest line there can be.
+BLOCK_SIZE = 4 << 20
+LONGEST_LINE = 64 << 20
+
+
+def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+    """The file's blocks, in order.
+
+    Raises:
+        SourceRefusedError: the first object has keys that the schema lacks, or the file cannot be read to its end.
+    """
+    names = schema.names
+    checked = False
+    line = 1
+    try:
+        with cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as content:
+            if content.read(3) != b"\xef\xbb\xbf":
+                content.seek(0)
+            while lines := _lines(content, path):
+                objects: list[dict[str, Any]] = []
+                numbers: list[int] = []
+                faulty = FaultyRecords()
+                for raw in lines:
+                    value = _object(raw, line, source_format, faulty)
+                    if value is not None:
+                        if not checked:
+                            unknown = [name for name in value if name not in names]
+                            if unknown:
+                                raise refusal(path.name, [f"{name}: expected no such key, got one" for name in unknown])
+                            checked = True
+                        objects.append(value)
+                        numbers.append(line)
+                    line += 1
+                yield _block(objects, numbers, faulty, names)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceRefusedError(
+            f"{path.name} cannot be read as JSON lines: {error}", hint="Send it again, whole"
+        ) from error
+
+
+def _lines(content: BinaryIO, path: Path) -> list[bytes]:
+    lines: list[bytes] = []
+    size = 0
+    while size < BLOCK_SIZE and (line := content.readline(LONGEST_LINE)):
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            raise SourceRefusedError(
+                f"{path.name} has a line of more than {LONGEST_LINE} bytes", hint="Write one JSON object a line"
+            )
+        lines.append(line)
+        size += len(line)
+    return lines
+
+
+def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRecords) -> dict[str, Any] | None:
+    if not raw.strip():
+        return None
+    try:
+        text = raw.decode(source_format.encoding)
+    except UnicodeError:
+        faulty.add(line, f"not valid {source_format.encoding} text", raw.decode("utf-8", "replace").rstrip("\r\n"))
+        return None
+    try:
+        value = json.loads(text, parse_float=_Number)
+    except (ValueError, RecursionError):
+        faulty.add(line, "not valid JSON", text.rstrip("\r\n"))
+        return None
+    if not isinstance(value, dict):
+        faulty.add(line, "not a JSON object", text.rstrip("\r\n"))
+        return None
+    return value
+
+
+class _Number(float):
+    """A number with the text it was written in, so that a decimal keeps its digits."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str]) -> TextBlock:
+    known = set(names)
+    unknown = sorted({name for value in objects if not known.issuperset(value) for name in value} - known)
+    checks = [
+        (name, "not a column of the schema", np.fromiter((name in value for value in objects), bool, len(objects)))
+        for name in unknown
+    ]
+    for name in names:
+        nested = np.fromiter((isinstance(value.get(name), (dict, list)) for value in objects), bool, len(objects))
+        if nested.any():
+            checks.append((name, "not a plain value", nested))
+    texts = [pa.array([_text(value.get(name)) for value in objects], pa.string()) for name in names]
+    return TextBlock(texts, pa.array(np.array(numbers, np.int64)), checks, faulty)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)

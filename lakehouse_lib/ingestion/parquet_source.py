@@ -1,0 +1,95 @@
+"""Parquet files as a stream of typed blocks; a row's line is its number in the file, from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.casts import cast_or_find, type_name
+from lakehouse_lib.ingestion.rejects import FaultyRecords
+
+_ROWS = 65_536
+
+
+def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
+    """The file's blocks, in order.
+
+    Raises:
+        SourceRefusedError: its columns or their types do not fit the schema, or it is no whole Parquet file.
+    """
+    try:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            mismatches = _mismatches(schema, file.schema_arrow)
+            if mismatches:
+                raise refusal(path.name, mismatches)
+            line = 1
+            for batch in file.iter_batches(_ROWS):
+                lines = pa.array(np.arange(line, line + batch.num_rows, dtype=np.int64))
+                line += batch.num_rows
+                columns, checks = [], []
+                for field in schema:
+                    column, wrong = cast_or_find(_plain(batch.column(field.name)), field.type)
+                    columns.append(column)
+                    checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
+                texts = [_Texts(batch.column(field.name)) for field in schema]
+                yield TypedBlock(columns, lines, checks, texts, FaultyRecords())
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SourceRefusedError(
+            f"{path.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
+            hint="Send it again, whole",
+        ) from error
+
+
+class _Texts:
+    """A column that turns into text only for the rows that are taken from it."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    def take(self, rows: Any) -> Any:
+        values = _plain(self._column.take(rows))
+        try:
+            return values.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def _plain(column: Any) -> Any:
+    return pc.dictionary_decode(column) if pa.types.is_dictionary(column.type) else column
+
+
+def _mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
+    wrong = column_mismatches(schema, got.names)
+    for field in schema:
+        index = got.get_field_index(field.name)
+        if index >= 0 and not _fits(got.field(index).type, field.type):
+            wrong.append(f"{field.name}: expected {type_name(field.type)}, got {type_name(got.field(index).type)}")
+    return wrong
+
+
+def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether every value of one type is a value of the other, but for too fine times, which cost their row."""
+    if pa.types.is_dictionary(got):
+        got = got.value_type
+    if got.equals(expected) or type_name(got) == type_name(expected) or pa.types.is_null(got):
+        return True
+    if pa.types.is_integer(got) and pa.types.is_integer(expected):
+        if pa.types.is_unsigned_integer(got):
+            return bool(got.bit_width < expected.bit_width)
+        return bool(got.bit_width <= expected.bit_width)
+    if pa.types.is_floating(got) and pa.types.is_floating(expected):
+        return bool(got.bit_width <= expected.bit_width)
+    if pa.types.is_decimal(got) and pa.types.is_decimal(expected):
+        whole = expected.precision - expected.scale
+        return bool(got.scale <= expected.scale and got.precision - got.scale <= whole)
+    if pa.types.is_nested(got) and pa.types.is_nested(expected):
+        return bool(pa.schema([("v", got)]).empty_table().cast(pa.schema([("v", expected)])) is not None)
+    return False

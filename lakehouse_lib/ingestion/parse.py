@@ -1,0 +1,213 @@
+"""The parse task: one source file to two staged Parquet files, typed rows and rejected ones, in bounded memory.
+
+It runs wherever the engine puts it and needs only this library and pyarrow. It decides nothing: the same file and the
+same schema give the same rows, which is what makes a redo after a crash exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.errors import InvalidSchemaError, SourceRefusedError
+from lakehouse_lib.ingestion.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.casts import from_text, mask, type_name
+from lakehouse_lib.ingestion.csv_source import read_csv
+from lakehouse_lib.ingestion.json_source import read_json
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
+from lakehouse_lib.ingestion.parquet_source import read_parquet
+from lakehouse_lib.ingestion.rejects import (
+    FILE_COLUMN,
+    LINE_COLUMN,
+    Origin,
+    faulty_cells,
+    faulty_records,
+    quarantine_schema,
+)
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.store.base import ObjectStore
+
+MUST_NOT_BE_NULL = "null in a column that must not be null"
+
+#: One row a source file. ``path``: the staged rows, ``size``: their bytes, "" and 0 when there are none. ``refused``:
+#: why the whole file was refused. ``changed``: it is not (or no longer) the file that was taken into the batch.
+REPORT_SCHEMA = pa.schema(
+    [
+        *FILE_SCHEMA,
+        pa.field("source", pa.string()),
+        pa.field("rows", pa.int64()),
+        pa.field("rejected_path", pa.string()),
+        pa.field("rejected", pa.int64()),
+        pa.field("refused", pa.string()),
+        pa.field("changed", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ParseTask:
+    """One source file to parse.
+
+    Attributes:
+        landing: the folder it lies in; the executors must see it under the same path.
+        file: what it was when it was taken into the batch.
+        origin: what the quarantine says about its rows.
+        schema: the table's Arrow schema.
+        store, prefix: where the staged files go; ``prefix`` is this task's alone.
+    """
+
+    landing: str
+    file: Fingerprint
+    origin: Origin
+    source_format: SourceFormat
+    schema: pa.Schema
+    store: ObjectStore
+    prefix: str
+
+
+def staged_schema(schema: pa.Schema) -> pa.Schema:
+    """Typed rows on their way: the table's columns, then the file and the line each came from."""
+    nullable = [field.with_nullable(True).remove_metadata() for field in schema]
+    return pa.schema([*nullable, pa.field(FILE_COLUMN, pa.string()), pa.field(LINE_COLUMN, pa.int64())])
+
+
+def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
+    """Refuse, before anything is read, a schema that files of this format cannot fill (InvalidSchemaError)."""
+    quarantine_schema(schema)
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if nested and source_format.kind != "parquet":
+        raise InvalidSchemaError(
+            f"columns {', '.join(nested)} are nested, and {source_format.kind} files are loaded into plain columns",
+            hint="Load them from Parquet",
+        )
+
+
+def parse_file(task: ParseTask) -> pa.Table:
+    """Stage one file; one row of ``REPORT_SCHEMA``. Columns that do not fit are reported there, not raised."""
+    path = inside(Path(task.landing), [task.file.name])[0]
+    if _changed(path, task.file):
+        return _report(task, changed=True)
+    rows = rejected = 0
+    rows_path, rejected_path = f"{task.prefix}-rows.parquet", f"{task.prefix}-rejected.parquet"
+    try:
+        with ExitStack() as stack:
+            rows_writer = rejected_writer = None
+            for good, bad in _parsed(path, task):
+                if good.num_rows:
+                    rows_writer = rows_writer or stack.enter_context(_StagedFile(task.store, rows_path, good.schema))
+                    rows_writer.write_table(good)
+                    rows += good.num_rows
+                if bad.num_rows:
+                    rejected_writer = rejected_writer or stack.enter_context(
+                        _StagedFile(task.store, rejected_path, bad.schema)
+                    )
+                    rejected_writer.write_table(bad)
+                    rejected += bad.num_rows
+    except SourceRefusedError as error:
+        # Read halfway, a file that was still being written looks torn: that is no refusal.
+        return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=str(error))
+    if _changed(path, task.file):
+        return _report(task, changed=True)
+    return _report(task, rows, rows_path, rejected, rejected_path)
+
+
+def _parsed(path: Path, task: ParseTask) -> Iterator[tuple[pa.Table, pa.Table]]:
+    blocks: Iterator[TextBlock | TypedBlock]
+    if task.source_format.kind == "csv":
+        blocks = read_csv(path, task.source_format, task.schema)
+    elif task.source_format.kind == "json":
+        blocks = read_json(path, task.source_format, task.schema)
+    else:
+        blocks = read_parquet(path, task.schema)
+    return (_conform(block, task) for block in blocks)
+
+
+def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, pa.Table]:
+    """A block's good rows, typed, and its faulty ones in the quarantine's layout."""
+    columns: list[Any] = []
+    checks = list(block.checks) if isinstance(block, TypedBlock) else []
+    found = {name: (reason, wrong) for name, reason, wrong in block.checks}
+    for index, field in enumerate(task.schema):
+        if isinstance(block, TypedBlock):
+            column, wrong = block.columns[index], found[field.name][1]
+        else:
+            column, wrong = from_text(block.texts[index], field.type)
+            if field.name in found:
+                reason, garbled = found.pop(field.name)
+                checks.append((field.name, reason, garbled))
+                wrong &= ~garbled
+            checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
+        if not field.nullable:
+            checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
+        columns.append(column)
+    if isinstance(block, TextBlock):
+        checks.extend((name, reason, wrong) for name, (reason, wrong) in found.items())  # keys the schema lacks
+    checks = [check for check in checks if check[2].any()]
+    faulty = faulty_records(task.schema, task.origin, block.faulty)
+    file_names = pa.repeat(pa.scalar(task.file.name, pa.string()), len(block.lines))
+    good = pa.Table.from_arrays([*columns, file_names, block.lines], schema=staged_schema(task.schema))
+    if not checks:
+        return good, faulty
+    kept, bad = faulty_cells(task.schema, task.origin, block.texts, block.lines, checks)
+    return good.take(pa.array(np.flatnonzero(kept))), pa.concat_tables([bad, faulty])
+
+
+class _StagedFile:
+    """A Parquet writer together with the stream below it, closed in that order."""
+
+    def __init__(self, store: ObjectStore, path: str, schema: pa.Schema) -> None:
+        self._stream = store.open_output(path)
+        self._writer = pq.ParquetWriter(self._stream, schema, compression="snappy")
+
+    def __enter__(self) -> _StagedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+        self._stream.close()
+
+    def write_table(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+
+def _changed(path: Path, file: Fingerprint) -> bool:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return True
+    return not file.same_stat(SourceFile(file.name, status.st_size, status.st_mtime_ns // 1_000_000))
+
+
+def _report(
+    task: ParseTask,
+    rows: int = 0,
+    rows_path: str = "",
+    rejected: int = 0,
+    rejected_path: str = "",
+    *,
+    refused: str | None = None,
+    changed: bool = False,
+) -> pa.Table:
+    meta = task.store.head(rows_path) if rows else None
+    values = {
+        "path": rows_path if rows else "",
+        "size": meta.size if meta is not None else 0,
+        "source": task.file.name,
+        "rows": rows,
+        "rejected_path": rejected_path if rejected else "",
+        "rejected": rejected,
+        "refused": refused,
+        "changed": changed,
+    }
+    return pa.Table.from_arrays(
+        [pa.repeat(pa.scalar(values.get(field.name), field.type), 1) for field in REPORT_SCHEMA], schema=REPORT_SCHEMA
+    )

@@ -1,0 +1,90 @@
+"""Run a query over Delta tables and replace another table by its result, once for each version of the caller's."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+from spark_jobs.job import Arguments, Result, read_text_file, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+
+def _input(text: str) -> tuple[str, str]:
+    name, found, uri = text.partition("=")
+    if not found or not uri or not name.isidentifier():
+        raise ArgumentTypeError(f"{text!r} is not name=URI, with a name that SQL can use")
+    return name, uri
+
+
+def arguments() -> Arguments:
+    parser = Arguments("aggregate", "Run a SQL query over Delta tables and replace another table by its result.")
+    parser.add_argument(
+        "--input", required=True, action="append", type=_input, metavar="NAME=URI", help="a table the query can name"
+    )
+    parser.add_argument("--sql-file", required=True, metavar="FILE", help="one SELECT")
+    parser.add_argument("--output", required=True, metavar="URI", help="the table to replace")
+    parser.add_argument("--app-id", required=True, metavar="ID", help="who computes it; kept in the table's log")
+    parser.add_argument(
+        "--app-version",
+        required=True,
+        type=int,
+        metavar="N",
+        help="which computation this is: nothing is done when the table's log has it or a later one",
+    )
+    return parser
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
+    from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from lakehouse_lib.errors import InvalidArgumentError
+
+    query = read_text_file(options.sql_file, "the query file")
+    inputs = {name: DeltaTable(uri) for name, uri in options.input}
+    if DeltaTable.is_deltatable(options.output):
+        output = DeltaTable(options.output)
+        done = output.transaction_version(options.app_id)
+        if done is not None and done >= options.app_version:
+            return {"table": options.output, "version": output.version(), "done_before": True}
+
+    def run(spark: SparkSession) -> Result:
+        from pyspark.errors import AnalysisException, ParseException
+
+        from lakehouse_lib.engine.spark import SparkEngine
+
+        for name, table in inputs.items():
+            table.to_spark(spark).createOrReplaceTempView(name)
+        try:
+            rows = spark.sql(query)
+        except (AnalysisException, ParseException) as error:
+            raise InvalidArgumentError(
+                f"the query in {options.sql_file} cannot run: {str(error).partition(chr(10))[0]}",
+                hint=f"It may use the tables {', '.join(inputs)}",
+            ) from error
+        write_deltalake(
+            options.output,
+            rows,
+            mode="overwrite",
+            schema_mode="overwrite",
+            engine=SparkEngine(spark),
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(options.app_id, options.app_version)],
+                custom_metadata={"inputVersions": {name: table.version() for name, table in inputs.items()}},
+            ),
+        )
+        return {
+            "table": options.output,
+            "version": DeltaTable(options.output).version(),
+            "done_before": False,
+            "input_versions": {name: table.version() for name, table in inputs.items()},
+        }
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))

@@ -1,0 +1,40 @@
+"""Rewrite small files of a table into files of the target size."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from spark_jobs.job import Arguments, Result, positive, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+
+def arguments() -> Arguments:
+    parser = Arguments("compact", "Rewrite small files of a Delta table into files of the target size.")
+    parser.add_argument("--table", required=True, metavar="URI")
+    parser.add_argument("--target-file-size", type=positive, metavar="BYTES", help="default: the table's, else 100 MiB")
+    return parser
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+    from lakehouse_lib import DeltaTable
+
+    DeltaTable(options.table)  # a table that is not there needs no Spark to say so
+
+    def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark import SparkEngine
+
+        table = DeltaTable(options.table, engine=SparkEngine(spark))
+        metrics = table.optimize.compact(target_size=options.target_file_size)
+        return {"table": options.table, "version": table.version(), "metrics": metrics}
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))

@@ -1,0 +1,41 @@
+"""Lay the rows of a table out so that predicates on any of some columns skip most files."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from spark_jobs.job import Arguments, Result, names, positive, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+
+def arguments() -> Arguments:
+    parser = Arguments("z_order", "Cluster a Delta table, so that predicates on these columns skip most of its files.")
+    parser.add_argument("--table", required=True, metavar="URI")
+    parser.add_argument("--columns", required=True, type=names, metavar="A,B", help="the columns predicates are about")
+    parser.add_argument("--target-file-size", type=positive, metavar="BYTES", help="default: the table's, else 100 MiB")
+    return parser
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+    from lakehouse_lib import DeltaTable
+
+    DeltaTable(options.table)
+
+    def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark import SparkEngine
+
+        table = DeltaTable(options.table, engine=SparkEngine(spark))
+        metrics = table.optimize.z_order(list(options.columns), target_size=options.target_file_size)
+        return {"table": options.table, "version": table.version(), "metrics": metrics}
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))
