@@ -1,0 +1,48 @@
+"""Delta tables: the transaction log, and the verbs that keep a table healthy.
+
+The names are those of the ``deltalake`` package where it has them. They are loaded when they are first used, so that a
+sensor that only asks for a version does not wait for pyarrow.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib import errors as _errors
+from lakehouse_lib.errors import *  # noqa: F403 - the whole tree, and nothing else is in there
+
+if TYPE_CHECKING:
+    from lakehouse_lib.actions import CommitProperties, Metadata, Protocol, Transaction
+    from lakehouse_lib.engine.arrow import ArrowEngine
+    from lakehouse_lib.engine.spark import SparkEngine
+    from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
+    from lakehouse_lib.table import DeltaTable
+    from lakehouse_lib.write import write_deltalake
+
+_HOMES = {
+    "ArrayType": "schema",
+    "ArrowEngine": "engine.arrow",
+    "CommitProperties": "actions",
+    "DeltaTable": "table",
+    "Field": "schema",
+    "MapType": "schema",
+    "Metadata": "actions",
+    "PrimitiveType": "schema",
+    "Protocol": "actions",
+    "Schema": "schema",
+    "SparkEngine": "engine.spark",
+    "StructType": "schema",
+    "Transaction": "actions",
+    "write_deltalake": "write",
+}
+
+__all__ = [*_HOMES, *(name for name in vars(_errors) if name.endswith("Error"))]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

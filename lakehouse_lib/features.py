@@ -140,13 +140,17 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     check_read(protocol, metadata, schema, table=table, version=version)
     if protocol.min_writer_version > _MAX_WRITER:
         raise _too_new("writer", protocol.min_writer_version, table, version)
-    if protocol.min_writer_version == 7:
-        listed = sorted(protocol.writer_features or ())
-    else:
-        listed = [n for v, ns in _WRITER_IMPLIES.items() if v <= protocol.min_writer_version for n in ns]
-    blocked = [name for name in listed if _blocks(name, "write", metadata, schema)]
+    blocked = [name for name in sorted(writer_features(protocol)) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)
+
+
+def writer_features(protocol: Protocol) -> frozenset[str]:
+    """The features a protocol lists, or those that its version implies."""
+    if protocol.min_writer_version >= 7:
+        return protocol.writer_features or frozenset()
+    implied = (names for version, names in _WRITER_IMPLIES.items() if version <= protocol.min_writer_version)
+    return frozenset(name for names in implied for name in names)
 
 
 def is_append_only(metadata: Metadata) -> bool:

@@ -1,0 +1,248 @@
+"""Rows into Parquet data files of a table, in bounded memory."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_lib import file_paths, partition_values, statistics
+from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
+from lakehouse_lib.engine.file_rows import FileRow, files_table
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.schema import PrimitiveType, Schema
+
+CODEC_PROPERTY = "delta.parquet.compression.codec"
+TARGET_SIZE_PROPERTY = "delta.targetFileSize"
+
+# Table property -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
+_CODECS = {
+    "uncompressed": ("none", ""),
+    "none": ("none", ""),
+    "snappy": ("snappy", ".snappy"),
+    "gzip": ("gzip", ".gz"),
+    "zstd": ("zstd", ".zstd"),
+    "lz4": ("lz4", ".lz4raw"),
+    "lz4_raw": ("lz4", ".lz4raw"),
+    "brotli": ("brotli", ".br"),
+}
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20
+_SMALLEST_ROW_GROUP_BYTES = 1 << 20
+_PENDING_BYTES = 256 << 20
+_OPEN_FILES = 128
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def codec_of(configuration: Mapping[str, str]) -> str:
+    """The table's compression, ``delta.parquet.compression.codec``, lower case; "snappy" when it does not say.
+
+    Raises:
+        InvalidArgumentError: a codec nobody knows.
+    """
+    codec = configuration.get(CODEC_PROPERTY, "snappy").lower()
+    if codec not in _CODECS:
+        raise InvalidArgumentError(
+            f"{CODEC_PROPERTY} = {codec!r} is no Parquet compression", hint=f"Use one of {', '.join(sorted(_CODECS))}"
+        )
+    return codec
+
+
+def target_size_of(configuration: Mapping[str, str], asked: int | None = None) -> int:
+    """Bytes of a data file: ``asked``, else ``delta.targetFileSize`` (``104857600`` or ``100mb``), else 100 MiB.
+
+    Raises:
+        InvalidArgumentError: not a positive size.
+    """
+    text = str(asked) if asked is not None else configuration.get(TARGET_SIZE_PROPERTY)
+    if text is None:
+        return DEFAULT_TARGET_FILE_SIZE
+    digits = text.strip().rstrip("bBkKmMgG")
+    unit = _SIZE_UNITS.get(text.strip()[len(digits) :].lower())
+    if unit is None or not digits.strip().isdigit() or int(digits) < 1:
+        raise InvalidArgumentError(f"{text!r} is no target file size", hint="Give bytes, or a size such as 100mb")
+    return int(digits) * unit
+
+
+def file_schema(schema: Schema, partition_columns: Iterable[str]) -> pa.Schema:
+    """The columns that a data file holds: all but partition columns (the log has their values) and void ones."""
+    partitioned = set(partition_columns)
+    kept = [one for one in schema.fields if one.name not in partitioned and one.type != PrimitiveType("void")]
+    return Schema(kept).to_arrow()
+
+
+class DataFileWriter:
+    """Writes rows of one partition, file after file of about the target size.
+
+    Rows have exactly the columns of ``file_schema``. Nothing is written before the first row; a file is closed when it
+    is full, by ``roll`` or by ``finish``. After an error call ``abort``.
+
+    Args:
+        target: the table.
+        values: the partition, as the log spells it.
+    """
+
+    def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
+        self._target = target
+        self._values = dict(values or {})
+        self._schema = file_schema(target.schema, target.partition_columns)
+        self._codec = codec_of(target.configuration)
+        self._size = target_size_of(target.configuration, target.target_file_size)
+        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
+        self._indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
+        self._folder = partition_values.hive_path(self._values, target.partition_columns)
+        self._job = uuid.uuid4()
+        self._numbers = count()
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self.pending_bytes = 0
+        self._path = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._row_groups = 0
+        self._rows: list[FileRow] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._writer is not None
+
+    def write(self, rows: pa.Table) -> None:
+        """Take these rows; they reach a file by the row group."""
+        size = max(1, rows.nbytes)
+        step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
+        for start in range(0, len(rows), step):
+            part = rows.slice(start, step)
+            self._pending.append(part)
+            self._pending_rows += len(part)
+            self.pending_bytes += part.nbytes if len(rows) > step else size
+            if self._pending_rows >= _ROW_GROUP_ROWS or self.pending_bytes >= self._row_group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending as a row group."""
+        if not self._pending_rows:
+            return
+        group = pa.concat_tables(self._pending)
+        self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+        if self._writer is None:
+            self._open()
+        assert self._writer is not None
+        assert self._sink is not None
+        self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+        self._row_groups += 1
+        written = self._sink.tell()
+        if written + written // self._row_groups // 2 >= self._size:
+            self.roll()
+
+    def roll(self) -> None:
+        """Close the open file; later rows go to a new one."""
+        if self._writer is None or self._sink is None:
+            return
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        self._rows.append(
+            FileRow(
+                file_paths.encode(self._path),
+                self._values,
+                size,
+                time.time_ns() // 1_000_000,
+                statistics.from_footer(self._writer.writer.metadata, self._target.schema, indexed=self._indexed),
+            )
+        )
+        self._writer = self._sink = None
+
+    def finish(self) -> list[FileRow]:
+        """Close what is open; every file that was written."""
+        self.flush()
+        self.roll()
+        return self._rows
+
+    def abort(self) -> None:
+        """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
+        if self._sink is not None:
+            self._sink.close()
+        done = [file_paths.decode(row.path, self._target.store) for row in self._rows]
+        self._target.store.delete_many([*done, *([self._path] if self._writer is not None else [])])
+        self._writer = self._sink = None
+
+    def _open(self) -> None:
+        codec, suffix = _CODECS[self._codec]
+        name = f"part-{next(self._numbers):05d}-{self._job}-c000{suffix}.parquet"
+        self._path = f"{self._folder}/{name}" if self._folder else name
+        self._sink = self._target.store.open_output(self._path)
+        # Readers take types from the log, so the Arrow schema need not be in every footer.
+        self._writer = pq.ParquetWriter(
+            self._sink, self._schema, compression=codec, store_schema=False, write_page_index=True
+        )
+        self._row_groups = 0
+
+
+def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
+    """Write a stream of tables or record batches with exactly the columns of ``target.schema``; the files table.
+
+    Partitioned rows go to a writer a partition. Memory stays bounded however many partitions there are: past 256 MiB
+    of pending rows the largest writer flushes, past 128 open files the one that waited longest closes its file.
+    """
+    writers: dict[tuple[str | None, ...], DataFileWriter] = {}
+    names = file_schema(target.schema, target.partition_columns).names
+    try:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            for values, rows in _by_partition(table, target):
+                # Last used, last in the dictionary.
+                writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
+                writers[values] = writer
+                writer.write(rows.select(names))
+            _bound(writers)
+        rows = [row for writer in writers.values() for row in writer.finish()]
+    except BaseException:
+        for writer in writers.values():
+            writer.abort()
+        raise
+    return files_table(rows, data_change=target.data_change)
+
+
+def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
+    return dict(zip(target.partition_columns, values, strict=True))
+
+
+def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
+    while sum(writer.pending_bytes for writer in writers.values()) > _PENDING_BYTES:
+        max(writers.values(), key=lambda writer: writer.pending_bytes).flush()
+    opened = [writer for writer in writers.values() if writer.is_open]
+    for writer in opened[: max(0, len(opened) - _OPEN_FILES)]:
+        writer.roll()
+
+
+def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
+    if not target.partition_columns:
+        if len(table):
+            yield (), table
+        return
+    codes = np.zeros(len(table), dtype=np.int64)
+    for name in target.partition_columns:
+        encoded = table.column(name).combine_chunks().dictionary_encode()
+        indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        # Renumbered at once, so that the product of many columns cannot overflow.
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    ordered = table.take(pa.array(order)) if len(starts) > 1 else table
+    firsts = ordered.take(pa.array(starts))
+    spelled = [
+        partition_values.to_strings(firsts.column(name), target.schema.field(name).type).to_pylist()
+        for name in target.partition_columns
+    ]
+    ends = [*starts[1:], len(table)]
+    for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
+        yield values, ordered.slice(start, end - start)

@@ -1,0 +1,64 @@
+"""Rows that a caller hands in: anything Arrow can stream, or a Spark DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.schema import Schema
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """``rows`` is a ``pa.RecordBatchReader`` or a Spark DataFrame, ``schema`` what its columns are in Arrow."""
+
+    rows: Any
+    schema: pa.Schema
+
+    @property
+    def is_spark(self) -> bool:
+        return is_spark_dataframe(self.rows)
+
+
+def incoming(data: Any) -> Incoming:
+    """Take a caller's data without reading it.
+
+    Args:
+        data: a Spark DataFrame, or an object with ``__arrow_c_stream__`` (pyarrow Table and RecordBatchReader, pandas
+            and polars frames, DuckDB results) or ``__arrow_c_array__`` (a record batch), or a sequence of the latter.
+
+    Raises:
+        InvalidArgumentError: nothing of the kind.
+    """
+    if is_spark_dataframe(data):
+        return Incoming(data, Schema.from_json(data.schema.json()).to_arrow())
+    reader = _reader(data)
+    return Incoming(reader, reader.schema)
+
+
+def is_spark_dataframe(data: object) -> bool:
+    """Whether it is a DataFrame of Spark, classic or Connect; pyspark is not imported for it."""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(data).__mro__
+    )
+
+
+def _reader(data: Any) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        batch = pa.record_batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    if isinstance(data, Sequence) and data and all(hasattr(item, "__arrow_c_array__") for item in data):
+        batches = [pa.record_batch(item) for item in data]
+        return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+    raise InvalidArgumentError(
+        f"data of type {type(data).__module__}.{type(data).__qualname__} cannot be written",
+        hint="Give an Arrow, pandas, polars or Spark frame, or a RecordBatchReader",
+    )

@@ -1,0 +1,75 @@
+"""What a read delivers: which columns, in which types, filtered by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One read of a snapshot.
+
+    Attributes:
+        reader: delivers the columns asked for and those the predicate needs.
+        columns: the columns asked for.
+        predicate: rows for which it is true are delivered; None: all.
+    """
+
+    reader: TableReader
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
+        """Raises InvalidArgumentError for a column the table does not have."""
+        schema = snapshot.schema
+        wanted = [find(schema, name, snapshot) for name in (schema.names if columns is None else columns)]
+        needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
+        fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
+        return cls(TableReader(snapshot.store, fields, snapshot.partition_columns), tuple(wanted), predicate)
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """All columns nullable: files may hold nulls where the schema allows none, and a reader shows what is there."""
+        arrow = self.reader.schema.to_arrow()
+        return pa.schema([arrow.field(name).with_nullable(True) for name in self.columns])
+
+    def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
+        """A function a row group that may hold wanted rows; each opens the file it needs, so any thread may call it."""
+        constants = self.reader.constants(files)
+        for index, path in enumerate(files.column("path").to_pylist()):
+            values = {name: column[index] for name, column in constants.items()}
+            with self.reader.open(path) as file:
+                groups = self.reader.candidates(file, path, self.predicate)
+            for group in groups:
+                yield partial(self._load, path, group, values)
+
+    def _load(self, path: str, group: int, values: dict[str, pa.Scalar]) -> pa.Table:
+        with self.reader.open(path) as file:
+            rows = self.reader.row_group(file, group, values)
+        if self.predicate is not None:
+            rows = rows.filter(self.reader.mask(rows, self.predicate))
+        return rows.select(list(self.columns))
+
+
+def find(schema: Schema, name: str, snapshot: Snapshot) -> str:
+    """The column's name as the schema spells it; InvalidArgumentError when there is none."""
+    field = schema.get(name)
+    if field is None:
+        raise InvalidArgumentError(
+            f"there is no column {name!r}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint=f"The columns are {', '.join(schema.names)}",
+        )
+    return field.name

@@ -1,0 +1,235 @@
+"""Make a table: its first metadata, the protocol its schema and properties ask for, version 0 without rows."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakehouse_lib.actions import CommitProperties, Metadata, Protocol
+from lakehouse_lib.engine.data_writer import codec_of, file_schema, target_size_of
+from lakehouse_lib.errors import (
+    InvalidArgumentError,
+    InvalidSchemaError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lakehouse_lib.features import writer_features
+from lakehouse_lib.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    check_names,
+    check_usable,
+)
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.table_properties import TableProperties
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+
+# Properties that switch on a feature this library cannot keep: the feature, and the value that leaves it off.
+_NEED_MORE = {
+    "delta.columnMapping.mode": ("columnMapping", "none"),
+    "delta.enableDeletionVectors": ("deletionVectors", "false"),
+    "delta.enableInCommitTimestamps": ("inCommitTimestamp", "false"),
+    "delta.enableRowTracking": ("rowTracking", "false"),
+    "delta.enableTypeWidening": ("typeWidening", "false"),
+    "delta.enableIcebergCompatV1": ("icebergCompatV1", "false"),
+    "delta.enableIcebergCompatV2": ("icebergCompatV2", "false"),
+    "delta.enableIcebergCompatV3": ("icebergCompatV3", "false"),
+    "delta.checkpointPolicy": ("v2Checkpoint", "classic"),
+}
+_BASE = Protocol(1, 2)
+
+#: Modes of writing, and commitInfo's names of them.
+MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
+
+
+def new_metadata(
+    schema: Schema,
+    partition_by: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    table: str | None = None,
+) -> Metadata:
+    """The metaData of a new table.
+
+    Args:
+        schema: its columns, the partition columns among them.
+        partition_by: names regardless of case, in the order of the folders.
+        configuration: table properties (``delta.*``); None values are left out.
+
+    Raises:
+        InvalidSchemaError: no column, names or types that no table can have.
+        InvalidArgumentError: a partition column that is none, or a property with a value that cannot be.
+        UnsupportedFeatureError: a property that needs a feature this library cannot keep.
+    """
+    check_names(schema, table=table)
+    check_usable(schema, table=table)
+    if not schema.fields:
+        raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
+    properties = {key: str(value) for key, value in (configuration or {}).items() if value is not None}
+    _check_properties(properties, table)
+    return Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema.to_json(),
+        partition_columns=_partition_columns(schema, partition_by, table),
+        configuration=properties,
+        name=name,
+        description=description,
+        created_time=time.time_ns() // 1_000_000,
+    )
+
+
+def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
+    """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
+
+    timestamp_ntz needs 3/7 with feature lists, which name what the old versions implied; a change data feed needs
+    writer version 4.
+    """
+    protocol = current or _BASE
+    if metadata.configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and (
+        protocol.min_writer_version < 4
+    ):
+        protocol = Protocol(protocol.min_reader_version, 4)
+    if not _has_ntz(Schema.from_json(metadata.schema_string)):
+        return protocol
+    if protocol.min_reader_version >= 3 and "timestampNtz" in (protocol.reader_features or ()):
+        return protocol
+    reader = (protocol.reader_features or frozenset()) | {"timestampNtz"}
+    return Protocol(3, 7, reader, writer_features(protocol) | {"timestampNtz"})
+
+
+def create_table(
+    store: ObjectStore,
+    schema: Schema,
+    *,
+    mode: str = "error",
+    partition_by: Sequence[str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> int:
+    """Make a table without rows; its version.
+
+    Args:
+        mode: for a table that is there: "error" and "append" raise, "ignore" leaves it as it is, "overwrite" removes
+            its rows and gives it this schema, partitioning and properties.
+
+    Raises:
+        InvalidArgumentError: a table is there, or the mode is none.
+        CommitFailedError: (mode "overwrite") a concurrent commit contradicts this one.
+    """
+    if mode not in ("error", "append", "overwrite", "ignore"):
+        raise InvalidArgumentError(
+            f"the mode {mode!r}", table=store.root, hint="Use error, append, overwrite or ignore"
+        )
+    metadata = new_metadata(
+        schema, partition_by or (), name=name, description=description, configuration=configuration, table=store.root
+    )
+    try:
+        snapshot: Snapshot | None = load_snapshot(store)
+    except TableNotFoundError:
+        snapshot = None
+    if snapshot is not None and mode == "ignore":
+        return snapshot.version
+    if snapshot is not None and mode != "overwrite":
+        raise table_exists(store)
+    operation = "CREATE TABLE" if snapshot is None else "CREATE OR REPLACE TABLE"
+    transaction = OptimisticTransaction(snapshot, store, operation, {"mode": MODE_NAMES[mode], **describe(metadata)})
+    if snapshot is None:
+        transaction.set_protocol(protocol_for(metadata))
+    else:
+        metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
+        protocol = protocol_for(metadata, snapshot.protocol)
+        if protocol != snapshot.protocol:
+            transaction.set_protocol(protocol)
+        transaction.read(None)
+        transaction.remove(snapshot.files)
+    transaction.set_metadata(metadata)
+    outcome = transaction.commit(commit_properties)
+    if isinstance(outcome, Committed):
+        return outcome.version
+    if snapshot is None and mode == "ignore":
+        return load_snapshot(store).version
+    raise table_exists(store) if snapshot is None else outcome.error
+
+
+def table_exists(store: ObjectStore) -> InvalidArgumentError:
+    """What creating a table raises where one is."""
+    return InvalidArgumentError(
+        "there is a table already", table=store.root, hint='Use mode "append" or "overwrite", or another location'
+    )
+
+
+def describe(metadata: Metadata) -> dict[str, object]:
+    """commitInfo's operationParameters of a new table."""
+    return {
+        "partitionBy": list(metadata.partition_columns),
+        "description": metadata.description,
+        "properties": dict(metadata.configuration),
+    }
+
+
+def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        field = schema.get(name)
+        if field is None:
+            raise InvalidArgumentError(
+                f"the partition column {name!r} is not in the schema",
+                table=table,
+                hint=f"The columns are {', '.join(schema.names)}",
+            )
+        if not isinstance(field.type, PrimitiveType):
+            raise InvalidArgumentError(
+                f"a table cannot be partitioned by {field.name!r} of type {field.type}",
+                table=table,
+                hint="Partition by a column of a primitive type",
+            )
+        found.append(field.name)
+    if len(set(found)) < len(found):
+        raise InvalidArgumentError(f"a partition column is named twice in {list(names)}", table=table)
+    if found and not file_schema(schema, found).names:
+        raise InvalidArgumentError(
+            f"every column is a partition column: {', '.join(found)}",
+            table=table,
+            hint="Leave a column to be stored in the files",
+        )
+    return tuple(found)
+
+
+def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
+    TableProperties.of(properties)
+    codec_of(properties)
+    target_size_of(properties)
+    needed = {
+        feature
+        for key, (feature, off) in _NEED_MORE.items()
+        if properties.get(key, off).strip().lower() not in ("", off)
+    }
+    needed |= {"checkConstraints" for key in properties if key.startswith("delta.constraints.")}
+    needed |= {key.removeprefix("delta.feature.") for key in properties if key.startswith("delta.feature.")}
+    if needed:
+        raise UnsupportedFeatureError(
+            f"the properties ask for {', '.join(sorted(needed))}, which this library cannot keep yet",
+            table=table,
+            hint="Leave these properties out",
+        )
+
+
+def _has_ntz(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_ntz(one.type) for one in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_ntz(kind.element_type)
+    if isinstance(kind, MapType):
+        return _has_ntz(kind.key_type) or _has_ntz(kind.value_type)
+    return kind == PrimitiveType("timestamp_ntz")

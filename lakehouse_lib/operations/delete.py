@@ -1,0 +1,219 @@
+"""Delete the rows for which a predicate is true; rows for which it is NULL stay."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
+from lakehouse_lib.engine.file_rows import files_table, int64s, strings
+from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.files import record_count, total_size
+from lakehouse_lib.predicates import Predicate, evaluate_partitions
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+
+_TASK_BYTES = 128 << 20
+
+#: One row a file that has rows to delete: its log path, its rows deleted and kept, and the file that takes its place
+#: (path null: no row is left). Files without such rows are not in it.
+DELETED_SCHEMA = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("deleted", pa.int64(), nullable=False),
+        pa.field("kept", pa.int64(), nullable=False),
+        *[one.with_nullable(True) for one in FILE_SCHEMA],
+    ]
+)
+
+
+@dataclass(frozen=True)
+class DeleteTask:
+    """Rewrite those of ``files`` (path and partitionValues) that hold rows to delete."""
+
+    target: WriteTarget
+    files: pa.Table
+    predicate: Predicate
+
+
+@dataclass(frozen=True)
+class DeletePlan:
+    """What a run will do; also the dry run.
+
+    Attributes:
+        whole: files whose every row goes, by their partition values alone.
+        tasks: files that may hold rows to delete.
+        candidates: the files of the tasks.
+    """
+
+    whole: pa.Table
+    candidates: pa.Table
+    tasks: tuple[DeleteTask, ...]
+
+
+def plan_delete(snapshot: Snapshot, predicate: Predicate | None, parallelism: int = 1) -> DeletePlan:
+    """Which files go whole and which must be looked into; no data is read. ``predicate`` None: every row."""
+    nothing = snapshot.files.slice(0, 0)
+    if predicate is None:
+        return DeletePlan(snapshot.files, nothing, ())
+    candidates = snapshot.prune(predicate)
+    if predicate.partition_only(snapshot.partition_columns):
+        true = evaluate_partitions(predicate, candidates, snapshot.schema, snapshot.partition_columns)
+        return DeletePlan(candidates.filter(true), nothing, ())
+    target = WriteTarget(
+        snapshot.store,
+        snapshot.schema,
+        snapshot.partition_columns,
+        snapshot.configuration,
+        sys.maxsize,  # a file is replaced by one file
+    )
+    chosen = candidates.select(["path", "partitionValues"])
+    tasks = [
+        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate)
+        for rows in _groups(candidates["size"].to_numpy(), parallelism)
+    ]
+    return DeletePlan(nothing, candidates, tuple(tasks))
+
+
+def delete(
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    engine: Engine,
+    *,
+    commit_properties: CommitProperties | None = None,
+) -> dict[str, Any]:
+    """Delete in one commit. Files without a matching row stay as they are.
+
+    Returns:
+        delta-rs' metrics: num_added_files, num_removed_files, num_deleted_rows (None when files that go whole have no
+        statistics), num_copied_rows, execution_time_ms, scan_time_ms, rewrite_time_ms; and ``version``, the table's
+        version after it. No row to delete: zeros, and no commit.
+
+    Raises:
+        DeltaProtocolError: the table is append-only, or wants a change data feed.
+        CommitFailedError: a concurrent commit added or removed rows that the predicate may cover.
+    """
+    started = time.monotonic()
+    snapshot.check_writable()
+    plan = plan_delete(snapshot, predicate, engine.parallelism)
+    planned = time.monotonic()
+    results = engine.run(rewrite_without, plan.tasks) if plan.tasks else DELETED_SCHEMA.empty_table()
+    touched = pc.is_in(plan.candidates["path"], value_set=results["source"].combine_chunks())
+    removed = pa.concat_tables([plan.whole, plan.candidates.filter(touched)])
+    added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+    whole = record_count(plan.whole)
+    deleted = None if whole is None else whole + (pc.sum(results["deleted"]).as_py() or 0)
+    finished = time.monotonic()
+    metrics = {
+        "num_added_files": len(added),
+        "num_removed_files": len(removed),
+        "num_deleted_rows": deleted,
+        "num_copied_rows": pc.sum(results["kept"]).as_py() or 0,
+        "execution_time_ms": int((finished - started) * 1000),
+        "scan_time_ms": int((planned - started) * 1000),
+        "rewrite_time_ms": int((finished - planned) * 1000),
+    }
+    if not len(removed):
+        return {**metrics, "version": snapshot.version}
+    words = [] if predicate is None else [predicate.sql]
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {"predicate": words})
+    transaction.read(predicate)
+    transaction.remove(removed)
+    transaction.add(added)
+    transaction.metrics.update(
+        numRemovedFiles=metrics["num_removed_files"],
+        numAddedFiles=metrics["num_added_files"],
+        numCopiedRows=metrics["num_copied_rows"],
+        numRemovedBytes=total_size(removed),
+        numAddedBytes=total_size(added),
+        executionTimeMs=metrics["execution_time_ms"],
+        scanTimeMs=metrics["scan_time_ms"],
+        rewriteTimeMs=metrics["rewrite_time_ms"],
+    )
+    if deleted is not None:
+        transaction.metrics["numDeletedRows"] = deleted
+    outcome = transaction.commit(commit_properties)
+    if isinstance(outcome, Conflict):
+        discard(snapshot.store, added)
+        raise outcome.error
+    return {**metrics, "version": outcome.version}
+
+
+def rewrite_without(task: DeleteTask) -> pa.Table:
+    """A delete task: DELETED_SCHEMA. Only the predicate's columns are read until a file is known to have matches."""
+    results = []
+    for index in range(len(task.files)):
+        found = _rewrite(task, task.files.take(pa.array([index])))
+        if found is not None:
+            results.append(found)
+    return pa.concat_tables(results) if results else DELETED_SCHEMA.empty_table()
+
+
+def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
+    target = task.target
+    path = file["path"][0].as_py()
+    looked = TableReader(target.store, select(target.schema, sorted(task.predicate.columns)), target.partition_columns)
+    constants = {name: values[0] for name, values in looked.constants(file).items()}
+    with looked.open(path) as source:
+        masks = {
+            group: looked.mask(looked.row_group(source, group, constants), task.predicate)
+            for group in looked.candidates(source, path, task.predicate)
+        }
+        deleted = sum(mask.true_count for mask in masks.values())
+        kept = source.metadata.num_rows - deleted
+        if not deleted:
+            return None
+        written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
+    row = (
+        written
+        if len(written)
+        else pa.Table.from_arrays([pa.nulls(1, one.type) for one in FILE_SCHEMA], FILE_SCHEMA.names)
+    )
+    return pa.Table.from_arrays(
+        [strings([path]), int64s([deleted]), int64s([kept]), *row.columns], schema=DELETED_SCHEMA
+    )
+
+
+def _copy(task: DeleteTask, file: pa.Table, source: Any, masks: dict[int, pa.BooleanArray]) -> pa.Table:
+    target = task.target
+    stored = file_schema(target.schema, target.partition_columns)
+    reader = TableReader(target.store, select(target.schema, stored.names), ())
+    values = dict(file["partitionValues"][0].as_py() or ())
+    writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
+    try:
+        for group in range(source.num_row_groups):
+            mask = masks.get(group)
+            hit = 0 if mask is None else mask.true_count
+            if hit < source.metadata.row_group(group).num_rows:
+                rows = reader.row_group(source, group, {})
+                writer.write((rows.filter(pc.invert(mask)) if hit else rows).cast(stored))
+        return files_table(writer.finish(), data_change=True)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _groups(sizes: np.ndarray[Any, Any], parallelism: int) -> Iterator[Sequence[int]]:
+    """Row numbers by the task: about equal shares, of at most 128 MiB unless a file alone is larger; largest first."""
+    if not len(sizes):
+        return
+    limit = min(_TASK_BYTES, int(sizes.sum()) // (4 * parallelism) + 1)
+    group: list[int] = []
+    weight = 0
+    for row in np.argsort(-sizes, kind="stable").tolist():
+        if group and weight + int(sizes[row]) > limit:
+            yield group
+            group, weight = [], 0
+        group.append(row)
+        weight += int(sizes[row])
+    yield group

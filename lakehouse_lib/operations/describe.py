@@ -1,0 +1,35 @@
+"""What a table is, from its log alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lakehouse_lib import features
+from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.snapshot import Snapshot
+
+
+def detail(snapshot: Snapshot) -> dict[str, Any]:
+    """The fields of delta-spark's DESCRIBE DETAIL; sizes in bytes, times as datetimes in UTC."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "location": snapshot.store.root,
+        "createdAt": _time(metadata.created_time),
+        "lastModified": _time(snapshot.timestamp),
+        "partitionColumns": list(metadata.partition_columns),
+        "numFiles": len(snapshot.files),
+        "sizeInBytes": total_size(snapshot.files),
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(features.writer_features(protocol) | (protocol.reader_features or frozenset())),
+    }
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)

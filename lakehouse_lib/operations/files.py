@@ -1,0 +1,40 @@
+"""Questions to a files table that several operations ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.schema import Schema
+
+
+def record_count(files: pa.Table) -> int | None:
+    """Rows of these files by their statistics; None when a file does not say."""
+    if not len(files):
+        return 0
+    found = pc.extract_regex(files["stats"], r'"numRecords"\s*:\s*(?P<count>\d+)')
+    counts = pc.struct_field(found, "count")
+    if pc.any(pc.is_null(counts)).as_py():
+        return None
+    return int(pc.sum(counts.cast(pa.int64())).as_py())
+
+
+def total_size(files: pa.Table) -> int:
+    """Bytes of these files."""
+    return int(pc.sum(files["size"]).as_py() or 0)
+
+
+def partition_codes(files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> NDArray[np.int64]:
+    """A small whole number a file, equal for the files of one partition. By typed value: one has many spellings."""
+    codes = np.zeros(len(files), dtype=np.int64)
+    for name in partition_columns:
+        values = partition_column(files, name, schema.field(name).type)
+        column = pc.dictionary_encode(values, null_encoding="encode")
+        codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    return codes
