@@ -37,6 +37,7 @@ spark.driver.memory 1g
 spark.driver.host 127.0.0.1
 spark.driver.bindAddress 127.0.0.1
 spark.ui.enabled false
+spark.log.level WARN
 spark.sql.shuffle.partitions 4
 """
 

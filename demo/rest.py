@@ -230,6 +230,7 @@ def _task(task: Mapping[str, Any]) -> Task:
 
 
 def _log_line(line: object) -> str:
-    if isinstance(line, dict):
-        return str(line.get("event", ""))
-    return str(line)
+    if not isinstance(line, dict):
+        return str(line)
+    raised = [f"{error.get('exc_type')}: {error.get('exc_value')}" for error in line.get("error_detail") or ()]
+    return "\n".join([str(line.get("event", "")), *raised])
