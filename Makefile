@@ -32,7 +32,7 @@ lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
 	@$(python) -m mypy
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-cache
 
 format: $(installed) ## Rewrite the code in the project's style
 	@$(python) -m ruff check --fix .
@@ -57,7 +57,7 @@ prerequisites: ## Check that Python and Java are there, or say what to do
 
 clean: ## Stop what runs and remove all that make made, .venv and .demo included
 	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
-	rm -rf .venv .demo .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .demo .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf metastore_db derby.log spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
