@@ -49,7 +49,10 @@ def read_delta_rs(uri: str | Path, version: int | None = None) -> pa.Table:
 
 def files_delta_rs(uri: str | Path, version: int | None = None) -> set[Path]:
     """The live data files of a version as delta-rs lists them, as absolute paths."""
-    return {Path(file.removeprefix("file://")).resolve() for file in DeltaTable(str(uri), version=version).file_uris()}
+    table = DeltaTable(str(uri), version=version)
+    # delta-rs shows the table's location percent-encoded and a file's place below it as it is on disk.
+    shown = table.table_uri.removeprefix("file://")
+    return {Path(uri).resolve() / file.removeprefix("file://").removeprefix(shown) for file in table.file_uris()}
 
 
 def parquet_files(uri: str | Path) -> set[Path]:

@@ -1,0 +1,108 @@
+"""What we write, delta-rs and DuckDB read: the same rows at every version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.write import write_deltalake
+from tests.interop.rows import PARTITION_COLUMNS, rows
+from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+
+
+def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = None) -> None:
+    with duckdb_delta() as connection:
+        for version in range(DeltaTable(root).version() + 1):
+            ours = plain(DeltaTable(root, version=version).to_pyarrow_table())
+            assert ours.equals(read_delta_rs(root, version)), version
+            assert ours.equals(read_duckdb(root, version, connection)), version
+            if expected is not None and version in expected:
+                assert ours.equals(plain(expected[version])), version
+
+
+@pytest.mark.parametrize("partition", [None, *PARTITION_COLUMNS])
+def test_every_version_of_a_tables_life(tmp_path: Path, partition: str | None) -> None:
+    root = tmp_path / "a table"
+    first, second, third = rows(0, 40), rows(40, 30), rows(100, 25)
+    write_deltalake(root, first, partition_by=[partition] if partition else None)
+    write_deltalake(root, second, mode="append")
+    table = DeltaTable(root)
+    table.delete("id % 5 = 1 OR id = 64")
+    table.optimize.compact()
+    write_deltalake(root, third, mode="overwrite")
+    write_deltalake(root, first, mode="append")
+    table = DeltaTable(root)
+    table.create_checkpoint()
+    table.optimize.z_order(["id"])
+    table.delete("id >= 100")
+    both = pa.concat_tables([first, second])
+    kept = pa.Table.from_pylist([r for r in both.to_pylist() if r["id"] % 5 != 1 and r["id"] != 64], schema=both.schema)
+    assert_all_read_the_same(
+        root,
+        {
+            0: first,
+            1: both,
+            2: kept,
+            3: kept,
+            4: third,
+            5: pa.concat_tables([third, first]),
+            DeltaTable(root).version(): first,
+        },
+    )
+
+
+def test_two_partition_columns_and_no_other_spelling(tmp_path: Path) -> None:
+    data = rows(0, 60)
+    write_deltalake(tmp_path / "t", data, partition_by=["text", "day"])
+    assert_all_read_the_same(tmp_path / "t", {0: data})
+
+
+def test_after_vacuum_the_folder_holds_what_delta_rs_lists(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for start in (0, 20, 40):
+        write_deltalake(root, rows(start, 20), mode="append", partition_by=["text"])
+    table = DeltaTable(root)
+    table.optimize.compact()
+    table.delete("id < 10")
+    before = read_delta_rs(root)
+    gone = table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert gone
+    assert parquet_files(root) == files_delta_rs(root)
+    assert read_delta_rs(root).equals(before)
+    assert read_duckdb(root).equals(before)
+
+
+def test_a_table_without_rows_and_one_whose_rows_are_all_gone(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, rows(0, 0))
+    write_deltalake(root, rows(0, 5), mode="append")
+    DeltaTable(root).delete()
+    assert_all_read_the_same(root, {0: rows(0, 0), 1: rows(0, 5), 2: rows(0, 0)})
+
+
+def test_new_columns_are_null_in_old_rows_for_everyone(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, pa.table({"id": [1, 2]}))
+    write_deltalake(root, pa.table({"id": [3], "more": ["x"]}), mode="append", schema_mode="merge")
+    merged = pa.table({"id": [1, 2, 3], "more": [None, None, "x"]})
+    assert_all_read_the_same(root, {1: merged})
+    assert plain(DeltaTable(root).to_pyarrow_table()).column_names == ["id", "more"]
+
+
+def test_delta_rs_goes_on_where_we_stopped(tmp_path: Path) -> None:
+    import deltalake
+
+    root = tmp_path / "t"
+    write_deltalake(root, rows(0, 20), partition_by=["text"])
+    deltalake.write_deltalake(root, rows(20, 20), mode="append")
+    write_deltalake(root, rows(40, 20), mode="append")
+    deltalake.DeltaTable(root).optimize.compact()
+    deltalake.DeltaTable(root).delete("id = 3")
+    DeltaTable(root).delete("id = 4")
+    deltalake.DeltaTable(root).create_checkpoint()
+    write_deltalake(root, rows(60, 5), mode="append")
+    assert_all_read_the_same(root)
+    assert set(DeltaTable(root).to_pyarrow_table()["id"].to_pylist()) == set(range(65)) - {3, 4}
