@@ -38,7 +38,7 @@ from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _FLOATING = ("float", "double")
 _UTC = pa.timestamp("us", tz="UTC")
-_UNKNOWN = pa.scalar(None, pa.bool_())
+_UNKNOWN = pa.nulls(1, pa.bool_())[0]  # pa.scalar imports pandas, a second in a fresh Spark worker
 
 
 def to_arrow(predicate: Predicate, schema: Schema) -> pc.Expression:
