@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
-from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.operations.files import partition_codes, total_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.table_properties import TableProperties
@@ -95,7 +96,7 @@ def health(
     target = target_file_size or _target(snapshot.configuration)
     sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
     small = sizes < target / 2
-    partition = _partition_codes(snapshot)
+    partition = partition_codes(files, snapshot.schema, snapshot.partition_columns)
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
     small_counts = np.bincount(partition, weights=small).astype(np.int64) if len(partition) else counts
     expired = _expired(snapshot, moment)
@@ -121,9 +122,9 @@ def health(
         partitions=int((counts > 0).sum()),
         largest_partition_files=int(counts.max(initial=0)),
         tombstones=len(snapshot.tombstones),
-        tombstone_bytes=_bytes(snapshot.tombstones),
+        tombstone_bytes=total_size(snapshot.tombstones),
         reclaimable_files=len(expired),
-        reclaimable_bytes=_bytes(expired),
+        reclaimable_bytes=total_size(expired),
         checkpoint_version=since,
         commits_since_checkpoint=snapshot.version - (-1 if since is None else since),
         checkpoint_age=None if checkpointed is None else max(0.0, moment - checkpointed / 1000),
@@ -141,26 +142,11 @@ def _target(configuration: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_TARGET_FILE_SIZE
 
 
-def _percentile(sizes: np.ndarray[Any, np.dtype[np.int64]], share: float) -> int | None:
+def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
     return int(np.percentile(sizes, share)) if len(sizes) else None
-
-
-def _bytes(files: pa.Table) -> int:
-    return int(pc.sum(files["size"]).as_py() or 0)
 
 
 def _expired(snapshot: Snapshot, moment: float) -> pa.Table:
     retention = TableProperties.of(snapshot.configuration).deleted_file_retention.total_seconds()
     removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], 0)
     return snapshot.tombstones.filter(pc.less_equal(removed, int((moment - retention) * 1000)))
-
-
-def _partition_codes(snapshot: Snapshot) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """A small whole number a file, equal for the files of one partition."""
-    codes = np.zeros(len(snapshot.files), dtype=np.int64)
-    for name in snapshot.partition_columns:
-        values = partition_column(snapshot.files, name, snapshot.schema.field(name).type)
-        column = pc.dictionary_encode(values, null_encoding="encode")
-        codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(codes, return_inverse=True)[1]  # keeps the numbers small
-    return codes

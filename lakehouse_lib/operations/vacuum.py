@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
+from lakehouse_lib.engine.spark_writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
@@ -231,12 +232,15 @@ def _uuids(encoded: pa.Array) -> pa.Array:
 
 
 def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
-    """Which paths have a component that starts with ``_`` or ``.`` and is not one of the data folders that do."""
+    """Which paths have a component that starts with ``_`` or ``.`` and is not one of the data folders that do.
+
+    A folder of one Spark write is data throughout: what a killed job left in its ``_temporary`` is nobody else's.
+    """
     names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
     if names:
         paths = pc.replace_substring_regex(paths, rf"(^|/)(?:{names})", r"\1column=")
     paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
-    return pc.match_substring_regex(paths, r"(^|/)[_.]")
+    return pc.and_not(pc.match_substring_regex(paths, r"(^|/)[_.]"), pc.starts_with(paths, f"{WRITE_KEY}="))
 
 
 def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> None:

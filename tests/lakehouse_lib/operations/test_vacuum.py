@@ -107,6 +107,14 @@ def test_hidden_folders_stay_but_for_those_that_hold_data() -> None:
     ]
 
 
+def test_what_a_killed_spark_job_left_goes() -> None:
+    stored = objects(
+        ("spark_write=1/_temporary/0/_temporary/attempt_1/part-0.parquet", OLD),
+        ("spark_write=2/_temporary/0/_temporary/attempt_1/part-0.parquet", YOUNG),
+    )
+    assert planned(stored, live(), removed()) == ["spark_write=1/_temporary/0/_temporary/attempt_1/part-0.parquet"]
+
+
 def test_a_checksum_goes_with_its_file_and_not_without() -> None:
     stored = objects(
         ("p=1/a.parquet", OLD), ("p=1/.a.parquet.crc", YOUNG), ("b.parquet", YOUNG), (".b.parquet.crc", OLD)
