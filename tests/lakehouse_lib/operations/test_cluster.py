@@ -1,0 +1,425 @@
+"""z_order on both engines, judged by delta-rs, DuckDB and the Parquet footers."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import CommitProperties as PeerCommitProperties
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import (
+    ConcurrentDeleteDeleteError,
+    InvalidArgumentError,
+    LogCorruptedError,
+    ObjectNotFoundError,
+)
+from lakehouse_lib.operations import cluster
+from lakehouse_lib.operations.cluster import plan_z_order, z_order
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import open_store
+from tests.peers import plain, read_delta_rs, read_duckdb
+
+ROWS = 40_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """40,000 rows in 20 files, as they came."""
+    return make(tmp_path / "table", rows(ROWS), files=20)
+
+
+def rows(count: int, seed: int = 0) -> pa.Table:
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "customer": random.integers(0, 5_000, count),
+            "item": random.integers(0, 2_000, count).astype(np.int32),
+            "status": pa.array(np.array(["open", "paid", "sent"])[random.integers(0, 3, count)]),
+        }
+    )
+
+
+def make(path: Path, data: pa.Table, *, files: int = 4, partition_by: list[str] | None = None) -> str:
+    step = math.ceil(len(data) / files)
+    for start in range(0, len(data), step):
+        write_deltalake(str(path), data.slice(start, step), mode="append", partition_by=partition_by)
+    return str(path)
+
+
+def snapshot_of(uri: str, version: int | None = None) -> Snapshot:
+    return load_snapshot(open_store(uri), version)
+
+
+def target_for(uri: str, files: int) -> int:
+    sizes = snapshot_of(uri).files["size"].to_pylist()
+    return math.ceil(sum(sizes) / files)
+
+
+def footers(uri: str) -> list[pq.FileMetaData]:
+    return [pq.ParquetFile(path).metadata for path in DeltaTable(uri).file_uris()]
+
+
+def read_by(metadata: list[pq.FileMetaData], column: str, value: object) -> int:
+    """Files whose footer says that they may hold the value."""
+
+    def holds(one: pq.FileMetaData) -> bool:
+        index = [one.schema.column(i).name for i in range(one.num_columns)].index(column)
+        groups = [one.row_group(group).column(index).statistics for group in range(one.num_row_groups)]
+        return any(statistics.min <= value <= statistics.max for statistics in groups)
+
+    return sum(holds(one) for one in metadata)
+
+
+def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
+    before = read_delta_rs(table)
+    metrics = z_order(snapshot_of(table), engine, ["customer", "item"], target_size=target_for(table, 32))
+    assert metrics["numFilesAdded"] == 32
+    assert metrics["numFilesRemoved"] == 20
+    assert metrics["version"] == 20
+    assert read_delta_rs(table) == before
+    assert read_duckdb(table) == before
+    found = footers(table)
+    assert len(found) == 32
+    assert sum(one.num_rows for one in found) == ROWS
+    assert max(one.num_rows for one in found) <= 1.25 * ROWS / 32
+    assert min(one.num_rows for one in found) >= 0.75 * ROWS / 32
+    for column, top in (("customer", 5_000), ("item", 2_000)):
+        for value in range(0, top, top // 20):
+            assert read_by(found, column, value) <= 32 / 3
+
+
+def test_the_log_says_what_happened(table, engine):
+    z_order(
+        snapshot_of(table),
+        engine,
+        ["customer"],
+        target_size=target_for(table, 4),
+        commit_properties=CommitProperties(custom_metadata={"ticket": "42"}),
+    )
+    peer = DeltaTable(table)
+    entry = peer.history(1)[0]
+    assert entry["operation"] == "OPTIMIZE"
+    assert entry["operationParameters"]["zOrderBy"] == '["customer"]'
+    assert entry["ticket"] == "42"
+    actions = pa.table(peer.get_add_actions(flatten=True))
+    assert actions["num_records"].null_count == 0
+    assert actions["min.customer"].null_count == actions["max.status"].null_count == 0
+    log = (Path(table) / "_delta_log" / f"{peer.version():020}.json").read_text()
+    assert '"dataChange":true' not in log.replace(" ", "")
+
+
+def test_every_type_is_a_key_and_survives(tmp_path, engine):
+    count = 3_000
+    random = np.random.default_rng(5)
+    nulls = random.random(count) < 0.05
+    numbers = random.integers(-1000, 1000, count)
+
+    def column(values: list[object], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if null else value for null, value in zip(nulls, values, strict=True)], kind)
+
+    floats = [float("nan") if n % 17 == 0 else -0.0 if n % 19 == 0 else n / 7 for n in numbers.tolist()]
+    data = pa.table(
+        {
+            "byte": column([n % 100 for n in numbers.tolist()], pa.int8()),
+            "short": column(numbers.tolist(), pa.int16()),
+            "integer": column(numbers.tolist(), pa.int32()),
+            "long": column([n << 50 for n in numbers.tolist()], pa.int64()),
+            "float": column(floats, pa.float32()),
+            "double": column(floats, pa.float64()),
+            "small": column([Decimal(n) / 100 for n in numbers.tolist()], pa.decimal128(9, 2)),
+            "big": column([Decimal(n) * 10**25 for n in numbers.tolist()], pa.decimal128(38, 4)),
+            "text": column([f"{'ä' * (n % 3)}{n:x}" for n in numbers.tolist()], pa.string()),
+            "flag": column([n > 0 for n in numbers.tolist()], pa.bool_()),
+            "day": column([date.fromordinal(730_000 + n) for n in numbers.tolist()], pa.date32()),
+            "at": column([datetime.fromtimestamp(n * 10**6, UTC) for n in numbers.tolist()], pa.timestamp("us", "UTC")),
+            "blob": column([str(n).encode() for n in numbers.tolist()], pa.binary()),
+            "list": column([[n, None] for n in numbers.tolist()], pa.list_(pa.int64())),
+            "inner": column(
+                [{"a": n, "b": None} for n in numbers.tolist()], pa.struct([("a", "int64"), ("b", "string")])
+            ),
+        }
+    )
+    uri = make(tmp_path / "table", data)
+    before = read_delta_rs(uri)
+    keys = [name for name in data.column_names if name not in ("blob", "list", "inner")]
+    for by in (keys[:4], keys[4:8], keys[8:]):
+        metrics = z_order(snapshot_of(uri), engine, by, target_size=target_for(uri, 9))
+        assert metrics["numFilesAdded"] >= 6
+        # NaN is not equal to itself, so compare renderings.
+        assert str(read_delta_rs(uri).to_pydict()) == str(before.to_pydict())
+
+
+@pytest.mark.parametrize("column", ["text", "number"])
+def test_nulls_and_equal_values_stay_together(tmp_path, column):
+    random = np.random.default_rng(6)
+    numbers = random.integers(0, 50, 5_000)
+    data = pa.table(
+        {
+            "number": pa.array([None if n == 0 else n for n in numbers.tolist()], pa.int64()),
+            "text": pa.array([None if n == 0 else f"value {n:02}" for n in numbers.tolist()]),
+        }
+    )
+    uri = make(tmp_path / "table", data)
+    z_order(snapshot_of(uri), ArrowEngine(), [column], target_size=target_for(uri, 10))
+    holders: dict[object, set[str]] = {}
+    for path in DeltaTable(uri).file_uris():
+        for value in set(pq.ParquetFile(path).read()[column].to_pylist()):
+            holders.setdefault(value, set()).add(path)
+    assert len(holders) == 50
+    assert all(len(paths) == 1 for paths in holders.values())
+
+
+def test_one_value_heavier_than_a_file_gets_several(tmp_path, engine):
+    random = np.random.default_rng(7)
+    customer = np.where(random.random(ROWS) < 0.9, 7, random.integers(0, 5_000, ROWS))
+    data = pa.table({"id": random.permutation(ROWS), "customer": customer})
+    uri = make(tmp_path / "table", data)
+    before = read_delta_rs(uri)
+    z_order(snapshot_of(uri), engine, ["customer"], target_size=target_for(uri, 20))
+    assert read_delta_rs(uri) == before
+    found = footers(uri)
+    assert len(found) == 20
+    assert max(one.num_rows for one in found) <= 1.25 * ROWS / 20
+    # The others keep to themselves, and to the ends of the heavy one.
+    assert read_by(found, "customer", 7) <= 19
+    assert all(read_by(found, "customer", value) <= 2 for value in range(8, 5_000, 100))
+
+
+def test_partitions_are_never_mixed(tmp_path, engine):
+    random = np.random.default_rng(8)
+    data = rows(12_000).append_column("day", pa.array(random.choice(["a", "b/ü", "c d"], 12_000)))
+    data = data.append_column("hour", pa.array(random.choice([1, None], 12_000).tolist(), pa.int32()))
+    uri = make(tmp_path / "table", data, partition_by=["day", "hour"])
+    before = read_delta_rs(uri)
+    metrics = z_order(snapshot_of(uri), engine, ["customer", "item"], target_size=target_for(uri, 18))
+    assert metrics["partitionsOptimized"] == 6
+    assert metrics["numFilesRemoved"] == 24
+    assert 15 <= metrics["numFilesAdded"] <= 24
+    assert read_delta_rs(uri) == before
+    assert read_duckdb(uri) == before
+
+
+def test_a_predicate_chooses_partitions(tmp_path):
+    data = rows(4_000).append_column("day", pa.array(["a", "b"] * 2_000))
+    uri = make(tmp_path / "table", data, partition_by=["day"])
+    before = read_delta_rs(uri)
+    snapshot = snapshot_of(uri)
+    chosen = parse("day = 'a'", snapshot.schema)
+    metrics = z_order(snapshot, ArrowEngine(), ["customer"], target_size=10**9, predicate=chosen)
+    assert (metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["totalConsideredFiles"]) == (1, 4, 4)
+    assert read_delta_rs(uri) == before
+    with pytest.raises(InvalidArgumentError, match="partition columns only: day"):
+        z_order(snapshot, ArrowEngine(), ["customer"], predicate=parse("customer = 1", snapshot.schema))
+
+
+def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engine, monkeypatch):
+    """With a million rows for a thousand: bins, blocks in a file and row groups, all at once."""
+    from lakehouse_lib.operations.clustering import waves
+
+    if engine.name == "spark":  # its workers do not see the patch; the plan is what counts there
+        monkeypatch.setattr(cluster, "CHUNK_ROWS", 2_000)
+    else:
+        for module, name, value in (
+            (cluster, "CHUNK_ROWS", 2_000),
+            (cluster, "_LEAST_TASK_ROWS", 500),
+            (waves, "CHUNK_ROWS", 2_000),
+            (waves, "_BATCH_ROWS", 300),
+            (waves, "_BLOCK_ROWS", 3_000),
+            (waves, "_ROW_GROUP_ROWS", 400),
+            (waves, "_CELL_ROWS", 50),
+            (waves, "_PIECE_BYTES", 4_096),
+        ):
+            monkeypatch.setattr(module, name, value)
+    uri = str(tmp_path / "table")
+    write_deltalake(uri, rows(ROWS))
+    before = read_delta_rs(uri)
+    snapshot = snapshot_of(uri)
+    target = target_for(uri, 3)
+    plan = plan_z_order(snapshot, ["customer", "item"], target, None, 2)
+    assert len(plan.tasks) > 2
+    tree = plan.tasks[0].loads[0].layout.tree
+    assert tree["files"] == [1, 1, 1]
+    assert tree["blocks"] == [7, 7, 7]
+    z_order(snapshot, engine, ["customer", "item"], target_size=target)
+    assert read_delta_rs(uri) == before
+    found = footers(uri)
+    assert len(found) == 3
+    if engine.name == "arrow":
+        groups = sum(one.num_row_groups for one in found)
+        assert groups > 60
+        for column in (1, 2):
+            ranges = [
+                one.row_group(group).column(column).statistics for one in found for group in range(one.num_row_groups)
+            ]
+            assert sum(one.min <= 1_000 <= one.max for one in ranges) < groups / 4
+
+
+def test_more_files_than_are_sampled(tmp_path, monkeypatch):
+    """Files that come ordered by time: each is like its neighbour, in a range of its own."""
+    from lakehouse_lib.operations.clustering import sample
+
+    monkeypatch.setattr(sample, "FILES_READ", 7)
+    random = np.random.default_rng(9)
+    data = pa.table(
+        {
+            "at": np.sort(random.integers(0, 10**9, 20_000)),
+            "name": pa.array([f"n{n:05}" for n in np.sort(random.integers(0, 10**5, 20_000)).tolist()]),
+            "other": random.integers(0, 1000, 20_000),
+        }
+    )
+    uri = make(tmp_path / "table", data, files=50)
+    before = read_delta_rs(uri)
+    for by in (["at", "other"], ["name", "other"]):
+        z_order(snapshot_of(uri), ArrowEngine(), by, target_size=target_for(uri, 10))
+        assert read_delta_rs(uri) == before
+        counts = [one.num_rows for one in footers(uri)]
+        assert max(counts) <= 1.4 * 20_000 / len(counts)
+        # Start again from many files in the order of time.
+        DeltaTable(uri).restore(49)
+
+
+def test_statistics_may_be_missing(tmp_path):
+    data = rows(6_000)
+    uri = str(tmp_path / "table")
+    for start in range(0, 6_000, 1_000):
+        write_deltalake(
+            uri, data.slice(start, 1_000), mode="append", configuration={"delta.dataSkippingStatsColumns": "id"}
+        )
+    log = Path(uri) / "_delta_log"
+    for entry in log.glob("*.json"):
+        lines = entry.read_text().splitlines()
+        entry.write_text("\n".join(line.replace('"stats":', '"unknown":') for line in lines) + "\n")
+    with pytest.raises(InvalidArgumentError, match=r"no statistics are kept of column 'customer'.*dataSkipping"):
+        z_order(snapshot_of(uri), ArrowEngine(), ["customer"])
+    before = read_delta_rs(uri)
+    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["id"], target_size=target_for(uri, 3))
+    assert metrics["numFilesAdded"] == 3
+    assert read_delta_rs(uri) == before
+
+
+def test_columns_added_later_are_null_before(tmp_path, engine):
+    uri = make(tmp_path / "table", rows(2_000).drop_columns(["item"]))
+    write_deltalake(uri, rows(2_000, seed=1), mode="append", schema_mode="merge")
+    before = read_delta_rs(uri)
+    metrics = z_order(snapshot_of(uri), engine, ["item", "customer"], target_size=target_for(uri, 4))
+    assert metrics["numFilesAdded"] in (3, 4, 5)
+    assert read_delta_rs(uri) == before
+
+
+def test_one_file_that_fits_is_left_alone(tmp_path, engine):
+    uri = make(tmp_path / "table", rows(100), files=1)
+    metrics = z_order(snapshot_of(uri), engine, ["customer"])
+    assert metrics["numFilesAdded"] == metrics["numFilesRemoved"] == metrics["partitionsOptimized"] == 0
+    assert metrics["filesAdded"] == {"avg": 0.0, "max": 0, "min": 0, "totalFiles": 0, "totalSize": 0}
+    assert metrics["totalConsideredFiles"] == metrics["totalFilesSkipped"] == 1
+    assert metrics["version"] == DeltaTable(uri).version() == 0
+
+
+def test_an_empty_table_is_left_alone(tmp_path, engine):
+    uri = str(tmp_path / "table")
+    DeltaTable.create(uri, rows(1).schema)
+    assert z_order(snapshot_of(uri), engine, ["customer"])["totalConsideredFiles"] == 0
+    assert DeltaTable(uri).version() == 0
+
+
+def test_files_without_rows_vanish(tmp_path):
+    uri = make(tmp_path / "table", rows(2_000), files=2)
+    empty = Path(uri) / "empty.parquet"
+    pq.write_table(rows(0), empty)
+    add = {
+        "path": empty.name,
+        "partitionValues": {},
+        "size": empty.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": '{"numRecords":0}',
+    }
+    (Path(uri) / "_delta_log" / f"{2:020}.json").write_text(json.dumps({"add": add}))
+    before = read_delta_rs(uri)
+    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["customer"], target_size=target_for(uri, 3))
+    assert metrics["numFilesRemoved"] == 3
+    assert read_delta_rs(uri) == before
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "no column to cluster by.*Name the columns"),
+        (["nope"], "no column 'nope'.*The columns are id, customer, item, status, day, tags"),
+        (["customer", "customer"], "named twice"),
+        (["day"], "'day' is a partition column"),
+        (["tags"], "'tags' of type .* has no order"),
+    ],
+)
+def test_columns_that_cannot_be_clustered_by(tmp_path, columns, message):
+    data = rows(100).append_column("day", pa.array(["a", "b"] * 50)).append_column("tags", pa.array([["x"]] * 100))
+    uri = make(tmp_path / "table", data, partition_by=["day"])
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        z_order(snapshot_of(uri), ArrowEngine(), columns)
+    assert uri in str(caught.value)
+    assert DeltaTable(uri).version() == 3
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_target_size_is_positive(table, size):
+    with pytest.raises(InvalidArgumentError, match=str(size)):
+        z_order(snapshot_of(table), ArrowEngine(), ["customer"], target_size=size)
+
+
+def test_the_loser_of_a_race_for_the_files_leaves_nothing_behind(table):
+    snapshot = snapshot_of(table)
+    DeltaTable(table).delete("id < 10", commit_properties=PeerCommitProperties())
+    version = DeltaTable(table).version()
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        z_order(snapshot, ArrowEngine(), ["customer"], target_size=target_for(table, 4))
+    assert DeltaTable(table).version() == version
+    on_disk = {path.name for path in Path(table).glob("*.parquet")}
+    known = {Path(file).name for v in range(version + 1) for file in DeltaTable(table, version=v).file_uris()}
+    assert on_disk == known
+
+
+def test_an_append_meanwhile_stays(table, engine):
+    snapshot = snapshot_of(table)
+    write_deltalake(table, rows(500, seed=2), mode="append")
+    before = read_delta_rs(table)
+    z_order(snapshot, engine, ["customer"], target_size=target_for(table, 4))
+    assert read_delta_rs(table) == before
+
+
+def test_a_count_that_differs_from_the_log_stops_it(table):
+    log = Path(table) / "_delta_log" / f"{3:020}.json"
+    log.write_text(log.read_text().replace('\\"numRecords\\":2000', '\\"numRecords\\":1999'))
+    with pytest.raises(LogCorruptedError, match="hold 40000 rows and the log says 39999"):
+        z_order(snapshot_of(table), ArrowEngine(), ["customer"], target_size=target_for(table, 4))
+    assert DeltaTable(table).version() == 19
+
+
+def test_a_missing_file_is_named(table, engine):
+    victim = Path(DeltaTable(table).file_uris()[5])
+    victim.unlink()
+    with pytest.raises(ObjectNotFoundError, match=victim.name):
+        z_order(snapshot_of(table), engine, ["customer"], target_size=target_for(table, 4))
+    assert DeltaTable(table).version() == 19
+
+
+def test_the_target_size_of_the_table_counts(tmp_path):
+    uri = str(tmp_path / "table")
+    data = rows(20_000)
+    write_deltalake(uri, data, configuration={"delta.targetFileSize": "50000"})
+    size = sum(snapshot_of(uri).files["size"].to_pylist())
+    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["customer"])
+    assert metrics["numFilesAdded"] == math.ceil(size / 50_000)
+    assert metrics["filesAdded"]["max"] < 75_000
+    assert plain(DeltaTable(uri).to_pyarrow_table()) == plain(data)
