@@ -129,6 +129,8 @@ def _count(task: CountTask, path: str, constants: dict[str, pa.Scalar]) -> tuple
             predicate = parse(predicate.sql, reader.schema, table=reader.store.root)
         if task.skip_by_footer and _ruled_out(file.metadata, predicate, reader, task.files, path):
             return 0, None
+        if not predicate.columns:  # TRUE or FALSE: nothing to read
+            return _true(matches(predicate, pa.table([pa.nulls(file.metadata.num_rows)], [""]), reader.schema)), None
         groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
         return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups), None
 

@@ -101,7 +101,8 @@ def subject_from_config(config: Mapping[str, Any]) -> Subject:
     """A subject from its configuration (JSON).
 
     ``{"id_type": "long" | "string", "rows": [{"table": T, "key": COLUMN, "quarantine": BOOL,
-    "through": {"table": T2, "key": COLUMN, "select": COLUMN}}, ...]}``; ``quarantine`` and ``through`` are optional.
+    "through": {"table": T2, "key": COLUMN, "select": COLUMN, "quarantine": BOOL}}, ...]}``; ``through`` is optional
+    and ``quarantine`` false unless given.
 
     Raises:
         InvalidArgumentError: a key that is missing, unknown or of the wrong type, with its place in the configuration.
@@ -120,13 +121,12 @@ def _rows(body: Any, place: str) -> SubjectRows:
     _only(body, place, {"table", "key", "through", "quarantine"})
     through = body.get("through")
     if through is not None:
-        _only(through, f"{place}.through", {"table", "key", "select"})
+        _only(through, f"{place}.through", {"table", "key", "select", "quarantine"})
         table, key, select = (_name(through, name, f"{place}.through") for name in ("table", "key", "select"))
-        through = Through(table, key, select)
-    quarantine = body.get("quarantine", False)
-    if not isinstance(quarantine, bool):
-        raise _wrong(f"{place}.quarantine", quarantine, "true or false")
-    return SubjectRows(_name(body, "table", place), _name(body, "key", place), through, quarantine)
+        through = Through(table, key, select, _flag(through, "quarantine", f"{place}.through"))
+    return SubjectRows(
+        _name(body, "table", place), _name(body, "key", place), through, _flag(body, "quarantine", place)
+    )
 
 
 def _only(body: Any, place: str, known: set[str]) -> None:
@@ -141,6 +141,13 @@ def _name(body: Mapping[str, Any], key: str, place: str) -> str:
     value = body.get(key)
     if not isinstance(value, str) or not value:
         raise _wrong(f"{place}.{key}", value, "a name")
+    return value
+
+
+def _flag(body: Mapping[str, Any], key: str, place: str) -> bool:
+    value = body.get(key, False)
+    if not isinstance(value, bool):
+        raise _wrong(f"{place}.{key}", value, "true or false")
     return value
 
 

@@ -236,3 +236,9 @@ def test_an_unknown_writer_feature_is_refused(table: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="secretFiles"):
         purge(str(table), IS_3)
     assert parquet_files(table) == every
+
+
+def test_a_condition_that_no_row_or_every_row_fulfils(table: Path) -> None:
+    assert (purge(str(table), "FALSE").files, prove(str(table), "FALSE").rows) == ((), 0)
+    everything = sum(pq.ParquetFile(file).metadata.num_rows for file in parquet_files(table))
+    assert prove(str(table), "TRUE").rows == everything

@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = {
         {
             "table": "lineitem",
             "key": "l_orderkey",
-            "through": {"table": "orders", "key": "o_custkey", "select": "o_orderkey"},
+            "through": {"table": "orders", "key": "o_custkey", "select": "o_orderkey", "quarantine": False},
         },
     ],
 }
@@ -78,6 +78,15 @@ def test_quarantines_are_searched_and_searched_through() -> None:
         (
             {"id_type": "long", "rows": [{"table": "t", "key": "k", "through": {"table": "o", "key": "k"}}]},
             "through.select is None",
+        ),
+        (
+            {
+                "id_type": "long",
+                "rows": [
+                    {"table": "t", "key": "k", "through": {"table": "o", "key": "k", "select": "s", "quarantine": 1}}
+                ],
+            },
+            "through.quarantine is 1",
         ),
         ({"id_type": "long", "rows": [{"table": "t", "key": "k"}], "extra": 1}, "subject.extra"),
     ],
