@@ -133,8 +133,12 @@ class LakehouseHook(BaseHook):
         return self.table(table).detail()
 
     def health(self, table: str) -> dict[str, Any]:
-        """What the log says about files too small, too many or too old."""
-        return self.table(table).health()
+        """What the log says about files too small, too many or too badly laid out, by the registry's own measures."""
+        opened = self.table(table)
+        if "/" in table:
+            return opened.health().to_dict()
+        wanted = load_registry().table(table)
+        return opened.health(target_file_size=wanted.target_file_size, clustered_by=wanted.cluster_by).to_dict()
 
 
 def _changes_rows(commit: CommitActions) -> bool:

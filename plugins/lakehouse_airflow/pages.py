@@ -45,20 +45,22 @@ border-bottom: 1px solid #e4e7eb; vertical-align: top; overflow-wrap: anywhere }
 )
 def table_version(table: str, version: int) -> HTMLResponse:
     """One version of a registered table: its commit, files, size and schema. 404 for what is not there."""
+    import pyarrow.compute as pc
+
     from lakehouse_lib.errors import DeltaError
 
     try:
         # By name only: a location in the URL would open any folder of the machine.
         load_registry().table(table)
         opened = LakehouseHook().table(table, version)
-        commit = next((entry for entry in opened.history() if entry.get("version") == version), {})
+        commit = _commit(opened)
         sizes = opened.files()["size"]
         schema = {field.name: _type(field) for field in opened.schema().fields}
     except (RegistryError, DeltaError) as error:
         raise HTTPException(status_code=404, detail=str(error)) from error
     facts = {
         "Files": f"{len(sizes):,}",
-        "Size": f"{sum(sizes.to_pylist()):,} bytes",
+        "Size": f"{pc.sum(sizes).as_py() or 0:,} bytes",
         "Location": opened.table_uri,
     }
     page = _PAGE.substitute(
@@ -69,6 +71,16 @@ def table_version(table: str, version: int) -> HTMLResponse:
         schema=_rows(schema),
     )
     return HTMLResponse(page, headers=_HEADERS)
+
+
+def _commit(table: Any) -> dict[str, Any]:
+    from lakehouse_lib.errors import VersionNotFoundError
+    from lakehouse_lib.log.commit import read_commit
+
+    try:
+        return dict(read_commit(table.store, table.version()).info)
+    except VersionNotFoundError:  # the version can be built from its checkpoint, its commit is cleaned up
+        return {}
 
 
 def _rows(values: dict[str, Any]) -> str:

@@ -28,13 +28,19 @@ os.environ.update(
     }
 )
 
+# Airflow and what it stands on warn about each other.
+THIRD_PARTIES = (
+    "GitWildMatchPattern:DeprecationWarning",
+    "Using .httpx. with .starlette.testclient. is deprecated",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
-            # Airflow and what it stands on warn about each other.
-            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning:airflow"))
+            for warning in THIRD_PARTIES:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
 
 
 @pytest.fixture(scope="session")

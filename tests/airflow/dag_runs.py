@@ -53,7 +53,7 @@ class DagRunResult:
                 .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
                 .where(AssetEvent.source_dag_id == self.dag_id, AssetEvent.source_run_id == self.run_id)
             )
-            return dict(rows.tuples())
+            return dict(rows.all())
 
 
 def load_dag(dag_id: str) -> Any:

@@ -24,7 +24,8 @@ from lakehouse_airflow.registry import load_registry
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakehouse_lib.privacy import Located, Proof
+    from lakehouse_lib.privacy.erasure import Located
+    from lakehouse_lib.privacy.purge import Proof
 
 _LARGEST_LONG = 2**63 - 1
 
@@ -72,7 +73,9 @@ class LakehouseLocateSubjectOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
-            from lakehouse_lib.privacy import locate, prove, subject_from_config
+            from lakehouse_lib.privacy.erasure import locate
+            from lakehouse_lib.privacy.purge import prove
+            from lakehouse_lib.privacy.subject import subject_from_config
 
             configured = load_registry().subject(self.subject)
             subject = subject_from_config(configured.model_dump(exclude_none=True))
@@ -139,7 +142,7 @@ class LakehousePurgeOperator(BaseOperator):
         require_approval(context, self.approved_by)
         purged = {}
         with as_task_failure():
-            from lakehouse_lib.privacy import purge
+            from lakehouse_lib.privacy.purge import purge
 
             for table, found in _located(context, self.located_by)["tables"].items():
                 report = purge(found["uri"], found["predicate"])
@@ -174,7 +177,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         located = _located(context, self.located_by)
         tables, left, notes = {}, [], set()
         with as_task_failure():
-            from lakehouse_lib.privacy import prove
+            from lakehouse_lib.privacy.purge import prove
 
             for table, found in located["tables"].items():
                 proof = prove(found["uri"], found["predicate"])

@@ -1,0 +1,181 @@
+"""The DAGs under real Airflow, real Spark and real tables; delta-rs judges what they leave."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.airflow.dag_runs import answer_when_asked, run_dag
+from tests.peers import parquet_files, read_delta_rs
+
+pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
+
+
+def write_shop(registry_file: Path) -> Path:
+    """Three customers with two orders each and a line item an order, in two commits a table."""
+    tables = registry_file.parent / "tables"
+    for part in (0, 1):
+        customers = [1, 2, 3] if part == 0 else [4]
+        orders = [10 * part + customer for customer in (1, 2, 3)]
+        write_deltalake(tables / "customer", pa.table({"c_custkey": pa.array(customers, pa.int64())}), mode="append")
+        write_deltalake(
+            tables / "orders",
+            pa.table({"o_orderkey": pa.array(orders, pa.int64()), "o_custkey": pa.array([1, 2, 3], pa.int64())}),
+            mode="append",
+        )
+        write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array(orders, pa.int64())}), mode="append")
+    return tables
+
+
+def column(table: Path, name: str) -> list[int]:
+    return sorted(read_delta_rs(table)[name].to_pylist())
+
+
+def on_disk(table: Path, name: str) -> list[int]:
+    return sorted(value for file in parquet_files(table) for value in pa.parquet.read_table(file)[name].to_pylist())
+
+
+def test_loading_and_reporting_what_is_new(registry_file: Path) -> None:
+    tables = registry_file.parent / "tables"
+    landing = registry_file.parent / "landing" / "orders"
+    (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n2,7\n3,8\n4,\n")
+
+    loaded = run_dag("lakehouse_ingest")
+    assert loaded.state == "success"
+    assert loaded.xcom("tables") == ["orders"]
+    assert column(tables / "orders", "o_orderkey") == [1, 2, 3]
+    assert len(read_delta_rs(tables / "orders_quarantine")) == 1
+    latest = DeltaTable(str(tables / "orders")).version()
+    assert loaded.xcom("ingest", 0)["version"] == latest
+    change = {"table": "orders", "from_version": -1, "to_version": latest}
+    assert loaded.asset_events() == {"lakehouse://tables/orders": change}
+    link = loaded.xcom("ingest", 0, key="_link_TableVersionLink")
+    assert link.endswith(f"/lakehouse/tables/orders/versions/{latest}")
+
+    report = run_dag("lakehouse_report")
+    assert report.state == "success"
+    assert report.xcom("cursor") == -1
+    assert report.xcom("new_version") == {"table": "orders", "version": latest, "baseline_version": -1}
+    made = DeltaTable(str(tables / "orders_by_customer"))
+    assert made.to_pyarrow_table().sort_by("o_custkey").to_pydict() == {"o_custkey": [7, 8], "orders": [2, 1]}
+    assert made.transaction_version("lakehouse_report") == latest
+
+
+def test_nothing_new_is_nothing_published(registry_file: Path) -> None:
+    (registry_file.parent / "landing" / "orders" / "none.txt.tmp").write_text("")
+    loaded = run_dag("lakehouse_ingest")
+    assert loaded.xcom("publish") == {}
+    assert loaded.asset_events() == {}
+
+
+def test_a_refused_file_fails_its_task_with_our_message_and_publishes_the_rest(
+    registry_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    landing = registry_file.parent / "landing" / "orders"
+    (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n")
+    (landing / "2.csv").write_text("o_orderkey,something_else\n2,7\n")
+    loaded = run_dag("lakehouse_ingest")
+    assert loaded.state == "failed"
+    assert loaded.states["ingest[0]"] == "failed"
+    assert loaded.states["all_loaded"] == "upstream_failed"
+    assert loaded.states["publish"] == "success"
+    assert column(registry_file.parent / "tables" / "orders", "o_orderkey") == [1]
+    assert list(loaded.asset_events()) == ["lakehouse://tables/orders"]
+    assert loaded.xcom("ingest", 0)["table"].endswith("tables/orders")
+
+
+def test_maintenance_goes_on_where_one_table_fails(registry_file: Path) -> None:
+    tables = write_shop(registry_file)
+    (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"pa')
+    before = column(tables / "orders", "o_orderkey")
+
+    run = run_dag("lakehouse_maintenance", {"tables": ["orders", "customer"]})
+    assert run.xcom("tables") == ["customer", "orders"]
+    assert run.state == "failed"
+    customer, orders = (
+        {name.split(".")[1]: state for name, state in run.states.items() if name.endswith(f"[{index}]")}
+        for index in (0, 1)
+    )
+    assert customer == {
+        "optimize": "failed",
+        "z_order": "upstream_failed",
+        "checkpoint": "upstream_failed",
+        "vacuum": "upstream_failed",
+    }
+    assert set(orders.values()) == {"success"}
+    assert column(tables / "orders", "o_orderkey") == before
+    live = {Path(file).resolve() for file in DeltaTable(str(tables / "orders")).file_uris()}
+    assert parquet_files(tables / "orders") == live
+    assert len(live) == 1
+    assert (tables / "orders" / "_delta_log" / "_last_checkpoint").exists()
+    assert run.asset_events() == {}
+
+
+def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
+    tables = write_shop(registry_file)
+    answer = answer_when_asked("lakehouse_erasure", "approve", "Approve")
+    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer.join(5)
+    assert run.state == "success", run.states
+    for table, name, left in (
+        ("customer", "c_custkey", [1, 3, 4]),
+        ("orders", "o_orderkey", [1, 3, 11, 13]),
+        ("lineitem", "l_orderkey", [1, 3, 11, 13]),
+    ):
+        assert column(tables / table, name) == left
+        assert not {2, 12} & set(on_disk(tables / table, name))
+    report = run.xcom("report")
+    assert (report["subject"], report["id"]) == ("customer", 2)
+    assert {table: counts["before"]["rows"] for table, counts in report["tables"].items()} == {
+        "customer": 1,
+        "orders": 2,
+        "lineitem": 2,
+    }
+    assert {counts["after"]["rows"] for counts in report["tables"].values()} == {0}
+    assert set(run.asset_events()) == {f"lakehouse://tables/{table}" for table in ("customer", "orders", "lineitem")}
+
+
+def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
+    tables = write_shop(registry_file)
+    answer = answer_when_asked("lakehouse_erasure", "approve", "Reject")
+    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer.join(5)
+    assert run.states["delete_lineitem"] == run.states["delete_customer"] == run.states["purge"] == "skipped"
+    assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
+    assert run.asset_events() == {}
+
+
+def test_marking_the_approval_as_success_deletes_nothing(registry_file: Path) -> None:
+    tables = write_shop(registry_file)
+    files = parquet_files(tables)
+    # Marked are also the deletes, one after the other: the purge has to ask for itself.
+    for marked in ("approve", "approve|delete_.*"):
+        run = run_dag("lakehouse_erasure", {"customer_id": 2}, mark_success_pattern=marked)
+        assert run.state == "failed"
+        assert "success" not in {run.states["purge"], run.states["report"]}
+    assert column(tables / "orders", "o_custkey") == [1, 1, 2, 2, 3, 3]
+    assert parquet_files(tables) == files
+
+
+def test_a_customer_that_is_none_is_refused_before_anything_runs(registry_file: Path) -> None:
+    from airflow.exceptions import ParamValidationError
+
+    write_shop(registry_file)
+    for value in ("2", "", "2 or 1=1", 0):
+        with pytest.raises(ParamValidationError):
+            run_dag("lakehouse_erasure", {"customer_id": value})
+    with pytest.raises(ParamValidationError):
+        run_dag("lakehouse_erasure")
+
+
+def test_a_missing_table_is_said_by_name(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    assert run.states["locate"] == "failed"
+    assert run.states["delete_customer"] == "upstream_failed"
+    assert "TableNotFoundError: " in capfd.readouterr().out
+
+
+def test_registry_of_the_tests_is_valid_json(registry_file: Path) -> None:
+    assert json.loads(registry_file.read_text())["report"]["tables"] == ["orders"]
