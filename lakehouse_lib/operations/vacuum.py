@@ -138,12 +138,11 @@ def plan_vacuum(
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
     paths = objects["path"]
-    unneeded = pc.or_(pc.is_in(paths, value_set=expired_paths), pc.less(objects["modified"], cutoff))
-    unneeded = pc.and_not(unneeded, pc.is_in(paths, value_set=kept))
-    unneeded = pc.and_not(unneeded, _hidden(paths, partition_columns))
+    unneeded = pc.or_(pc.less(objects["modified"], cutoff), pc.is_in(paths, value_set=expired_paths))
+    gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=kept)))
+    gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     for root in nested_tables(paths):
-        unneeded = pc.and_not(unneeded, pc.starts_with(paths, root + "/"))
-    gone = objects.filter(unneeded)
+        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
 
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     companions = objects.filter(pc.is_in(paths, value_set=checksums))
