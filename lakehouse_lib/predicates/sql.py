@@ -324,7 +324,7 @@ def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
         if beside.type in FLOATING:
             return Literal(float(node.value), _DOUBLE), "double"
         whole = isinstance(node.value, Decimal) and node.value == node.value.to_integral_value()
-        if beside.type in INTEGRAL_BITS and whole and abs(node.value) < 1 << 63:
+        if beside.type in INTEGRAL_BITS and whole and -(1 << 63) < node.value < 1 << 63:
             return Literal(int(node.value), _LONG), "long"
         return None
     return (node, kind.type) if kind.type in INTEGRAL_BITS or kind.type in FLOATING else None

@@ -1,0 +1,149 @@
+"""The Arrow rendering against DuckDB, over the same rows and the same text."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.predicates import from_filters, matches, parse, to_arrow, to_spark_sql
+from lakehouse_lib.schema import Field, Schema
+from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, conditions, rows
+
+
+@pytest.fixture(scope="module")
+def duck():
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
+    duck.register("data", table)
+    # DuckDB reads a struct's member as it reads a column of another table only when there is no such table.
+    found = duck.execute(f"SELECT ({sql}) AS m FROM data").fetchall()
+    return [row[0] for row in found]
+
+
+@settings(max_examples=150, deadline=None)
+@given(table=rows(), sql=conditions())
+def test_agrees_with_duckdb(duck, table, sql):
+    predicate = parse(sql, SCHEMA)
+    expected = judged(duck, table, sql)
+    assert matches(predicate, table, SCHEMA).to_pylist() == expected
+    kept = table.append_column("row", pa.array(range(table.num_rows))).filter(to_arrow(predicate, SCHEMA))
+    assert kept.column("row").to_pylist() == [i for i, one in enumerate(expected) if one]
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=rows(), sql=conditions())
+def test_spark_text_means_the_same(table, sql):
+    """What is rendered for Spark, read again, is true for the same rows."""
+    predicate = parse(sql, SCHEMA)
+    again = parse(to_spark_sql(predicate), SCHEMA)
+    assert matches(again, table, SCHEMA).equals(matches(predicate, table, SCHEMA))
+    assert repr(pickle.loads(pickle.dumps(predicate))) == repr(predicate)  # a NaN is not equal to itself
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("long_ % 2 = 1", [True, False, None]),
+        ("-long_ = -5", [True, False, None]),
+        ("long_ + byte_ > 5", [True, False, None]),
+        ("coalesce(long_, 7) = 7", [False, False, True]),
+        ("length(string_) = 2", [True, False, None]),
+        ("year(date_) = 1970", [True, False, None]),
+        ("month(timestamp_) = 12", [False, True, None]),
+        ("CAST(timestamp_ AS date) = '1969-12-31'", [False, True, None]),
+        ("CAST(long_ AS string) = '5'", [True, False, None]),
+        ("date_ = DATE '1969-12-01' + INTERVAL 1 MONTH", [True, False, None]),
+        ("date_ < TIMESTAMP '1970-01-01 00:00:00.5'", [True, True, None]),
+        ("timestamp_ = '1970-01-01T01:00:00+01:00'", [True, False, None]),
+        ("timestamp_ > DATE '1969-12-31'", [True, True, None]),
+        ("long_ < double_", [True, False, None]),
+        ("byte_ < decimal_5_2_", [True, False, None]),
+        ("date_ <= timestamp_", [True, True, None]),
+        ("byte_ <=> long_", [False, False, True]),
+        ("boolean_", [True, False, None]),
+        ("NOT boolean_", [False, True, None]),
+        ("boolean_ IS NOT TRUE", [False, True, True]),
+        ("binary_ = X'61'", [True, False, None]),
+        ("string_ LIKE 'a!%' ESCAPE '!'", [True, False, None]),
+        (r"string_ LIKE 'a\%'", [True, False, None]),
+        ("STRING_ = 'a%'", [True, False, None]),
+        ("`long_` = 5L AND 1 = 1", [True, False, None]),
+        ("long_ = NULL", [None, None, None]),
+        ("TRUE", [True, True, True]),
+        ("1 > 2", [False, False, False]),
+        ("long_ > 'NaN'", [False, False, None]),
+        ("double_ = 'NaN'", [True, False, None]),
+    ],
+)
+def test_the_rest_of_the_language(sql, expected):
+    values = {
+        "long_": [5, -4, None],
+        "byte_": [1, 0, None],
+        "string_": ["a%", "b", None],
+        "date_": [0, -1, None],
+        "timestamp_": [0, -1, None],
+        "double_": [float("nan"), -5.0, None],
+        "decimal_5_2_": ["1.50", "-1.00", None],
+        "boolean_": [True, False, None],
+        "binary_": [b"a", b"b", None],
+    }
+    arrays = {
+        name: pa.array(given, pa.string()).cast(pa.decimal128(5, 2))
+        if name.startswith("decimal")
+        else pa.array(given, pa.int64()).cast("timestamp[us]").cast(pa.timestamp("us", tz="UTC"))
+        if name == "timestamp_"
+        else pa.array(given, pa.int32()).cast("date32")
+        if name == "date_"
+        else pa.array(given, SCHEMA.field(name).type.to_arrow())
+        for name, given in values.items()
+    }
+    table = pa.table(arrays)
+    assert matches(parse(sql, SCHEMA), table, SCHEMA).to_pylist() == expected
+    batch = table.to_batches()[0]
+    assert matches(parse(sql, SCHEMA), batch, SCHEMA).to_pylist() == expected
+
+
+def test_a_function_that_only_spark_has_is_said_so():
+    predicate = parse("upper(string_) = 'A'", SCHEMA)
+    assert predicate.columns == {"string_"}
+    with pytest.raises(InvalidPredicateError, match=r"only Spark can evaluate 'UPPER\(string_\)'.*Spark engine"):
+        to_arrow(predicate, SCHEMA)
+
+
+def test_ten_thousand_values_are_fast():
+    schema = Schema([Field("x", "long")])
+    table = pa.table({"x": pa.array(range(1_000_000))})
+    started = time.perf_counter()
+    predicate = parse(f"x IN ({','.join(map(str, range(0, 20_000, 2)))})", schema)
+    assert table.filter(to_arrow(predicate, schema)).num_rows == 10_000
+    assert time.perf_counter() - started < 5
+
+
+def test_filters_in_normal_form():
+    schema = Schema([Field("x", "long"), Field("s", "string"), Field("d", "date")])
+    table = pa.table({"x": [1, 2, 3, None], "s": ["a", "b", "it's", None], "d": pa.array([0, 1, 2, None], pa.date32())})
+
+    def kept(filters):
+        return table.filter(to_arrow(from_filters(filters, schema), schema)).column("x").to_pylist()
+
+    assert kept([("x", ">=", 2)]) == [2, 3]
+    assert kept([("x", ">=", 2), ("s", "=", "b")]) == [2]
+    assert kept([[("x", "=", "1")], [("s", "=", "it's")]]) == [1, 3]
+    assert kept([("x", "in", [1, 3, None])]) == [1, 3]
+    assert kept([("x", "not in", (1, 2))]) == [3]
+    assert kept([("s", "=", None)]) == [None]
+    assert kept([("d", "=", "1970-01-02")]) == [2]
+    assert to_spark_sql(from_filters([("s", "!=", "it's")], schema)) == r"(`s` != 'it\'s')"
+    for bad in ([], [("x", "~", 1)], [("y", "=", 1)], [("x", "in", "ab")], [("x", "=", "a")], [("x", "=")]):
+        with pytest.raises(InvalidPredicateError):
+            from_filters(bad, schema)

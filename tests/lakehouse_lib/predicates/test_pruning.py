@@ -1,0 +1,210 @@
+"""Pruning never drops a file that holds a match: brute force over the rows is the judge."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.partition_values import to_strings
+from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.statistics import from_footer, indexed_columns, nan_columns
+from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
+
+EVERYTHING = indexed_columns(SCHEMA, {}, [])
+
+
+def files_of(stats: list[str | None], values: list[dict[str, str | None]] | None = None) -> pa.Table:
+    count = len(stats)
+    columns = {field.name: pa.nulls(count, field.type) for field in FILE_SCHEMA}
+    columns["path"] = pa.array([f"{i}.parquet" for i in range(count)])
+    columns["stats"] = pa.array(stats, pa.string())
+    if values is not None:
+        pairs = [list(one.items()) for one in values]
+        columns["partitionValues"] = pa.array(pairs, FILE_SCHEMA.field("partitionValues").type)
+    return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
+
+
+def stats_of(table: pa.Table, row_group_size: int, nan_known: bool) -> str:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=row_group_size)
+    meta = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
+    return from_footer(meta, SCHEMA, indexed=EVERYTHING, nan_columns=nan_columns(table) if nan_known else None)
+
+
+@st.composite
+def statistics_as_others_write_them(draw, text: str) -> str | None:
+    """The same statistics with less in them, or wider: all of it legal."""
+    how = draw(st.integers(0, 5))
+    body = json.loads(text, parse_float=str, parse_int=int)
+    if how <= 1:
+        return text
+    if how == 2:
+        return draw(st.sampled_from([None, "", "{}", "not json", '{"numRecords":1']))
+    if how == 3:
+        for key in draw(st.sets(st.sampled_from(["numRecords", "minValues", "maxValues", "nullCount"]))):
+            del body[key]
+    if how == 4:
+        body["tightBounds"] = False
+        body["nullCount"] = {
+            name: draw(st.integers(0, body["numRecords"])) for name in body["nullCount"] if name != "nested_"
+        }
+        # Bounds stay bounds, counts of nulls are only telling at their ends.
+        for name, count in list(body["nullCount"].items()):
+            if count in (0, body["numRecords"]):
+                del body["nullCount"][name]
+    text = json.dumps(body, ensure_ascii=False)
+    for name in ("minValues", "maxValues"):
+        for column, value in (body.get(name) or {}).items():
+            if isinstance(value, str) and column.split("_")[0] in ("float", "double", "decimal"):
+                text = text.replace(json.dumps(value), value)
+    return text
+
+
+@settings(max_examples=250, deadline=None)
+@given(data=st.data(), sql=conditions())
+def test_never_drops_a_match(data, sql):
+    tables = data.draw(st.lists(rows(4), min_size=1, max_size=3))
+    stats = [
+        data.draw(
+            statistics_as_others_write_them(stats_of(one, data.draw(st.integers(1, 4)), data.draw(st.booleans())))
+        )
+        for one in tables
+    ]
+    predicate = parse(sql, SCHEMA)
+    kept = may_match(predicate, files_of(stats), SCHEMA, [])
+    assert kept.null_count == 0
+    for table, keep, text in zip(tables, kept.to_pylist(), stats, strict=True):
+        found = pc.any(matches(predicate, table, SCHEMA)).as_py()
+        assert keep or not found, text
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), table=rows(5))
+def test_partition_values_decide_exactly(data, table):
+    kinds = [kind for kind in VALUES if kind != "binary"]
+    chosen = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3, unique=True))
+    names = [NAMES[kind] for kind in chosen]
+    sql = data.draw(conditions(chosen))
+    # A partition value that is the empty string is null.
+    columns = {name: to_strings(table.column(name), SCHEMA.field(name).type) for name in names}
+    typed = table
+    if "string_" in names:
+        emptied = columns["string_"]
+        typed = table.set_column(table.schema.get_field_index("string_"), "string_", emptied)
+    values = [
+        dict(zip(names, row, strict=True)) for row in zip(*(c.to_pylist() for c in columns.values()), strict=True)
+    ]
+    files = files_of([None] * table.num_rows, values)
+    predicate = parse(sql, SCHEMA)
+    assert predicate.partition_only(names)
+    expected = matches(predicate, typed, SCHEMA)
+    assert evaluate_partitions(predicate, files, SCHEMA, names).equals(expected)
+    assert may_match(predicate, files, SCHEMA, names).equals(pc.fill_null(expected, False))
+
+
+def stat(low, high, nulls=0, count=10, name="x") -> str:
+    return json.dumps(
+        {"numRecords": count, "minValues": {name: low}, "maxValues": {name: high}, "nullCount": {name: nulls}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "dropped", "kept"),
+    [
+        (
+            "long",
+            5,
+            9,
+            ["x = 4", "x > 9", "x < 5", "x IN (1, 4, 10)", "x <=> 4", "x IS NULL", "x BETWEEN 10 AND 12"],
+            ["x = 5", "x >= 9", "x <= 5", "x IN (1, 7)", "x != 5", "x IS NOT NULL", "NOT (x = 5)", "x NOT IN (5)"],
+        ),
+        ("long", 5, 5, ["x != 5", "x NOT IN (5, 6)", "NOT (x = 5)", "x NOT IN (1, NULL)"], ["x = 5", "x IN (5)"]),
+        ("string", "b", "d", ["x LIKE 'a%'", "x LIKE 'e%'", "x = 'a'"], ["x LIKE 'b%'", "x LIKE 'd_'", "x LIKE '%z'"]),
+        ("string", "abc", "abz", ["x LIKE 'ac%'"], ["x LIKE 'ab%'", "x LIKE 'a%'", "x LIKE 'abq%'"]),
+        (
+            "double",
+            1.0,
+            2.0,
+            ["x = 3", "x < 1", "x > 3 AND x < 5", "x BETWEEN 3 AND 5", "x IN (3)"],
+            ["x > 3", "x != 1"],
+        ),
+        ("date", "2020-01-01", "2020-01-31", ["x = '2020-02-01'", "x < DATE '2020-01-01'"], ["x = '2020-01-31'"]),
+        (
+            "timestamp",
+            "2020-01-01T00:00:00.000Z",
+            "2020-01-01T00:00:00.123Z",
+            ["x > '2020-01-01T00:00:00.125Z'"],
+            ["x = '2020-01-01T00:00:00.123999Z'"],
+        ),
+        ("decimal(5,2)", 1.5, 2.25, ["x > 2.25", "x = 1.499"], ["x = 2.25", "x > 2.249"]),
+        ("decimal(20,2)", 1.0, 1.2345678901234568e16, ["x > 12345678901234600"], ["x = 12345678901234567.89"]),
+    ],
+)
+def test_what_bounds_say(kind, low, high, dropped, kept):
+    schema = Schema([Field("x", kind)])
+    files = files_of([stat(low, high)])
+    for sql in dropped:
+        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [False], sql
+    for sql in kept:
+        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [True], sql
+
+
+def test_only_nulls_match_nothing_but_null():
+    schema = Schema([Field("x", "long")])
+    files = files_of(['{"numRecords":3,"nullCount":{"x":3}}'])
+    for sql, keep in [
+        ("x > 1", False),
+        ("x IS NULL", True),
+        ("x IS NOT NULL", False),
+        ("NOT (x > 1)", False),
+        ("x IS DISTINCT FROM 1", True),
+        ("x NOT IN (1)", False),
+        ("x > 1 OR TRUE", True),
+    ]:
+        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [keep], sql
+
+
+def test_what_cannot_be_pruned_by_keeps_the_file():
+    schema = Schema([Field("x", "long"), Field("y", "long"), Field("s", "string")])
+    files = files_of([stat(5, 9)])
+    for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(x, 1) = 100", "y = 100"]:
+        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [True], sql
+    assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, schema, []).to_pylist() == [False]
+
+
+def test_a_table_without_files():
+    schema = Schema([Field("x", "long"), Field("p", "long")])
+    for sql in ["x = 1", "p = 1", "TRUE", "p = 1 AND x IN (1, 2)"]:
+        assert may_match(parse(sql, schema), files_of([]), schema, ["p"]).to_pylist() == []
+
+
+def test_many_values_over_many_files_are_fast():
+    schema = Schema([Field("x", "long")])
+    files = files_of([stat(i * 10, i * 10 + 9) for i in range(100_000)])
+    predicate = parse(f"x IN ({','.join(str(i * 1000) for i in range(10_000))})", schema)
+    started = time.perf_counter()
+    kept = may_match(predicate, files, schema, [])
+    assert time.perf_counter() - started < 5
+    assert kept.to_pylist() == [i % 100 == 0 for i in range(100_000)]
+
+
+def test_split_takes_partition_conjuncts_apart():
+    schema = Schema([Field("x", "long"), Field("p", "string")])
+    first, rest = parse("p = 'a' AND x > 1 AND p <> 'b'", schema).split(["p"])
+    assert first is not None
+    assert rest is not None
+    assert (first.columns, rest.columns) == ({"p"}, {"x"})
+    assert first.sql == "((`p` = 'a') AND (`p` != 'b'))"
+    both = parse("p = 'a' OR x > 1", schema)
+    assert both.split(["p"]) == (None, both)
+    alone = parse("p = 'a'", schema)
+    assert alone.split(["p"]) == (alone, None)

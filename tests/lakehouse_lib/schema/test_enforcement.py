@@ -1,0 +1,157 @@
+"""Does data fit, and how it is brought into shape."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.errors import SchemaMismatchError
+from lakehouse_lib.schema import ArrayType, Field, MapType, Schema, StructType, align, enforce, merge
+
+PERSON = StructType([Field("name", "string"), Field("age", "integer", nullable=False)])
+SCHEMA = Schema(
+    [
+        Field("id", "long", nullable=False),
+        Field("price", "decimal(12,2)"),
+        Field("person", PERSON),
+        Field("tags", ArrayType("string", contains_null=False)),
+        Field("scores", MapType("string", "double")),
+    ]
+)
+
+
+def test_one_error_lists_every_mismatch():
+    incoming = pa.schema(
+        [
+            ("price", pa.string()),
+            ("PERSON", pa.struct([("name", pa.int64()), ("nick", pa.string())])),
+            ("tags", pa.list_(pa.int8())),
+            ("scores", pa.map_(pa.int32(), pa.float32())),
+            ("extra", pa.int64()),
+        ]
+    )
+    with pytest.raises(SchemaMismatchError) as raised:
+        enforce(SCHEMA, incoming, table="/t")
+    assert raised.value.table == "/t"
+    assert raised.value.message.partition(": ")[2].split("; ") == [
+        "id: expected long not null, got no such column",
+        "price: expected decimal(12,2), got string",
+        "person.name: expected string, got long",
+        "person.age: expected integer not null, got no such column",
+        "person.nick: expected no such column, got string",
+        "tags.element: expected string, got byte",
+        "scores.key: expected string, got integer",
+        "extra: expected no such column, got long",
+    ]
+
+
+def test_a_name_twice_is_a_mismatch():
+    with pytest.raises(SchemaMismatchError, match="id: expected one column, got 2 of that name"):
+        enforce(Schema([Field("id", "long")]), pa.schema([("id", pa.int64()), ("ID", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("table", "fits", "does_not"),
+    [
+        ("long", [pa.int8(), pa.uint32(), pa.null()], [pa.uint64(), pa.float64(), pa.string(), pa.bool_()]),
+        ("short", [pa.int8(), pa.uint8()], [pa.int32(), pa.uint16()]),
+        ("double", [pa.float32(), pa.float16(), pa.int32()], [pa.int64(), pa.decimal128(3, 1)]),
+        ("decimal(12,2)", [pa.int32(), pa.decimal128(10, 0), pa.decimal256(5, 2)], [pa.int64(), pa.decimal128(12, 3)]),
+        ("timestamp", [pa.timestamp("ns", tz="Asia/Tokyo")], [pa.timestamp("us"), pa.date32(), pa.string()]),
+        ("timestamp_ntz", [pa.timestamp("s")], [pa.timestamp("us", tz="UTC")]),
+        ("string", [pa.large_string(), pa.dictionary(pa.int8(), pa.string())], [pa.binary(), pa.int8()]),
+    ],
+)
+def test_what_widens(table, fits, does_not):
+    schema = Schema([Field("x", table)])
+    for arrow in fits:
+        enforce(schema, pa.schema([("X", arrow)]))
+        assert align(pa.table({"X": pa.nulls(2, arrow)}), schema).schema == schema.to_arrow()
+    for arrow in does_not:
+        with pytest.raises(SchemaMismatchError, match=f"x: expected {table.split('(')[0]}"):
+            enforce(schema, pa.schema([("X", arrow)]))
+
+
+def test_merge_adds_at_every_depth():
+    incoming = pa.schema(
+        [
+            pa.field("new", pa.int8(), nullable=False),
+            ("person", pa.struct([("city", pa.large_string()), ("age", pa.int16())])),
+        ]
+    )
+    merged = merge(SCHEMA, incoming)
+    assert merged.names == ["id", "price", "person", "tags", "scores", "new"]
+    assert merged.field("new") == Field("new", "byte", nullable=True)
+    assert merged.field("person").type == StructType([*PERSON.fields, Field("city", "string")])
+    assert merge(merged, incoming) == merged
+    assert merge(Schema([Field("x", "void")]), pa.schema([("x", pa.int8())])) == Schema([Field("x", "byte")])
+    with pytest.raises(SchemaMismatchError, match="price: expected decimal"):
+        merge(SCHEMA, pa.schema([("price", pa.float64()), ("more", pa.int8())]))
+
+
+def test_align_orders_casts_and_fills():
+    data = pa.table(
+        {
+            "TAGS": pa.array([["a"], None, []], pa.large_list(pa.large_string())),
+            "Id": pa.array([1, 2, 3], pa.int8()),
+            "person": pa.array([{"AGE": 5}, None, {"AGE": 6}], pa.struct([("AGE", pa.int8())])),
+            "scores": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
+        }
+    )
+    expected = [
+        {"id": 1, "price": None, "person": {"name": None, "age": 5}, "tags": ["a"], "scores": [("k", 1.0)]},
+        {"id": 2, "price": None, "person": None, "tags": None, "scores": []},
+        {"id": 3, "price": None, "person": {"name": None, "age": 6}, "tags": [], "scores": None},
+    ]
+    for start in range(3):
+        aligned = align(data.slice(start), SCHEMA)
+        aligned.validate(full=True)
+        assert aligned.schema == SCHEMA.to_arrow()
+        assert aligned.to_pylist() == expected[start:]
+        batch = align(data.combine_chunks().to_batches()[0].slice(start), SCHEMA)
+        assert isinstance(batch, pa.RecordBatch)
+        assert batch.to_pylist() == expected[start:]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"id": [1, None, None]}, "id: expected no nulls, got 2 in 3 rows"),
+        (
+            {"id": [1, 2], "person": [{"name": "x", "age": None}, {"name": "y", "age": 1}]},
+            "person.age: expected no nulls, got 1",
+        ),
+        ({"id": [1], "tags": [["a", None]]}, "tags.element: expected no nulls, got 1"),
+    ],
+)
+def test_nulls_where_none_may_be(data, message):
+    person = StructType([Field("name", "string"), Field("age", "long", nullable=False)])
+    schema = Schema([SCHEMA.field("id"), Field("person", person), SCHEMA.field("tags")])
+    with pytest.raises(SchemaMismatchError, match=message):
+        align(pa.table(data), schema)
+
+
+def test_a_value_that_does_not_fit_is_no_silent_loss():
+    schema = Schema([Field("t", "timestamp_ntz")])
+    with pytest.raises(SchemaMismatchError, match=r"t: expected timestamp_ntz, got a value of timestamp\[ns\]"):
+        align(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), schema)
+    assert align(pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), schema).num_rows == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.none()
+        | st.lists(st.none() | st.fixed_dictionaries({"a": st.none() | st.integers(0, 9), "b": st.none() | st.text()})),
+        max_size=6,
+    ),
+    st.integers(0, 6),
+)
+def test_nested_values_survive(values, start):
+    schema = Schema([Field("x", ArrayType(StructType([Field("b", "string"), Field("a", "long")])))])
+    kind = pa.large_list(pa.struct([("a", pa.int8()), ("b", pa.large_string())]))
+    aligned = align(pa.table({"x": pa.array(values, kind)}).slice(start), schema)
+    aligned.validate(full=True)
+    assert aligned.column("x").to_pylist() == values[start:]

@@ -1,0 +1,135 @@
+"""Schemas against delta-rs, both ways."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import deltalake
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.schema import (
+    ArrayType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    check_names,
+    check_usable,
+)
+
+PRIMITIVES = ["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date"]
+PRIMITIVES += ["timestamp", "timestamp_ntz", "decimal(1,0)", "decimal(10,2)", "decimal(38,38)"]
+METADATA = st.dictionaries(st.text(max_size=5), st.integers(-9, 9) | st.text(max_size=5) | st.booleans(), max_size=2)
+
+
+# A C string ends at NUL, so Arrow schemas cannot cross between libraries with one in a name.
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+
+
+def fields(types):
+    one = st.tuples(NAMES, types, st.booleans(), METADATA)
+    distinct = st.lists(one, min_size=1, max_size=4, unique_by=lambda it: it[0].lower())
+    return distinct.map(lambda many: [Field(*each) for each in many])
+
+
+TYPES = st.recursive(
+    st.sampled_from(PRIMITIVES).map(PrimitiveType),
+    lambda inner: (
+        st.tuples(inner, st.booleans()).map(lambda it: ArrayType(*it))
+        | st.tuples(inner, inner, st.booleans()).map(lambda it: MapType(*it))
+        | fields(inner).map(StructType)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(fields(TYPES).map(Schema))
+def test_json_round_trip_and_delta_rs(schema):
+    again = Schema.from_json(schema.to_json())
+    assert again == schema
+    assert [field.metadata for field in again] == [field.metadata for field in schema]
+    theirs = deltalake.Schema.from_json(schema.to_json())
+    assert json.loads(theirs.to_json()) == json.loads(schema.to_json())
+    assert Schema.from_json(theirs.to_json()) == schema
+    assert pickle.loads(pickle.dumps(schema)) == schema
+
+
+@settings(max_examples=150, deadline=None)
+@given(fields(TYPES).map(Schema))
+def test_arrow_round_trip_and_delta_rs(schema):
+    bare = Schema.from_arrow(schema.to_arrow())
+    assert bare.to_arrow().equals(schema.to_arrow())
+    theirs = pa.schema(deltalake.Schema.from_json(bare.to_json()))
+    assert Schema.from_arrow(theirs) == bare
+    assert Schema.from_json(deltalake.Schema.from_arrow(bare.to_arrow()).to_json()) == bare
+
+
+@pytest.mark.parametrize(
+    ("arrow", "delta"),
+    [
+        (pa.uint8(), "short"),
+        (pa.uint16(), "integer"),
+        (pa.uint32(), "long"),
+        (pa.uint64(), "decimal(20,0)"),
+        (pa.float16(), "float"),
+        (pa.large_string(), "string"),
+        (pa.string_view(), "string"),
+        (pa.binary(4), "binary"),
+        (pa.date64(), "date"),
+        (pa.timestamp("ns"), "timestamp_ntz"),
+        (pa.timestamp("s", tz="Europe/Berlin"), "timestamp"),
+        (pa.decimal256(20, 3), "decimal(20,3)"),
+        (pa.decimal128(5, -2), "decimal(7,0)"),
+        (pa.dictionary(pa.int8(), pa.string()), "string"),
+        (pa.run_end_encoded(pa.int32(), pa.int64()), "long"),
+        (pa.null(), "void"),
+    ],
+)
+def test_arrow_types_that_are_taken(arrow, delta):
+    assert Schema.from_arrow(pa.schema([("x", arrow)])).field("X").type == PrimitiveType(delta)
+
+
+@pytest.mark.parametrize(
+    "arrow", [pa.time64("us"), pa.duration("s"), pa.month_day_nano_interval(), pa.decimal256(50, 2)]
+)
+def test_arrow_types_that_are_refused(arrow):
+    with pytest.raises(InvalidSchemaError, match=r"column 'a\.element\.b'"):
+        Schema.from_arrow(pa.schema([("a", pa.list_(pa.struct([("b", arrow)])))]))
+
+
+def test_names():
+    with pytest.raises(InvalidSchemaError, match="'a' and 'A'"):
+        Schema([Field("a", "long"), Field("A", "long")])
+    nested = Schema([Field("ok", StructType([Field("not ok", "long")])), Field("x=y", "long")])
+    with pytest.raises(InvalidSchemaError, match=r"'ok\.not ok', 'x=y'") as raised:
+        check_names(nested, table="/t")
+    assert raised.value.table == "/t"
+    check_names(Schema([Field("a.b", "long"), Field("é-1", "long")]))
+
+
+@pytest.mark.parametrize("name", ["int", "bigint", "decimal(39,0)", "decimal(2,3)", "decimal(0,0)", "Long", ""])
+def test_types_that_are_none(name):
+    with pytest.raises(InvalidSchemaError):
+        PrimitiveType(name)
+
+
+@pytest.mark.parametrize("text", ["", "5", "{}", '"long"', '{"type":"struct"}', '{"type":"struct","fields":[{}]}'])
+def test_json_that_is_no_schema(text):
+    with pytest.raises(InvalidSchemaError):
+        Schema.from_json(text)
+
+
+def test_an_unknown_type_is_refused_only_when_used():
+    text = '{"type":"struct","fields":[{"name":"v","type":"variant","nullable":true,"metadata":{}}]}'
+    schema = Schema.from_json(text)
+    assert json.loads(schema.to_json()) == json.loads(text)
+    for use in (schema.to_arrow, lambda: check_usable(schema)):
+        with pytest.raises(InvalidSchemaError, match="column 'v' has the type 'variant'"):
+            use()
