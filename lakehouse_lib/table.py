@@ -17,7 +17,6 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     import pyarrow.dataset as pads
 
@@ -223,7 +222,7 @@ class DeltaTable:
         partitions: Sequence[Filter] | None = None,
         columns: list[str] | None = None,
         filters: str | Filters | pads.Expression | None = None,
-    ) -> pd.DataFrame:
+    ) -> Any:
         """``to_pyarrow_table`` as a pandas frame."""
         return self.to_pyarrow_table(partitions, columns, filters).to_pandas()
 
@@ -312,8 +311,9 @@ class DeltaTable:
 
         if condition is None or (not isinstance(condition, str) and not len(condition)):
             return None
-        make = parse if isinstance(condition, str) else from_filters
-        return make(condition, self._snapshot.schema, table=self.table_uri)
+        if isinstance(condition, str):
+            return parse(condition, self._snapshot.schema, table=self.table_uri)
+        return from_filters(condition, self._snapshot.schema, table=self.table_uri)
 
     def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
         from lakehouse_lib.predicates import Predicate

@@ -11,12 +11,14 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import re
 import shutil
 import tempfile
+import unicodedata
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +34,7 @@ from lakehouse_lib.schema import PrimitiveType, Schema
 # Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
 _SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 _MOST_BRANCHES = 8
-_FILE = "__lakehouse_file"
+_FILE, _FOUND = "__lakehouse_file", "__lakehouse_found"
 
 
 def struct_type(schema: Schema) -> Any:
@@ -126,20 +128,32 @@ def _joined(spark: Any, files: pa.Table, reader: TableReader) -> Any:
     constants = reader.constants(files)
     data = Schema([one for one in reader.schema.fields if one.name not in constants])
     frame = _scan(spark, files, reader, data, folders=False)
-    # Spark's spelling of each file's URI, in whatever order it lists them.
-    spelled = {unquote(uri.partition(":")[2]).lstrip("/"): uri for uri in frame.inputFiles()}
-    root = reader.store.root.lstrip("/")
-    uris = [spelled[f"{root}/{path}"] for path in files.column("path").to_pylist()]
+    paths = files.column("path").to_pylist()
+    uris = [_java_uri(f"{reader.store.root}/{path}") for path in paths]
     values = pa.table({_FILE: pa.array(uris, pa.string()), **{f"__value_{name}": v for name, v in constants.items()}})
     fields = ", ".join([f"`{_FILE}` string", *(f"`__value_{name}` {_ddl(reader, name)}" for name in constants)])
     logged = spark.createDataFrame(values, fields)
     located = frame.select("*", F.col("_metadata.file_path").alias(_FILE))
-    joined = located.join(F.broadcast(logged), _FILE, "inner")
+    joined = located.join(F.broadcast(logged.withColumn(_FOUND, F.lit(True))), _FILE, "left")
+    unknown = F.raise_error(F.concat(F.lit("no partition values for the file "), F.col(_FILE)))
     columns = [
-        F.col(_quoted(f"__value_{one.name}")).alias(one.name) if one.name in constants else _column(one.name, data)
+        F.when(F.col(_FOUND), F.col(_quoted(f"__value_{one.name}"))).otherwise(unknown).alias(one.name)
+        if one.name in constants
+        else _column(one.name, data)
         for one in reader.schema.fields
     ]
     return joined.select(*columns)
+
+
+def _java_uri(path: str) -> str:
+    """An absolute path as ``_metadata.file_path`` shows it: java.net.URI escapes what is ASCII and not legal in a path,
+    and of the rest spaces and control characters."""
+
+    def escape(match: re.Match[str]) -> str:
+        kept = not match[0].isascii() and unicodedata.category(match[0]) not in ("Zs", "Zl", "Zp", "Cc")
+        return match[0] if kept else quote(match[0], safe="")
+
+    return "file:" + re.sub(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]", escape, path)
 
 
 def _typed(frame: Any, schema: Schema) -> Any:

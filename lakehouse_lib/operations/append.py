@@ -14,7 +14,7 @@ from lakehouse_lib.actions import CommitProperties, Metadata
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists
+from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
 from lakehouse_lib.operations.files import record_count
 from lakehouse_lib.schema import Schema, enforce, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -198,9 +198,7 @@ def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:
 
 def _check_modes(what: Write, store: ObjectStore) -> None:
     if what.mode not in MODE_NAMES:
-        raise InvalidArgumentError(
-            f"the mode {what.mode!r}", table=store.root, hint=f"Use one of {', '.join(MODE_NAMES)}"
-        )
+        raise unknown_mode(what.mode, store)
     if what.schema_mode not in (None, "merge", "overwrite"):
         raise InvalidArgumentError(
             f"the schema mode {what.schema_mode!r}", table=store.root, hint='Use "merge", "overwrite" or None'

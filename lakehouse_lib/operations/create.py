@@ -127,10 +127,8 @@ def create_table(
         InvalidArgumentError: a table is there, or the mode is none.
         CommitFailedError: (mode "overwrite") a concurrent commit contradicts this one.
     """
-    if mode not in ("error", "append", "overwrite", "ignore"):
-        raise InvalidArgumentError(
-            f"the mode {mode!r}", table=store.root, hint="Use error, append, overwrite or ignore"
-        )
+    if mode not in MODE_NAMES:
+        raise unknown_mode(mode, store)
     metadata = new_metadata(
         schema, partition_by or (), name=name, description=description, configuration=configuration, table=store.root
     )
@@ -160,6 +158,11 @@ def create_table(
     if snapshot is None and mode == "ignore":
         return load_snapshot(store).version
     raise table_exists(store) if snapshot is None else outcome.error
+
+
+def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
+    """What every verb with a mode raises for one that is none."""
+    return InvalidArgumentError(f"the mode {mode!r}", table=store.root, hint=f"Use one of {', '.join(MODE_NAMES)}")
 
 
 def table_exists(store: ObjectStore) -> InvalidArgumentError:
@@ -210,11 +213,8 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
     TableProperties.of(properties)
     codec_of(properties)
     target_size_of(properties)
-    needed = {
-        feature
-        for key, (feature, off) in _NEED_MORE.items()
-        if properties.get(key, off).strip().lower() not in ("", off)
-    }
+    asked = {feature: properties.get(key, off).strip().lower() != off for key, (feature, off) in _NEED_MORE.items()}
+    needed = {feature for feature, on in asked.items() if on}
     needed |= {"checkConstraints" for key in properties if key.startswith("delta.constraints.")}
     needed |= {key.removeprefix("delta.feature.") for key in properties if key.startswith("delta.feature.")}
     if needed:

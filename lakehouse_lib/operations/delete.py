@@ -174,14 +174,8 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
         if not deleted:
             return None
         written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
-    row = (
-        written
-        if len(written)
-        else pa.Table.from_arrays([pa.nulls(1, one.type) for one in FILE_SCHEMA], FILE_SCHEMA.names)
-    )
-    return pa.Table.from_arrays(
-        [strings([path]), int64s([deleted]), int64s([kept]), *row.columns], schema=DELETED_SCHEMA
-    )
+    columns = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
+    return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *columns], schema=DELETED_SCHEMA)
 
 
 def _copy(task: DeleteTask, file: pa.Table, source: Any, masks: dict[int, pa.BooleanArray]) -> pa.Table:
