@@ -1,0 +1,149 @@
+"""The hook: where a table is, and whether its rows have changed."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_airflow.approval import require_approval
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.health import LakehouseHealthOperator
+from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
+from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
+from lakehouse_airflow.registry import RegistryError
+
+
+def append(table: Path, *values: int) -> None:
+    write_deltalake(table, pa.table({"o_custkey": pa.array(values, pa.int64())}), mode="append")
+
+
+@pytest.fixture
+def orders(registry_file: Path) -> Path:
+    table = registry_file.parent / "tables" / "orders"
+    append(table, 1, 2)
+    append(table, 3)
+    return table
+
+
+def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
+    registry_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = LakehouseHook()
+    assert hook.uri("orders") == str(registry_file.parent / "tables" / "orders")
+    assert hook.uri("/any/where") == "/any/where"
+    assert hook.uri("s3://bucket/t") == "s3://bucket/t"
+    with pytest.raises(RegistryError, match="no table 'events'"):
+        hook.uri("events")
+
+    connection = {"conn_type": "lakehouse", "host": "/data", "extra": {"region": "eu", "timeout": 3}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(connection))
+    hook = LakehouseHook()
+    assert hook.uri("events") == "/data/events"
+    assert hook.uri("orders") == str(registry_file.parent / "tables" / "orders")
+    assert hook.storage_options == {"region": "eu", "timeout": "3"}
+    with pytest.raises(RegistryError):
+        hook.uri("../etc")
+
+
+def test_only_the_default_connection_may_be_missing(registry_file: Path) -> None:
+    assert LakehouseHook().storage_options is None
+    with pytest.raises(AirflowNotFoundException):
+        LakehouseHook("lakehouse_other").uri("events")
+
+
+def test_rows_that_moved_have_not_changed(orders: Path) -> None:
+    hook = LakehouseHook()
+    assert hook.changed_rows("orders", -1) == (-1, 1)
+    assert hook.changed_rows("orders", 0) == (0, 1)
+    assert hook.changed_rows("orders", 1) is None
+    DeltaTable(str(orders)).optimize.compact()
+    assert hook.changed_rows("orders", 1) is None
+    DeltaTable(str(orders)).delete("o_custkey = 3")
+    assert hook.changed_rows("orders", 2) == (2, 3)
+    assert hook.changed_rows("orders", 1) == (1, 3)
+
+
+def test_what_nobody_can_say_any_more_is_a_change(orders: Path, registry_file: Path) -> None:
+    DeltaTable(str(orders)).optimize.compact()
+    DeltaTable(str(orders)).create_checkpoint()
+    (orders / "_delta_log" / f"{2:020d}.json").unlink()
+    assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
+    assert LakehouseHook().changed_rows("orders", 7) == (-1, 2)
+    assert LakehouseHook().changed_rows("customer", -1) is None
+
+
+def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
+    history = LakehouseHistoryOperator(task_id="t", table="orders", limit=1).execute({})
+    assert [entry["version"] for entry in history] == [1]
+    health = LakehouseHealthOperator(task_id="t", table="orders").execute({})
+    assert (health["files"], health["target_file_size"]) == (2, 128 * 1024 * 1024)
+    assert list(health["clustering"]) == ["o_custkey"]
+    json.dumps([history, health])
+    checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
+    assert checkpoint.execute({}) == {"table": "orders", "version": 1}
+    assert checkpoint.made_version == ("orders", 1)
+    assert (orders / "_delta_log" / f"{1:020d}.checkpoint.parquet").exists()
+
+
+def test_vacuum_takes_the_registrys_retention_and_protects_by_default(orders: Path) -> None:
+    DeltaTable(str(orders)).optimize.compact()
+    files = set(orders.glob("*.parquet"))
+    with pytest.raises(AirflowFailException, match=r"^RetentionError: .*orders"):
+        LakehouseVacuumOperator(task_id="t", table=str(orders), retention_hours=0).execute({})
+    dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True).execute({})
+    assert (dry["files_deleted"], dry["dry_run"]) == (2, True)
+    assert set(orders.glob("*.parquet")) == files
+    assert LakehouseVacuumOperator(task_id="t", table="orders").execute({})["files_deleted"] == 2
+    assert len(set(orders.glob("*.parquet"))) == 1
+
+
+def test_errors_of_the_library_are_the_tasks(registry_file: Path) -> None:
+    with pytest.raises(AirflowFailException, match=r"^TableNotFoundError: .*tables/customer"):
+        LakehouseHealthOperator(task_id="t", table="customer").execute({})
+    with pytest.raises(AirflowFailException, match=r"the registry has no table 'nothing'"):
+        LakehouseHealthOperator(task_id="t", table="nothing").execute({})
+
+
+def test_a_table_without_columns_to_cluster_by_is_skipped(registry_file: Path) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    with pytest.raises(AirflowSkipException, match="no cluster_by"):
+        LakehouseZOrderOperator(task_id="t", table="customer").execute({})
+
+
+ANN = {"id": "1", "name": "ann"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "Approve",
+        {},
+        {"chosen_options": ["Reject"], "responded_by_user": ANN},
+        {"chosen_options": [], "responded_by_user": ANN},
+        {"chosen_options": ["Approve", "Reject"], "responded_by_user": ANN},
+        {"chosen_options": ["Approve"], "responded_by_user": None},
+    ],
+)
+def test_only_a_persons_yes_is_an_approval(answer: object) -> None:
+    class TaskInstance:
+        def xcom_pull(self, task_ids: str) -> object:
+            return answer
+
+    with pytest.raises(AirflowFailException, match=r"^not approved: "):
+        require_approval({"ti": TaskInstance()}, "approve")
+
+
+def test_a_persons_yes_names_the_person() -> None:
+    class TaskInstance:
+        def xcom_pull(self, task_ids: str) -> object:
+            assert task_ids == "approve"
+            return {"chosen_options": ["Approve"], "responded_by_user": ANN}
+
+    assert require_approval({"ti": TaskInstance()}, "approve") == "ann"
