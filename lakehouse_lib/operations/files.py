@@ -11,17 +11,13 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.schema import Schema
+from lakehouse_lib.statistics import num_records
 
 
 def record_count(files: pa.Table) -> int | None:
     """Rows of these files by their statistics; None when a file does not say."""
-    if not len(files):
-        return 0
-    found = pc.extract_regex(files["stats"], r'"numRecords"\s*:\s*(?P<count>\d+)')
-    counts = pc.struct_field(found, "count")
-    if pc.any(pc.is_null(counts)).as_py():
-        return None
-    return int(pc.sum(counts.cast(pa.int64())).as_py())
+    counts = num_records(files)
+    return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
 
 
 def total_size(files: pa.Table) -> int:

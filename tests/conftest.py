@@ -1,0 +1,77 @@
+"""What tests of all parts share: one Spark session, and both engines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse_lib.engine.base import Engine
+
+# Of third parties, each as narrow as it can be said.
+THIRD_PARTY_WARNINGS = (
+    # py4j leaves its sockets to the garbage collector.
+    "ignore:unclosed.*socket:ResourceWarning",
+    "ignore:distutils Version classes are deprecated:DeprecationWarning:pyspark",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in THIRD_PARTY_WARNINGS:
+        config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.fixture(scope="session")
+def spark_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the session writes its event log."""
+    return tmp_path_factory.mktemp("spark-events")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One small Spark for the whole run. Its zone is not UTC, so that what depends on the zone shows."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("lakehouse tests")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.rolling.enabled", "false")
+        .config("spark.eventLog.dir", spark_events.as_uri())
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["arrow", "spark"])
+def engine(request: pytest.FixtureRequest) -> Any:
+    """Both engines, one after the other: the same tests must pass on either."""
+    chosen: Engine
+    if request.param == "arrow":
+        from lakehouse_lib.engine.arrow import ArrowEngine
+
+        chosen = ArrowEngine()
+    else:
+        from lakehouse_lib.engine.spark import SparkEngine
+
+        chosen = SparkEngine(request.getfixturevalue("spark"))
+    return chosen
