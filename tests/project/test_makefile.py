@@ -132,3 +132,15 @@ def test_the_callers_environment_does_not_reach_the_recipes(fresh: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "theirs" not in done.stdout
     assert "PIP_INDEX_URL=kept" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("failing", "ran"), [("none", ["lint", "test"]), ("lint", ["lint"]), ("test", ["lint", "test"])]
+)
+def test_continuous_integration_runs_lint_then_test_and_stops_at_the_first_failure(
+    tmp_path: Path, failing: str, ran: list[str]
+) -> None:
+    script(tmp_path / "make", f"""echo "$1" >> "{tmp_path}/ran"; [ "$1" != {failing} ]""")
+    done = run([str(ROOT / ".ci/run")], tmp_path, PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert (tmp_path / "ran").read_text().split() == ran
+    assert (done.returncode == 0) == (failing == "none")
