@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.spark_writing import WRITE_KEY
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -143,6 +144,7 @@ def plan_vacuum(
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
+    gone = gone.filter(pc.invert(shares_name(gone["path"], kept)))
 
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     companions = objects.filter(pc.is_in(paths, value_set=checksums))
@@ -156,10 +158,24 @@ def newest(snapshot: Snapshot) -> Snapshot:
     return latest if known is None or latest.version >= known else load_snapshot(latest.store)
 
 
+def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which store paths end in the file name of a reference that seems to lead out of the table.
+
+    It may lead back in by another name of the folder (a link, a mount), and no two data files share a name by chance.
+    """
+    outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
+    names = {unquote(name.rpartition("/")[2]) for name in outside.to_pylist()}
+    return pc.is_in(_file_names(paths), value_set=pa.array(sorted(names), pa.string()))
+
+
 def list_objects(store: ObjectStore) -> pa.Table:
-    """Every object below the table's root but its own log's, as a table of OBJECT_SCHEMA."""
+    """Every object below the table's root but its own log's, as a table of OBJECT_SCHEMA.
+
+    Raises:
+        StoreError: a name that is not UTF-8, which no log could refer to and no table here can hold.
+    """
     listed = (meta for meta in store.walk() if not meta.path.startswith(f"{LOG}/"))
-    return pa.Table.from_batches(_batches(listed), OBJECT_SCHEMA)
+    return pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
@@ -179,11 +195,17 @@ def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
     return int(retention_hours * _HOUR)
 
 
-def _batches(listed: Iterator[ObjectMeta]) -> Iterator[pa.RecordBatch]:
+def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(listed, _LISTED_AT_ONCE)):
+        try:
+            paths = pa.array([meta.path for meta in chunk], pa.string())
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename the file, or remove it"
+            ) from error
         yield pa.record_batch(
             [
-                pa.array([meta.path for meta in chunk], pa.string()),
+                paths,
                 pa.array([meta.size for meta in chunk], pa.int64()),
                 pa.array([meta.modified for meta in chunk], pa.int64()),
             ],
@@ -228,6 +250,10 @@ def _uuids(encoded: pa.Array) -> pa.Array:
     raw = words.astype(">u4").tobytes().hex()
     plain = pa.array([raw[start : start + 32] for start in range(0, len(raw), 32)], pa.string())
     return pc.replace_substring_regex(plain, r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", r"\1-\2-\3-\4-\5")
+
+
+def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(paths, r"^.*/", "")
 
 
 def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:

@@ -22,7 +22,7 @@ from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import list_commits, oldest_version
-from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest
+from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import count_live, count_stored
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
@@ -138,7 +138,9 @@ def purge(
 
     # Counting takes a while: what a restore or a late writer has committed since is not ours to delete.
     latest = newest(snapshot)
-    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=_paths(latest.files, latest.store))))
+    live = pa.chunked_array([_paths(latest.files, latest.store)])
+    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=live)))
+    holding = holding.filter(pc.invert(shares_name(holding["stored"], live)))
     young = pc.greater(holding["modificationTime"], int((time.time() - writer_grace.total_seconds()) * 1000))
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
     going, kept = holding.filter(pc.invert(young)), holding.filter(young)

@@ -83,9 +83,27 @@ def test_a_file_is_one_file_however_the_log_spells_it(spelling: str) -> None:
     assert planned(objects(("a b/c%20d", OLD)), live(), removed((spelling, OLD))) == ["a b/c%20d"]
 
 
-def test_files_of_another_table_are_no_concern_of_ours() -> None:
-    elsewhere = live("file:///other/x.parquet", "s3://bucket/y.parquet")
-    assert planned(objects(("x.parquet", OLD)), elsewhere, removed(("/other/z.parquet", OLD))) == ["x.parquet"]
+def test_a_reference_out_of_the_table_may_lead_back_in_by_another_name() -> None:
+    elsewhere = live("file:///link/to/t/x%20y.parquet", "s3://bucket/y.parquet")
+    stored = objects(("p=1/x y.parquet", OLD), ("y.parquet", OLD), ("z.parquet", OLD))
+    assert planned(stored, elsewhere, removed(("/other/z.parquet", OLD))) == ["z.parquet"]
+
+
+def test_a_table_opened_through_a_link_keeps_what_its_log_calls_by_the_real_name(table: Path, tmp_path: Path) -> None:
+    log = table / "_delta_log"
+    for commit in log.glob("*.json"):
+        commit.write_text(commit.read_text().replace('"path":"part', f'"path":"file://{table}/part'))
+    (tmp_path / "link").symlink_to(table)
+    before = {file for file in parquet_files(table) if file.name != "leftover.parquet"}
+    vacuum(load_snapshot(LocalStore(str(tmp_path / "link"))), now=in_days(8), dry_run=False)
+    live_names = {Path(path).name for path in load_snapshot(LocalStore(str(table))).files["path"].to_pylist()}
+    assert {file for file in before if file.name in live_names} <= parquet_files(table)
+
+
+def test_a_name_that_is_not_utf8_is_told(table: Path) -> None:
+    Path(os.fsdecode(os.fsencode(table) + b"/\xff.parquet")).write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="not UTF-8"):
+        vacuum(load_snapshot(open_store(table)), now=in_days(8))
 
 
 def test_hidden_folders_stay_but_for_those_that_hold_data() -> None:
