@@ -5,6 +5,8 @@ the run. Rows go from what hangs on the customer to the customer, so a run that 
 the keys it found are kept. The report counts the customer's rows in every file on disk and fails when one is left.
 """
 
+from datetime import timedelta
+
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, TriggerRule, chain
 
@@ -18,6 +20,9 @@ from lakehouse_airflow.operators.erasure import (
 )
 from lakehouse_airflow.registry import load_registry
 
+# A lost race or executor passes; bad input fails at once all the same.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
 REGISTRY = load_registry()
 SUBJECT = "customer"
 ERASURE = {"located_by": "locate", "approved_by": "approve"}
@@ -27,6 +32,7 @@ if SUBJECT in REGISTRY.subjects:
         "lakehouse_erasure",
         schedule=None,
         catchup=False,
+        default_args=RETRIES,
         max_active_runs=1,
         params={"customer_id": subject_param(SUBJECT)},
         doc_md=__doc__,

@@ -4,6 +4,8 @@ Trigger it with `{"tables": ["orders"]}` to load only some. A file is loaded onc
 that fails does not stop the others. Tables that got rows are published as assets, and DAGs that wait for them start.
 """
 
+from datetime import timedelta
+
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
@@ -11,10 +13,14 @@ from lakehouse_airflow.operators.change_events import LakehousePublishOperator, 
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.registry import load_registry
 
+# A lost race or executor passes; bad input fails at once all the same.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
 with DAG(
     "lakehouse_ingest",
     schedule=load_registry().schedules.ingest,
     catchup=False,
+    default_args=RETRIES,
     max_active_runs=1,
     render_template_as_native_obj=True,
     params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all with a source")},

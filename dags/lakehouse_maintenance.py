@@ -4,6 +4,8 @@ Each table goes its own way: one that fails does not stop the others. Trigger it
 No row changes, so nobody downstream is released.
 """
 
+from datetime import timedelta
+
 from airflow.sdk import DAG, Param, TriggerRule, chain, task_group
 
 from lakehouse_airflow.operators.change_events import LakehouseSelectTablesOperator
@@ -13,12 +15,16 @@ from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_airflow.registry import load_registry
 
+# A lost race or executor passes; bad input fails at once all the same.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
 NAMED = {"map_index_template": "{{ task.table }}", "max_active_tis_per_dagrun": 2}
 
 with DAG(
     "lakehouse_maintenance",
     schedule=load_registry().schedules.maintenance,
     catchup=False,
+    default_args=RETRIES,
     max_active_runs=1,
     render_template_as_native_obj=True,
     params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all that exist")},

@@ -4,12 +4,17 @@ The table's asset releases it. What it has read up to is kept in the log of the 
 nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute.
 """
 
+from datetime import timedelta
+
 from airflow.sdk import DAG
 
 from lakehouse_airflow.assets import lakehouse_asset
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator, LakehouseReadCursorOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+
+# A lost race or executor passes; bad input fails at once all the same.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 APP_ID = "lakehouse_report"
 REPORT = load_registry().report
@@ -19,6 +24,7 @@ if REPORT is not None:
         "lakehouse_report",
         schedule=[lakehouse_asset(REPORT.tables[0])],
         catchup=False,
+        default_args=RETRIES,
         max_active_runs=1,
         doc_md=__doc__,
         tags=["lakehouse"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,6 @@ class DagRunResult:
             self.states = {_name(ti.task_id, ti.map_index): str(ti.state) for ti in tasks}
 
     def xcom(self, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
-        import json
-
         from airflow.models.xcom import XComModel
         from airflow.utils.session import create_session
         from sqlalchemy import select
@@ -39,7 +38,10 @@ class DagRunResult:
                     XComModel.key == key,
                 )
             )
-        return json.loads(value) if isinstance(value, str) else value
+        try:  # values are kept as JSON, links as they are
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
 
     def asset_events(self) -> dict[str, dict[str, Any]]:
         """{asset URI: extra} of the events this run has emitted."""
@@ -118,3 +120,39 @@ def api_client(*, anonymous: bool = False) -> Any:
 
 def _name(task_id: str, map_index: int) -> str:
     return task_id if map_index < 0 else f"{task_id}[{map_index}]"
+
+
+def let_run(dag_id: str) -> None:
+    """Makes the DAGs of the checkout known to Airflow and unpauses this one."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    manager = DagBundlesManager()
+    with create_session() as session:
+        manager.sync_bundles_to_db(session=session)
+    for bundle in manager.get_all_dag_bundles():
+        bundle.initialize()
+        bag = BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
+        sync_bag_to_db(bag, bundle.name, bundle.version)
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
+
+
+def released_runs(dag_id: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """One round of Airflow's scheduler; then (run type, extras of the events that released it) of the DAG's runs."""
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.sqlalchemy import prohibit_commit
+    from sqlalchemy import select
+
+    with create_session() as session, prohibit_commit(session) as guard:
+        SchedulerJobRunner(job=Job())._create_dagruns_for_dags(guard, session)
+        guard.commit()
+    with create_session() as session:
+        runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.triggered_by != "TEST"))
+        return [(str(run.run_type), [event.extra for event in run.consumed_asset_events]) for run in runs]
