@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib.ingestion.casts import cast_or_find, from_text, type_name
+
+BAD = object()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "cells"),
+    [
+        (
+            pa.int32(),
+            {"7": "7", "-7": "-7", "": None, "0x1F": BAD, "3000000000": BAD, "1.0": BAD, " 1": BAD, "one": BAD},
+        ),
+        (pa.int8(), {"127": "127", "128": BAD}),
+        (pa.decimal128(5, 2), {"1.5": "1.50", "-.5": "-0.50", "1.234": BAD, "1234.00": BAD, "abc": BAD}),
+        (pa.float64(), {"1e3": "1000.0", "-inf": "-inf", "1e400": BAD, "1,5": BAD}),
+        (pa.bool_(), {"true": "True", "FALSE": "False", "1": "True", "yes": BAD}),
+        (pa.date32(), {"2024-02-29": "2024-02-29", "2023-02-29": BAD, "20240229": BAD, "2024-2-9": BAD}),
+        (pa.timestamp("us"), {"2024-01-02 03:04:05.5": "2024-01-02 03:04:05.500000", "2024-01-02T03:04:05Z": BAD}),
+        (
+            pa.timestamp("us", "UTC"),
+            {
+                "2024-01-02T03:04:05Z": "2024-01-02 03:04:05+00:00",
+                "2024-01-02 03:04:05": "2024-01-02 03:04:05+00:00",
+                "2024-01-02 03:04:05+02:00": "2024-01-02 01:04:05+00:00",
+                "2024-01-02": "2024-01-02 00:00:00+00:00",
+                "soon": BAD,
+            },
+        ),
+        (pa.string(), {"": "", " x ": " x "}),
+    ],
+    ids=lambda value: type_name(value) if isinstance(value, pa.DataType) else None,
+)
+def test_text_becomes_typed_or_is_marked(data_type: pa.DataType, cells: dict[str, object]) -> None:
+    texts = [*cells, None]
+    typed, bad = from_text(pa.array(texts, pa.string()), data_type)
+    assert typed.type == data_type
+    assert list(bad) == [cells.get(text) is BAD for text in texts]
+    shown = [None if value is None else str(value) for value in typed.to_pylist()]
+    assert shown == [None if text is None or cells[text] in (BAD, None) else cells[text] for text in texts]
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return False
+    return value.is_finite() and abs(value) < 1000 and value == value.quantize(Decimal("0.01"))
+
+
+@given(st.lists(st.from_regex(r"-?[0-9]{1,4}(\.[0-9]{1,3})?|[a-z]{1,2}", fullmatch=True), max_size=60))
+def test_exactly_the_cells_that_do_not_fit_are_marked(texts: list[str]) -> None:
+    typed, bad = from_text(pa.array(texts, pa.string()), pa.decimal128(5, 2))
+    assert list(bad) == [not _is_decimal(text) for text in texts]
+    assert typed.to_pylist() == [Decimal(text) if _is_decimal(text) else None for text in texts]
+
+
+def test_lossy_cast_is_found_in_a_sliced_array() -> None:
+    column = pa.array([0, 1, 300, 2, 999], pa.int64()).slice(1)
+    typed, bad = cast_or_find(column, pa.int8())
+    assert typed.to_pylist() == [1, None, 2, None]
+    assert np.array_equal(bad, [False, True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("data_type", "name"),
+    [(pa.decimal128(15, 2), "decimal(15,2)"), (pa.int64(), "long"), (pa.timestamp("us"), "timestamp_ntz")],
+)
+def test_types_are_called_what_the_table_calls_them(data_type: pa.DataType, name: str) -> None:
+    assert type_name(data_type) == name

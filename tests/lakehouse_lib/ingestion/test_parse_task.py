@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
+from lakehouse_lib.ingestion import csv_source
+from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.parse import ParseTask, check_schema, parse_file
+from lakehouse_lib.ingestion.rejects import Origin
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.store import open_store
+
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("price", pa.decimal128(15, 2)), pa.field("note", pa.string())]
+)
+CSV, JSON, PARQUET = SourceFormat("csv"), SourceFormat("json"), SourceFormat("parquet")
+
+
+class Parsed:
+    """What became of one file: its report, its rows and its rejected rows."""
+
+    def __init__(
+        self, folder: Path, name: str, content: bytes, source_format: SourceFormat, schema: pa.Schema = SCHEMA
+    ) -> None:
+        landing = folder / "landing"
+        landing.mkdir(exist_ok=True)
+        (landing / name).write_bytes(content)
+        file = fingerprint(landing, scan(landing)[name])
+        assert file is not None
+        store = open_store(folder / "table")
+        origin = Origin("erp", 4, name)
+        task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/erp/staging/x")
+        self.task: ParseTask = pickle.loads(pickle.dumps(task))
+        (self.report,) = parse_file(self.task).to_pylist()
+        self.rows = self._read(folder, self.report["path"])
+        self.rejected = self._read(folder, self.report["rejected_path"])
+        (landing / name).unlink()
+
+    @staticmethod
+    def _read(folder: Path, path: str) -> list[dict[str, Any]]:
+        return pq.ParquetFile(folder / "table" / path).read().to_pylist() if path else []
+
+    @property
+    def refused(self) -> str:
+        assert not self.rows
+        assert not self.rejected
+        return str(self.report["refused"])
+
+    def reasons(self) -> list[tuple[int, str | None, str]]:
+        return sorted((row["_line"], row["_column"], row["_reason"]) for row in self.rejected)
+
+
+def test_typed_rows_and_where_they_came_from(tmp_path: Path) -> None:
+    parsed = Parsed(tmp_path, "a.csv", b'note,id,price\n"say ""hi"", x",1,2.5\n,2,\n"",3,1\n', CSV)
+    assert parsed.rows == [
+        {"id": 1, "price": Decimal("2.50"), "note": 'say "hi", x', "__file": "a.csv", "__line": 2},
+        {"id": 2, "price": None, "note": None, "__file": "a.csv", "__line": 3},
+        {"id": 3, "price": Decimal("1.00"), "note": "", "__file": "a.csv", "__line": 4},
+    ]
+    assert (parsed.report["rows"], parsed.report["rejected"], parsed.report["refused"]) == (3, 0, None)
+
+
+def test_each_fault_has_its_line_column_and_reason(tmp_path: Path) -> None:
+    lines = [
+        b"id,price,note",
+        b"1,free,x",  # 2
+        b"",
+        b'2,1,"two',  # 4, a good row of two lines
+        b'lines"',
+        b"3,1",  # 6
+        b'4,1,"a',  # 7, of two lines
+        b'b",surplus',
+        b"x,y,z",  # 9
+        b",1,q",  # 10
+        b"5,1,\xff",  # 11
+        b"6,1,fine",  # 12
+    ]
+    parsed = Parsed(tmp_path, "a.csv", b"\r\n".join(lines) + b"\r\n\r\n", CSV)
+    assert [(row["id"], row["__line"]) for row in parsed.rows] == [(2, 4), (6, 12)]
+    by_line = {row["_line"]: row for row in parsed.rejected}
+    assert {line: (row["_column"], row["_reason"]) for line, row in by_line.items()} == {
+        2: ("price", "not a valid decimal(15,2)"),
+        6: (None, "expected 3 fields, got 2"),
+        7: (None, "expected 3 fields, got 4"),
+        9: ("id", "not a valid long"),
+        10: ("id", "null in a column that must not be null"),
+        11: ("note", "not valid utf-8 text"),
+    }
+    assert by_line[2] | {"_violations": None} == {
+        "id": "1",
+        "price": "free",
+        "note": "x",
+        "_source": "erp",
+        "_batch": 4,
+        "_file": "a.csv",
+        "_line": 2,
+        "_column": "price",
+        "_reason": "not a valid decimal(15,2)",
+        "_rule": None,
+        "_raw": None,
+        "_violations": None,
+    }
+    assert [each["column"] for each in by_line[9]["_violations"]] == ["id", "price"]
+    assert by_line[6]["_raw"] == "3,1"
+    assert by_line[6]["id"] is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.text(st.sampled_from('ab",\n é'), min_size=1, max_size=6), st.sampled_from(["1.25", "bad", "9"])),
+        max_size=30,
+    )
+)
+def test_lines_agree_with_python_csv_reader_over_many_blocks(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["id", "price", "note"])
+    writer.writerows([(index, price, note) for index, (note, price) in enumerate(rows)])
+    reader = csv.reader(io.StringIO(text.getvalue(), newline=""))
+    expected = {}
+    before = 0
+    for record in reader:
+        expected[before + 1] = record
+        before = reader.line_num
+    del expected[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_source, "BLOCK_SIZE", 256)
+        parsed = Parsed(tmp_path_factory.mktemp("csv"), "a.csv", text.getvalue().encode(), CSV)
+    got = {row["__line"]: [str(row["id"]), row["note"]] for row in parsed.rows}
+    got |= {row["_line"]: [row["id"], row["note"]] for row in parsed.rejected}
+    assert got == {line: [record[0], record[2]] for line, record in expected.items()}
+    assert {row["_line"] for row in parsed.rejected} == {
+        line for line, record in expected.items() if record[1] == "bad"
+    }
+
+
+def test_gzip_of_several_members(tmp_path: Path) -> None:
+    content = gzip.compress(b"id,price,note\n1,1,x\n") + gzip.compress(b"2,1,y\n")
+    assert [row["id"] for row in Parsed(tmp_path, "a.csv.gz", content, CSV).rows] == [1, 2]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    content = "id,price,note\n1,1,Zürich\n".encode(encoding)
+    assert Parsed(tmp_path, "a.csv", content, SourceFormat("csv", encoding=encoding)).rows[0]["note"] == "Zürich"
+
+
+def test_delimiter_null_text_and_no_header(tmp_path: Path) -> None:
+    pipes = SourceFormat("csv", delimiter="|", header=False, null_text="\\N")
+    parsed = Parsed(tmp_path, "a.csv", b"1|2|a,b\n2|\\N|\\N\nx|1|c\n", pipes)
+    assert [(row["id"], row["note"], row["__line"]) for row in parsed.rows] == [(1, "a,b", 1), (2, None, 2)]
+    assert parsed.reasons() == [(3, "id", "not a valid long")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "a.csv",
+            b"id,cost,note\n1,1,x\n",
+            ["price: expected decimal(15,2), got no such column", "cost: expected no such"],
+        ),
+        ("a.csv", b"id,price,note,note\n1,1,x,y\n", ["note: expected once, got 2 times"]),
+        ("a.csv", b"", ["Empty CSV file"]),
+        ("a.csv", "id,price,note\n1,1,x\n".encode("utf-16"), ["cannot be read as utf-8 CSV"]),
+        ("a.csv", b'id,price,note\n1,1,"open\n2,1,x\n', ["a quoted field is never closed"]),
+        ("a.csv.gz", gzip.compress(b"id,price,note\n1,1,x\n" * 50)[:-9], ["cannot be read"]),
+        ("a.csv.gz", b"id,price,note\n1,1,x\n", ["cannot be read"]),
+    ],
+    ids=["renamed", "doubled", "empty", "encoding", "open quote", "torn gzip", "no gzip"],
+)
+def test_csv_file_that_does_not_fit_is_refused_whole(
+    tmp_path: Path, name: str, content: bytes, said: list[str]
+) -> None:
+    refused = Parsed(tmp_path, name, content, CSV).refused
+    assert refused.startswith(name)
+    assert all(text in refused for text in said)
+
+
+def test_bytes_that_the_encoding_does_not_have_refuse_the_file(tmp_path: Path) -> None:
+    parsed = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,\x81\n", SourceFormat("csv", encoding="cp1252"))
+    assert "cannot be read as cp1252 CSV" in parsed.refused
+
+
+def test_json_lines_with_torn_and_odd_ones(tmp_path: Path) -> None:
+    lines = [
+        b'{"id": 1, "price": 1.10, "note": "x"}',
+        b'{"id": 2, "pri',
+        b"",
+        b'{"id": "3", "price": "2.5", "note": 7}',
+        b"[1]",
+        b'{"id": 4, "other": 1}',
+        b'{"id": 5, "price": 1.999}',
+        b'{"id": 6, "note": {"a": [1, 2.50]}}',
+        b'{"id": 7, "note": "\xff"}',
+        b'{"price": 1}',
+    ]
+    parsed = Parsed(tmp_path, "a.json", b"\n".join(lines), JSON)
+    assert [(row["id"], row["price"], row["note"], row["__line"]) for row in parsed.rows] == [
+        (1, Decimal("1.10"), "x", 1),
+        (3, Decimal("2.50"), "7", 4),
+    ]
+    assert [
+        (row["_line"], row["_column"], row["_reason"]) for row in sorted(parsed.rejected, key=lambda r: r["_line"])
+    ] == [
+        (2, None, "not valid JSON"),
+        (5, None, "not a JSON object"),
+        (6, "other", "not a column of the schema"),
+        (7, "price", "not a valid decimal(15,2)"),
+        (8, "note", "not a plain value"),
+        (9, None, "not valid utf-8 text"),
+        (10, "id", "null in a column that must not be null"),
+    ]
+    assert {row["_line"]: row["_raw"] for row in parsed.rejected}[2] == '{"id": 2, "pri'
+
+
+def test_json_gzip(tmp_path: Path) -> None:
+    assert Parsed(tmp_path, "a.json.gz", gzip.compress(b'{"id": 1}\n'), JSON).report["rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", b'{"id": 1, "cost": 2}\n', "cost: expected no such key"),
+        ("a.json.gz", gzip.compress(b'{"id": 1}\n' * 99)[:-9], "cannot be read as JSON lines"),
+    ],
+)
+def test_json_file_that_does_not_fit_is_refused_whole(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    assert said in Parsed(tmp_path, name, content, JSON).refused
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def test_parquet_rows_of_narrower_types(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "note": pa.array(["x", "y", None]).dictionary_encode(),
+            "id": pa.array([1, None, 3], pa.int32()),
+            "price": pa.array([1, 2, 3], pa.decimal128(9, 1)),
+        }
+    )
+    parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET)
+    assert [(row["id"], row["price"], row["note"], row["__line"]) for row in parsed.rows] == [
+        (1, Decimal("1.00"), "x", 1),
+        (3, Decimal("3.00"), None, 3),
+    ]
+    assert parsed.reasons() == [(2, "id", "null in a column that must not be null")]
+    assert (parsed.rejected[0]["price"], parsed.rejected[0]["note"]) == ("2.0", "y")
+
+
+def test_parquet_time_too_fine_costs_its_row(tmp_path: Path) -> None:
+    schema = pa.schema([("at", pa.timestamp("us"))])
+    table = pa.table({"at": pa.array([1_000, 1_001], pa.timestamp("ns"))})
+    parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET, schema)
+    assert parsed.report["rows"] == 1
+    assert parsed.reasons() == [(2, "at", "not a valid timestamp_ntz")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            _parquet(pa.table({"id": [1.5], "price": pa.array([1], pa.decimal128(15, 2)), "nota": ["x"]})),
+            "id: expected long, got double",
+        ),
+        (
+            _parquet(pa.table({"id": [1], "price": pa.array([1], pa.decimal128(15, 3)), "note": ["x"]})),
+            "got decimal(15,3)",
+        ),
+        (b"PAR1 or not", "cannot be read as Parquet"),
+    ],
+    ids=["types and names", "scale", "no Parquet"],
+)
+def test_parquet_file_that_does_not_fit_is_refused_whole(tmp_path: Path, content: bytes, said: str) -> None:
+    assert said in Parsed(tmp_path, "a.parquet", content, PARQUET).refused
+
+
+def test_file_that_is_not_what_was_taken_is_neither_parsed_nor_refused(tmp_path: Path) -> None:
+    task = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,x\n", CSV).task
+    (tmp_path / "landing/a.csv").write_bytes(b"id,cost\n")
+    (report,) = parse_file(task).to_pylist()
+    assert (report["changed"], report["refused"], report["rows"]) == (True, None, 0)
+
+
+def test_block_size_bounds_the_memory(tmp_path: Path) -> None:
+    """Forty times the block, all in one file: far less is held than the file has."""
+    content = b"id,price,note\n" + b"".join(
+        b"%d,1.25,%s\n" % (n, os.urandom(200).hex().encode()) for n in range(30_000)
+    )
+    pool = pa.default_memory_pool()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_source, "BLOCK_SIZE", len(content) // 40)
+        before = pool.bytes_allocated()
+        peaks = []
+        original = csv_source._block
+
+        def watch(*arguments: Any) -> Any:
+            peaks.append(pool.bytes_allocated() - before)
+            return original(*arguments)
+
+        patch.setattr(csv_source, "_block", watch)
+        parsed = Parsed(tmp_path, "a.csv", content, CSV)
+    assert parsed.report["rows"] == 30_000
+    assert max(peaks) < len(content) / 2
+
+
+def test_columns_with_names_that_the_load_needs() -> None:
+    with pytest.raises(InvalidSchemaError, match="_File"):
+        check_schema(pa.schema([("_File", pa.string())]), CSV)
+
+
+def test_nested_columns_come_through_parquet_only() -> None:
+    nested = pa.schema([("tags", pa.list_(pa.string()))])
+    check_schema(nested, PARQUET)
+    with pytest.raises(InvalidSchemaError, match="tags"):
+        check_schema(nested, CSV)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kind": "xml"},
+        {"kind": "csv", "delimiter": "||"},
+        {"kind": "csv", "encoding": "klingon"},
+        {"kind": "json", "encoding": "utf-16"},
+    ],
+)
+def test_format_that_is_none(options: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        SourceFormat(**options)
