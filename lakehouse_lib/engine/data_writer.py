@@ -108,6 +108,7 @@ class DataFileWriter:
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._row_groups = 0
+        self._nan_columns: frozenset[statistics.ColumnPath] = frozenset()
         self._rows: list[FileRow] = []
 
     @property
@@ -138,6 +139,7 @@ class DataFileWriter:
         assert self._writer is not None
         assert self._sink is not None
         self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+        self._nan_columns |= statistics.nan_columns(group)
         self._row_groups += 1
         written = self._sink.tell()
         if written + written // self._row_groups // 2 >= self._size:
@@ -156,7 +158,12 @@ class DataFileWriter:
                 self._values,
                 size,
                 time.time_ns() // 1_000_000,
-                statistics.from_footer(self._writer.writer.metadata, self._target.schema, indexed=self._indexed),
+                statistics.from_footer(
+                    self._writer.writer.metadata,
+                    self._target.schema,
+                    indexed=self._indexed,
+                    nan_columns=self._nan_columns,
+                ),
             )
         )
         self._writer = self._sink = None
@@ -185,6 +192,7 @@ class DataFileWriter:
             self._sink, self._schema, compression=codec, store_schema=False, write_page_index=True
         )
         self._row_groups = 0
+        self._nan_columns = frozenset()
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:

@@ -31,9 +31,16 @@ class Scan:
 
     @classmethod
     def of(cls, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
-        """Raises InvalidArgumentError for a column the table does not have."""
+        """Raises InvalidArgumentError for a column the table does not have, or that is named twice."""
         schema = snapshot.schema
         wanted = [find(schema, name, snapshot) for name in (schema.names if columns is None else columns)]
+        if len(set(wanted)) < len(wanted):
+            raise InvalidArgumentError(
+                f"a column is asked for twice in {wanted}",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint="Name each column once",
+            )
         needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
         fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
         return cls(TableReader(snapshot.store, fields, snapshot.partition_columns), tuple(wanted), predicate)
