@@ -1,0 +1,49 @@
+"""Whether a result is right, asked of others: delta-rs lists the files, DuckDB and the Parquet footers read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+
+class Content(NamedTuple):
+    """Rows and the sum of their hashes: equal for equal rows in any order."""
+
+    rows: int
+    checksum: int
+
+
+def files(table: Path) -> list[str]:
+    """The live data files."""
+    return [uri.removeprefix("file://") for uri in DeltaTable(str(table)).file_uris()]
+
+
+def content(table: Path, where: str = "true") -> Content:
+    """The rows of a table for which a condition holds."""
+    query = (
+        "SELECT count(*), coalesce(sum(hash(order_id, customer, item, quantity, day, status)::HUGEINT), 0) "
+        f"FROM read_parquet($1) WHERE {where}"
+    )
+    with duckdb.connect() as connection:
+        row = connection.execute(query, [files(table)]).fetchone()
+    assert row is not None
+    return Content(int(row[0]), int(row[1]))
+
+
+def skipped(table: Path, column: str, points: int = 200) -> float:
+    """The share of files that a point predicate skips, the mean of ``points`` points between the column's ends."""
+    lows, highs = [], []
+    for path in files(table):
+        footer = pq.ParquetFile(path).metadata
+        index = [footer.schema.column(i).name for i in range(footer.num_columns)].index(column)
+        groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        lows.append(min(one.min for one in groups))
+        highs.append(max(one.max for one in groups))
+    asked = np.random.default_rng(1).integers(min(lows), max(highs), points)[:, None]
+    read = (np.array(lows) <= asked) & (asked <= np.array(highs))
+    return float(1 - read.mean())

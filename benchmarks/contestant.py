@@ -1,0 +1,102 @@
+"""A process that runs verbs on tables, told by lines of JSON on standard input, and answers how long each took.
+
+``python -m benchmarks.contestant delta-rs|arrow|spark``. A request is ``{"verb", "table", "arguments"}``; the answer is
+``{"seconds", "peak_mb"}``, the memory that of this process and all below it. Opening the table counts; importing the
+library and starting Spark do not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+Verb = Callable[[str, dict[str, Any]], object]
+
+
+def contestant(name: str) -> Verb:
+    """What runs a verb for this contestant."""
+    if name == "delta-rs":
+        from deltalake import DeltaTable
+
+        return lambda verb, arguments: _run(DeltaTable(arguments.pop("table")), verb, arguments)
+    from lakehouse_lib import ArrowEngine, SparkEngine
+    from lakehouse_lib import DeltaTable as OurTable
+
+    engine: Any = ArrowEngine() if name == "arrow" else SparkEngine(_session())
+    return lambda verb, arguments: _run(OurTable(arguments.pop("table"), engine=engine), verb, arguments)
+
+
+def _run(table: Any, verb: str, arguments: dict[str, Any]) -> object:
+    if verb == "compact":
+        return table.optimize.compact(**arguments)
+    if verb == "z_order":
+        return table.optimize.z_order(**arguments)
+    return table.delete(**arguments)
+
+
+def _session() -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("benchmarks")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .getOrCreate()
+    )
+    session.range(1).count()
+    return session
+
+
+class PeakMemory:
+    """Resident megabytes of this process and its children, looked at twenty times a second."""
+
+    def __enter__(self) -> PeakMemory:
+        self.megabytes = 0.0
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        process = psutil.Process()
+        while not self._done.wait(0.05):
+            total = 0
+            for one in (process, *process.children(recursive=True)):
+                try:
+                    total += one.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self.megabytes = max(self.megabytes, total / 1e6)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    run = contestant(sys.argv[1])
+    print(json.dumps("ready"), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        with PeakMemory() as memory:
+            start = time.perf_counter()
+            run(request["verb"], {"table": request["table"], **request["arguments"]})
+            seconds = time.perf_counter() - start
+        print(json.dumps({"seconds": seconds, "peak_mb": memory.megabytes}), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

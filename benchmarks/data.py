@@ -1,0 +1,81 @@
+"""The tables to measure on, made once: the same orders in 200 small files and in 4 big ones, written by delta-rs.
+
+Delta-rs writes them so that nothing of ours makes our own reading easier.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+SMALL_FILES = 200
+BIG_FILES = 4
+_STATUS = ["open", "packed", "paid", "returned", "shipped"]
+
+
+def customers(rows: int) -> int:
+    """Customers in a table of so many orders: ten orders each."""
+    return rows // 10
+
+
+def items(rows: int) -> int:
+    """Items in a table of so many orders: a hundred orders each."""
+    return rows // 100
+
+
+def orders(start: int, count: int, rows: int) -> pa.Table:
+    """Orders ``start`` to ``start + count`` of ``rows``: ids and days ascend, all else is uniform. Always the same."""
+    random = np.random.default_rng([7, start])
+    days = 19_000 + (start + np.arange(count)) // 20_000
+    return pa.table(
+        {
+            "order_id": np.arange(start, start + count),
+            "customer": random.integers(0, customers(rows), count),
+            "item": random.integers(0, items(rows), count).astype(np.int32),
+            "quantity": np.round(random.gamma(2.0, 10.0, count), 2),
+            "day": pa.array(days.astype(np.int32)).cast(pa.date32()),
+            "status": pa.array(_STATUS).take(pa.array(random.integers(0, len(_STATUS), count))),
+        }
+    )
+
+
+def make(home: Path, rows: int) -> tuple[Path, Path]:
+    """The table of small files and that of big ones; made unless they are there."""
+    each = rows // SMALL_FILES
+    small, big = home / f"orders-{rows}-small", home / f"orders-{rows}-big"
+    for path, files in ((small, SMALL_FILES), (big, BIG_FILES)):
+        if path.exists():
+            continue
+        unfinished = path.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        together = SMALL_FILES // files
+        for first in range(0, SMALL_FILES, together):
+            part = pa.concat_tables([orders(number * each, each, rows) for number in range(first, first + together)])
+            # Of whatever size, one file: that is what "4 big files" means.
+            write_deltalake(unfinished, part, mode="append", target_file_size=1 << 40)
+        DeltaTable(unfinished).create_checkpoint()
+        unfinished.rename(path)
+    return small, big
+
+
+def copy(source: Path, target: Path) -> None:
+    """A table of its own over the same bytes: hard links to data files, which nobody changes, and a copy of the log."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=_link)
+    for path in target.rglob("*.parquet"):  # into the page cache
+        with path.open("rb") as file:
+            while file.read(1 << 24):
+                pass
+    os.sync()
+
+
+def _link(source: str, target: str) -> None:
+    if "_delta_log" in Path(source).parts:
+        shutil.copy2(source, target)
+    else:
+        os.link(source, target)
