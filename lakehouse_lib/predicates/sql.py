@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import numpy as np
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -414,7 +415,11 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
     if family(kind) == "number" and isinstance(value, (str, Decimal, float)) and not isinstance(value, bool):
         number = _number(value.strip()) if isinstance(value, str) else literal
         if kind.type in FLOATING:
-            return Literal(float(number.value), _DOUBLE)
+            value = float(number.value)
+            if kind.type == "float":
+                with np.errstate(over="ignore"):
+                    value = float(np.float32(value))  # 0.1 as a float is not the double 0.1
+            return Literal(value, _DOUBLE)
         as_is = Decimal(repr(number.value)) if isinstance(number.value, float) else number.value
         scale = kind.decimal[1] if kind.decimal is not None else 0
         if as_is.is_finite() and int(as_is.as_tuple().exponent) >= -scale:

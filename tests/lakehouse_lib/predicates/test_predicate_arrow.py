@@ -30,7 +30,7 @@ def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
     return [row[0] for row in found]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(table=rows(), sql=conditions())
 def test_agrees_with_duckdb(duck, table, sql):
     predicate = parse(sql, SCHEMA)
@@ -82,6 +82,8 @@ def test_spark_text_means_the_same(table, sql):
         ("TRUE", [True, True, True]),
         ("1 > 2", [False, False, False]),
         ("long_ > 'NaN'", [False, False, None]),
+        ("float_ = CAST('0.1' AS FLOAT)", [True, False, None]),
+        ("float_ = 0.1", [False, False, None]),
         ("double_ = 'NaN'", [True, False, None]),
     ],
 )
@@ -92,6 +94,7 @@ def test_the_rest_of_the_language(sql, expected):
         "string_": ["a%", "b", None],
         "date_": [0, -1, None],
         "timestamp_": [0, -1, None],
+        "float_": [0.1, 1.0, None],
         "double_": [float("nan"), -5.0, None],
         "decimal_5_2_": ["1.50", "-1.00", None],
         "boolean_": [True, False, None],

@@ -69,7 +69,7 @@ def statistics_as_others_write_them(draw, text: str) -> str | None:
     return text
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data(), sql=conditions())
 def test_never_drops_a_match(data, sql):
     tables = data.draw(st.lists(rows(4), min_size=1, max_size=3))
@@ -87,7 +87,7 @@ def test_never_drops_a_match(data, sql):
         assert keep or not found, text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), table=rows(5))
 def test_partition_values_decide_exactly(data, table):
     kinds = [kind for kind in VALUES if kind != "binary"]
