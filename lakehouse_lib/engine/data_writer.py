@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib import file_paths, partition_values, statistics
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
-from lakehouse_lib.engine.file_rows import FileRow, files_table
+from lakehouse_lib.engine.file_rows import FileRow, files_table, int64s
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.schema import PrimitiveType, Schema
 
@@ -38,6 +39,8 @@ _ROW_GROUP_BYTES = 128 << 20
 _SMALLEST_ROW_GROUP_BYTES = 1 << 20
 _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
+_SAMPLED_ROWS = 4096
+_REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
 
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -135,7 +138,7 @@ class DataFileWriter:
         group = pa.concat_tables(self._pending)
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
         if self._writer is None:
-            self._open()
+            self._open(group)
         assert self._writer is not None
         assert self._sink is not None
         self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
@@ -182,17 +185,31 @@ class DataFileWriter:
         self._target.store.delete_many([*done, *([self._path] if self._writer is not None else [])])
         self._writer = self._sink = None
 
-    def _open(self) -> None:
+    def _open(self, first: pa.Table) -> None:
         codec, suffix = _CODECS[self._codec]
         name = f"part-{next(self._numbers):05d}-{self._job}-c000{suffix}.parquet"
         self._path = f"{self._folder}/{name}" if self._folder else name
         self._sink = self._target.store.open_output(self._path)
         # Readers take types from the log, so the Arrow schema need not be in every footer.
         self._writer = pq.ParquetWriter(
-            self._sink, self._schema, compression=codec, store_schema=False, write_page_index=True
+            self._sink,
+            self._schema,
+            compression=codec,
+            use_dictionary=_repeating(first),
+            store_schema=False,
+            write_page_index=True,
         )
         self._row_groups = 0
         self._nan_columns = frozenset()
+
+
+def _repeating(rows: pa.Table) -> list[str] | bool:
+    """Columns whose values repeat. A dictionary of the others costs half of all writing and makes files larger."""
+    if any(pa.types.is_nested(column.type) for column in rows.schema):
+        return True
+    stride = max(len(rows) // _SAMPLED_ROWS, 1)
+    sample = rows.take(int64s(range(0, len(rows), stride)))
+    return [name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _REPEATING * len(sample)]
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
