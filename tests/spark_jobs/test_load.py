@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakehouse_lib.errors import (
+    ConcurrentTransactionError,
+    IngestError,
+    LandingError,
+    QualityError,
+    SchemaMismatchError,
+    SourceChangedError,
+    SourceRefusedError,
+)
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.schema import Field, Schema
+from spark_jobs import load as load_module
+from spark_jobs.load import Load, Report
+from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
+
+# Great Expectations' own imports and models.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
+]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def load(spark: SparkSession, shop: Shop, **options: Any) -> Report:
+    return Load(shop.source(**options)).run(spark)
+
+
+def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,1.50,x", "2,,")
+    shop.land("b.csv", "3,1,y", "oops,1,y", "4,1")
+    shop.land("c.csv", "5,1,z")
+    report = load(spark, shop, files_per_batch=2)
+    assert [
+        (each["batch"], each["files"], each["rows_loaded"], each["rows_quarantined"]) for each in report.batches
+    ] == [
+        (0, ["a.csv", "b.csv"], 3, 2),
+        (1, ["c.csv"], 1, 0),
+    ]
+    table = DeltaTable(str(shop.table))
+    assert [each["version"] for each in report.batches] == [0, 1] == [table.version() - 1, table.version()]
+    assert shop.ids() == [1, 2, 3, 5]
+    assert table.to_pyarrow_table()["price"].to_pylist().count(Decimal("1.50")) == 1
+    assert not table.schema().fields[0].nullable
+    assert shop.quarantined() == [
+        ("b.csv", 3, "id", "not a valid long"),
+        ("b.csv", 4, None, "expected 3 fields, got 2"),
+    ]
+    assert shop.transaction() == 1
+    assert shop.staged() == []
+    # Again: nothing is new, so not even Spark is needed.
+    assert Load(shop.source()).nothing_to_do() is not None
+    assert load(spark, shop).batches == []
+    assert shop.ids() == [1, 2, 3, 5]
+
+
+def test_small_source_file_is_one_data_file(spark: SparkSession, shop: Shop) -> None:
+    for name in ("a.csv", "b.csv"):
+        shop.land(name, *(f"{number},1,x" for number in range(3000)))
+    load(spark, shop)
+    assert len(DeltaTable(str(shop.table)).file_uris()) == 2
+
+
+def test_changed_expectation_changes_what_is_quarantined(spark: SparkSession, shop: Shop) -> None:
+    suite = {"name": "s", "expectations": [PRICE_RULE]}
+    shop.land("a.csv", "1,5,x", "2,-1,x")
+    report = load(spark, shop, suite=suite)
+    assert report.batches[0]["rules_broken"] == {"price not negative": 1}
+    assert shop.quarantined() == [("a.csv", 3, "price", "price not negative")]
+    row = DeltaTable(str(shop.quarantine)).to_pyarrow_table().to_pylist()[0]
+    assert (row["id"], row["price"], row["note"], row["_rule"]) == ("2", "-1.00", "x", "price not negative")
+    shop.land("b.csv", "3,5,x", "4,-1,x")
+    looser = {"name": "s", "expectations": [{**PRICE_RULE, "kwargs": {"column": "price", "min_value": -1}}]}
+    load(spark, shop, suite=looser)
+    assert shop.ids() == [1, 3, 4]
+
+
+def test_table_rule_stops_the_load_before_the_commit(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x", "bad,5,x")
+    shop.land("b.csv", "2,5,x")
+    rows = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 2}, "meta": {"rule_id": "two rows"}}
+    with pytest.raises(QualityError, match=r"batch 0 \(a\.csv\).*two rows.*observed 1"):
+        load(spark, shop, suite={"name": "s", "expectations": [rows]})
+    assert not DeltaTable.is_deltatable(str(shop.table))
+    assert not DeltaTable.is_deltatable(str(shop.quarantine))
+    assert shop.staged() == []
+    # With the rule corrected, the same files load.
+    rows["kwargs"] = {"min_value": 1}
+    load(spark, shop, suite={"name": "s", "expectations": [rows]})
+    assert shop.ids() == [1, 2]
+    assert len(shop.quarantined()) == 1
+
+
+def test_unusable_suite_writes_nothing(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    unknown = {"type": "expect_the_best", "kwargs": {"column": "id"}, "meta": {"rule_id": "r"}}
+    with pytest.raises(QualityError, match="expect_the_best"):
+        load(spark, shop, suite={"name": "s", "expectations": [unknown]})
+    with pytest.raises(QualityError, match="empty"):
+        Load(shop.source(suite={"name": "s", "expectations": []}))
+    assert not shop.table.exists()
+
+
+def test_refused_file_leaves_the_version_and_is_reported_until_corrected(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    shop.land("b.csv", "2,5,x", header="id,cost,note")
+    report = load(spark, shop)
+    assert "b.csv does not fit the schema: price: expected decimal(15,2)" in report.refused["b.csv"]
+    assert (report.version_before, report.version) == (0, 0)
+    assert isinstance(report.error(refusals_fail=True), SourceRefusedError)
+    assert report.error(refusals_fail=False) is None
+    again = Load(shop.source()).nothing_to_do()
+    assert again is not None
+    assert again.refused == report.refused
+    # Beside a good file in one batch, only the refused one stays out.
+    shop.land("c.csv", "3,5,x")
+    shop.land("d.csv", "4,5,x", header="id")
+    mixed = load(spark, shop, files_per_batch=2)
+    assert [each["files"] for each in mixed.batches] == [["c.csv"]]
+    assert set(mixed.refused) == {"b.csv", "d.csv"}
+    shop.land("b.csv", "2,5,xx")
+    assert set(load(spark, shop).refused) == {"d.csv"}
+    assert shop.ids() == [1, 2, 3]
+
+
+def test_loaded_name_with_other_content_is_reported_and_not_loaded(spark: SparkSession, shop: Shop) -> None:
+    path = shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    shop.land("a.csv", "9,5,x")
+    os.utime(path, (1, 1))
+    shop.land("b.csv", "2,5,x")
+    report = load(spark, shop)
+    assert report.changed == {"a.csv": 0}
+    error = report.error(refusals_fail=True)
+    assert isinstance(error, SourceChangedError)
+    assert "a.csv was loaded in batch 0" in str(error)
+    assert shop.ids() == [1, 2]
+
+
+def test_growing_files_wait(spark: SparkSession, shop: Shop) -> None:
+    old = shop.land("a.csv", "1,5,x")
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    shop.land("b.csv", "2,5,x")
+    growing = shop.land("c.csv", "3,5,x")
+    os.utime(growing, (1_000_000_000, 1_000_000_000))
+    loading = Load(shop.source(settle_seconds=60))
+    with growing.open("a") as more:
+        more.write("4,5,x\n")
+    os.utime(growing, (1_000_000_000, 1_000_000_000))
+    report = loading.run(spark)
+    assert report.waiting == ["b.csv", "c.csv"]
+    assert shop.ids() == [1]
+
+
+def test_file_that_changes_while_it_is_read_waits(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shop.land("a.csv", "1,5,x")
+    put = load_module.IntentLog.put
+
+    def grow_after(log: Any, entry: Any) -> bool:
+        done = put(log, entry)
+        if isinstance(entry, load_module.Intent):
+            path.write_text(path.read_text() + "2,5,x\n")
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module.IntentLog, "put", grow_after)
+        assert load(spark, shop).waiting == ["a.csv"]
+    load(spark, shop)
+    assert shop.ids() == [1, 2]
+
+
+def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "bad,5,x")
+    shop.land("b.csv")
+    report = load(spark, shop)
+    assert [each["rows_loaded"] for each in report.batches] == [0, 0]
+    assert shop.ids() == []
+    assert shop.transaction() == 1
+    assert len(shop.quarantined()) == 1
+
+
+def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run gets between our parsing and our commit, and does all of the batch."""
+    shop.land("a.csv", "1,5,x", "bad,5,x")
+    judge = Load._judge
+
+    def overtaken(ours: Load, *arguments: Any) -> Any:
+        monkeypatch.setattr(Load, "_judge", judge)
+        verdict = judge(ours, *arguments)
+        Load(shop.source()).run(spark)
+        return verdict
+
+    monkeypatch.setattr(Load, "_judge", overtaken)
+    with pytest.raises(ConcurrentTransactionError):
+        load(spark, shop)
+    assert shop.ids() == [1]
+    assert len(shop.quarantined()) == 1
+
+
+def test_loser_of_the_intent_stops(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    ours = Load(shop.source())
+    load(spark, shop)
+    with pytest.raises(ConcurrentTransactionError, match="another run of source 'erp' has just begun batch 0"):
+        ours.run(spark)
+    assert shop.ids() == [1]
+
+
+def _half_done(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("the cluster is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module, "append_once", fail)
+        with pytest.raises(RuntimeError, match="the cluster is gone"):
+            load(spark, shop)
+
+
+def test_redo_with_a_missing_or_changed_file_says_so(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shop.land("a.csv", "1,5,x")
+    _half_done(spark, shop, monkeypatch)
+    content = path.read_text()
+    path.unlink()
+    with pytest.raises(SourceChangedError, match=r"batch 0 was half done and its files a\.csv are gone"):
+        load(spark, shop)
+    path.write_text(content.replace("1", "7"))
+    with pytest.raises(SourceChangedError, match="have other content now"):
+        load(spark, shop)
+    loading = Load(shop.source())
+    loading.give_up()
+    loading.run(spark)
+    assert shop.ids() == [7]
+
+
+def test_redo_judges_by_the_rules_of_its_intent(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = {"name": "s", "expectations": [PRICE_RULE]}
+    shop.options = {"suite": suite}
+    shop.land("a.csv", "1,5,x", "2,-1,x")
+    _half_done(spark, shop, monkeypatch)
+    shop.options = {}
+    shop.land("b.csv", "3,-1,x")
+    load(spark, shop)
+    assert shop.ids() == [1, 3]
+    assert shop.quarantined() == [("a.csv", 3, "price", "price not negative")]
+
+
+def test_schema_file_that_contradicts_the_table(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    other = Schema([Field("id", "integer", nullable=False), *SCHEMA.fields[1:], Field("more", "string")])
+    with pytest.raises(
+        SchemaMismatchError, match=r"id: the table has long not null.*more: the table has no such column"
+    ):
+        Load(shop.source(schema=other))
+
+
+def test_table_made_anew_beside_an_old_intent_log(spark: SparkSession, shop: Shop) -> None:
+    for name in ("a.csv", "b.csv"):
+        shop.land(name, "1,5,x")
+    load(spark, shop)
+    for path in (shop.table / "_delta_log").iterdir():
+        path.unlink()
+    with pytest.raises(IngestError, match="batch 0 of source 'erp' was loaded, but the table's log"):
+        Load(shop.source())
+
+
+def test_partitions_json_and_a_second_source(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x", "2,5,y y")
+    load(spark, shop, partition_by=("note",))
+    (shop.landing / "a.csv").unlink()
+    (shop.landing / "a.json").write_text('{"id": 3, "note": "x"}\n{"id": 4,')
+    web = replace(shop.source(), name="web", format=SourceFormat("json"))
+    Load(web).run(spark)
+    table = DeltaTable(str(shop.table))
+    assert table.metadata().partition_columns == ["note"]
+    assert shop.ids() == [1, 2, 3]
+    assert [table.transaction_version(name) for name in ("erp", "web")] == [0, 0]
+    assert shop.quarantined() == [("a.json", 2, None, "not valid JSON")]
+
+
+def test_landing_folder_that_is_none(shop: Shop) -> None:
+    with pytest.raises(LandingError):
+        Load(replace(shop.source(), landing=shop.folder / "nowhere"))
+
+
+def test_leftovers_of_dead_runs_go(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    left = shop.table / "_ingest/erp/staging" / f"{0:020d}-dead-0-rows.parquet"
+    left.parent.mkdir(exist_ok=True)
+    left.write_bytes(b"PAR1")
+    shop.land("b.csv", "2,5,x")
+    load(spark, shop)
+    assert not left.exists()

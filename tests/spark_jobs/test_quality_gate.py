@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_lib.errors import QualityError
+from spark_jobs.quality import VIOLATIONS, Gate, read_rules
+
+# Great Expectations' own imports and models.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
+]
+
+COLUMNS = ("id", "price", "flag", "day")
+
+
+def rule(kind: str, identity: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": kind, "kwargs": arguments, "meta": {"rule_id": identity}}
+
+
+def suite(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "orders", "expectations": list(rules)}
+
+
+def where(column: str, operator: str, value: object) -> dict[str, object]:
+    """A row condition as Great Expectations writes it to JSON."""
+    return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": value}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    data = [
+        (1, Decimal("5.00"), "A", "2024-01-01"),
+        (2, Decimal("-1.00"), "B", "2024-01-02"),
+        (2, Decimal("-2.00"), "?", None),
+        (3, None, None, "2023-01-01"),
+    ]
+    return spark.createDataFrame(data, "id long, price decimal(15,2), flag string, day string")
+
+
+def judged(spark: SparkSession, rows: DataFrame, *rules: dict[str, Any]) -> dict[int, list[tuple[str, str]]]:
+    """Position of each failing row in ``rows``, with its violations; checks that the others pass."""
+    verdict = Gate(spark, suite(*rules), rows, COLUMNS).judge(rows)
+    everything = [tuple(row) for row in rows.collect()]
+    failing = [] if verdict.failing is None else verdict.failing.collect()
+    assert len(failing) == verdict.rows_failing
+    found = {
+        everything.index(tuple(row)[:4]): [(each["column"], each["rule"]) for each in row[VIOLATIONS]]
+        for row in failing
+    }
+    passing = sorted(everything.index(tuple(row)) for row in verdict.passing.collect())
+    assert sorted([*found, *passing]) == list(range(len(everything)))
+    counts: dict[str, int] = {}
+    for violations in found.values():
+        for _, identity in violations:
+            counts[identity] = counts.get(identity, 0) + 1
+    assert counts == verdict.broken
+    return found
+
+
+def test_row_rules_name_each_row_and_rule_in_the_order_of_the_columns(spark: SparkSession, rows: DataFrame) -> None:
+    found = judged(
+        spark,
+        rows,
+        rule("expect_column_values_to_be_in_set", "known flag", column="flag", value_set=["A", "B"]),
+        rule("expect_column_values_to_be_between", "price not negative", column="price", min_value=0),
+        rule("expect_column_values_to_be_unique", "one id", column="id"),
+        rule("expect_column_values_to_not_be_null", "has a flag", column="flag"),
+        rule("expect_table_row_count_to_be_between", "some rows", min_value=1),
+    )
+    assert found == {
+        1: [("id", "one id"), ("price", "price not negative")],
+        2: [("id", "one id"), ("price", "price not negative"), ("flag", "known flag")],
+        3: [("flag", "has a flag")],
+    }
+
+
+def test_rules_about_two_columns_and_some_of_the_rows(spark: SparkSession, rows: DataFrame) -> None:
+    found = judged(
+        spark,
+        rows,
+        rule("expect_column_pair_values_a_to_be_greater_than_b", "price above id", column_A="price", column_B="id",
+             ignore_row_if="either_value_is_missing"),
+        rule("expect_column_values_to_be_in_set", "flag B", column="flag", value_set=["B"],
+             row_condition=where("day", ">=", "2024-01-01")),
+    )  # fmt: skip
+    assert found == {
+        0: [("flag", "flag B")],
+        1: [("price", "price above id")],
+        2: [("price", "price above id")],
+    }
+
+
+@pytest.mark.parametrize(("mostly", "fails"), [(0.5, False), (0.7, True)])
+def test_mostly_tolerates_a_share_of_the_rows_that_have_a_value(
+    spark: SparkSession, rows: DataFrame, mostly: float, fails: bool
+) -> None:
+    negative = rule("expect_column_values_to_be_between", "mostly", column="price", max_value=0, mostly=mostly)
+    assert set(judged(spark, rows, negative)) == ({0} if fails else set())
+
+
+def test_rule_that_needs_the_batch_first(spark: SparkSession) -> None:
+    data = spark.range(1, 21).selectExpr("id", "cast(if(id = 20, 1000, id) as double) price")
+    outlier = rule("expect_column_value_z_scores_to_be_less_than", "no outlier", column="price", threshold=3,
+                   double_sided=True)  # fmt: skip
+    gate = Gate(spark, suite(outlier), data, ("id", "price"))
+    assert gate.judge(data.where("id < 20")).failing is None
+    failing = gate.judge(data).failing
+    assert failing is not None
+    assert [row["id"] for row in failing.collect()] == [20]
+
+
+def test_table_rule_stops_the_load_and_says_what_was_seen(spark: SparkSession, rows: DataFrame) -> None:
+    gate = Gate(
+        spark,
+        suite(
+            rule("expect_table_row_count_to_be_between", "enough rows", min_value=100),
+            rule("expect_column_mean_to_be_between", "mean id", column="id", max_value=10),
+        ),
+        rows,
+        COLUMNS,
+    )
+    with pytest.raises(QualityError, match=r"enough rows.*min_value=100.*observed 4") as failure:
+        gate.judge(rows)
+    assert "mean id" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("unusable", "said"),
+    [
+        (suite(), "is empty"),
+        ({"name": "x"}, "no list of expectations"),
+        (suite({"type": "expect_column_values_to_be_null", "kwargs": {"column": "id"}}), "no meta.rule_id"),
+        (suite(*[rule("expect_column_values_to_be_null", "same", column="id")] * 2), "no meta.rule_id of its own"),
+        (suite(rule("expect_column_mean_to_be_between", "r", column="cost", min_value=1)), "does not have: cost"),
+        (suite(rule("expect_column_pair_values_to_be_equal", "r", column_A="id", column_B="b")), "does not have: b"),
+        (suite({**rule("expect_column_values_to_be_null", "r", column="id"), "kwarg": {}}), "no expectation"),
+    ],
+)
+def test_unusable_suite_is_found_without_spark(unusable: Any, said: str) -> None:
+    with pytest.raises(QualityError, match=said):
+        read_rules(unusable, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (rule("expect_the_best", "r", column="id"), "r is of the unknown type 'expect_the_best'"),
+        (rule("expect_column_values_to_be_between", "r", column="id", minimum=1), "malformed"),
+        (
+            rule("expect_column_values_to_be_null", "r", column="id", row_condition=where("cost", ">", 1)),
+            "cannot be evaluated",
+        ),
+        (
+            rule("expect_column_values_to_be_unique", "r", column="id", row_condition=where("id", ">", 1)),
+            "uniqueness among some of the rows",
+        ),
+    ],
+    ids=["unknown", "unknown argument", "condition on no column", "unique among some"],
+)
+def test_unusable_rule_is_named_before_any_batch(
+    spark: SparkSession, rows: DataFrame, bad: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(QualityError, match=said):
+        Gate(spark, suite(bad), rows, COLUMNS)
+
+
+def test_rule_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, rows: DataFrame) -> None:
+    torn = rule("expect_column_values_to_match_regex", "torn", column="flag", regex="(")
+    with pytest.raises(QualityError, match="Unclosed group"):
+        Gate(spark, suite(torn), rows, COLUMNS).judge(rows)
