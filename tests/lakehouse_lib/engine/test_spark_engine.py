@@ -1,0 +1,119 @@
+"""What is Spark's own: where the bytes move, what the session keeps, how a failure looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_deltalake
+from lakehouse_lib.engine import spark_reading
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.predicates import parse
+from tests.peers import parquet_files, plain, read_delta_rs
+
+SETTINGS = (
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.session.timeZone",
+    "spark.sql.parquet.writeLegacyFormat",
+)
+
+
+def test_settings_are_as_they_were_after_a_write_and_a_failed_one(tmp_path: Path, spark: Any) -> None:
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    write_deltalake(tmp_path / "t", spark.range(3))
+    with pytest.raises(StoreError, match="boo") as caught:
+        write_deltalake(tmp_path / "t", spark.range(3).selectExpr("id + raise_error('boo') AS id"), mode="append")
+    assert "Py4J" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert {name: spark.conf.get(name) for name in SETTINGS} == before
+    assert DeltaTable(tmp_path / "t").version() == 0
+    assert parquet_files(tmp_path / "t") == {Path(file) for file in DeltaTable(tmp_path / "t").file_uris()}
+
+
+def test_a_write_leaves_data_files_and_nothing_else(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, spark.range(10).selectExpr("id", "id % 2 AS p"), partition_by=["p"])
+    stray = [path for path in tmp_path.rglob("*") if path.is_file() and "_delta_log" not in path.parts]
+    assert {path.resolve() for path in stray} == {Path(file) for file in DeltaTable(tmp_path).file_uris()}
+
+
+def test_a_column_that_does_not_fit_is_refused_before_spark_runs(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, pa.table({"a": [1]}))
+    with pytest.raises(SchemaMismatchError, match="a: expected long, got string"):
+        write_deltalake(tmp_path, spark.createDataFrame([("x",)], "a string"), mode="append")
+
+
+def test_nested_fields_are_matched_by_name(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, pa.table({"s": [{"a": 1, "b": 2}]}))
+    write_deltalake(tmp_path, spark.sql("SELECT named_struct('b', 20L, 'a', 10L) AS s"), mode="append")
+    assert read_delta_rs(tmp_path)["s"].to_pylist() == [{"a": 1, "b": 2}, {"a": 10, "b": 20}]
+
+
+def test_filters_reach_the_scan_and_partitions_are_pruned(tmp_path: Path, spark: Any, capsys: Any) -> None:
+    rows = spark.range(100).selectExpr("id", "id % 4 AS p")
+    write_deltalake(tmp_path, rows, partition_by=["p"])
+    write_deltalake(tmp_path, rows, mode="append")
+    frame = DeltaTable(tmp_path).to_spark(spark).where("p = 1 AND id > 90")
+    frame.explain()
+    plan = capsys.readouterr().out
+    assert "PartitionFilters: [isnotnull(p" in plan
+    assert "GreaterThan(id,90)" in plan
+    assert plan.count("FileScan") == 1  # one branch, however many writes
+    assert sorted(row.id for row in frame.collect()) == [93, 93, 97, 97]
+
+
+def test_folders_that_lie_are_not_believed(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, pa.table({"p": ["x", "y"], "v": [1, 2]}), partition_by=["p"])
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"p":"x"', '"p":"z é"'))
+    expected = [("y", 2), ("z é", 1)]
+    assert sorted((row.p, row.v) for row in DeltaTable(tmp_path).to_spark(spark).collect()) == expected
+
+
+@pytest.mark.parametrize("name", ["a b", "é%20ü", "k=v", "{x}[y]", "q'\"#?&+;,~!$()@"])
+def test_odd_names_of_the_tables_own_folder(tmp_path: Path, spark: Any, name: str) -> None:
+    uri = tmp_path / name / "t"
+    rows = pa.table({"p": ["x y%", None], "d": [1.5, 2.5], "v": [1, 2]})
+    write_deltalake(uri, spark.createDataFrame(rows), partition_by=["p"])
+    write_deltalake(uri, rows, mode="append")
+    assert plain(DeltaTable(uri).to_spark(spark).toArrow()) == plain(pa.concat_tables([rows, rows]))
+    write_deltalake(uri / "by double", spark.createDataFrame(rows), partition_by=["d"])
+    by_double = DeltaTable(uri / "by double")
+    assert plain(by_double.to_spark(spark).toArrow()) == plain(rows)
+
+
+def test_a_thousand_files_plan_quickly_and_reuse_their_manifest(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, pa.table({"p": range(500), "v": range(500)}), partition_by=["p"])
+    table = DeltaTable(tmp_path)
+    assert table.to_spark(spark).count() == 500
+    manifests = len(list(spark_reading._scratch().iterdir()))
+    assert table.to_spark(spark).where("p = 3").collect()[0].v == 3
+    assert len(list(spark_reading._scratch().iterdir())) == manifests
+
+
+def test_executors_move_the_bytes(tmp_path: Path, spark: Any, spark_events: Path) -> None:
+    spark.sparkContext.setJobGroup("bytes", "the bytes of this test")
+    write_deltalake(tmp_path, spark.range(200_000))
+    assert DeltaTable(tmp_path).to_spark(spark).agg({"id": "sum"}).collect()[0][0] == 199_999 * 100_000
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    read = written = 0
+    for line in next(iter(spark_events.glob("*"))).read_text().splitlines():
+        event = json.loads(line)
+        if event["Event"] == "SparkListenerTaskEnd":
+            metrics = event.get("Task Metrics") or {}
+            read += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
+            written += metrics.get("Output Metrics", {}).get("Bytes Written", 0)
+    size = sum(file.stat().st_size for file in parquet_files(tmp_path))
+    assert size > 500_000
+    assert written >= size
+    assert read > 0
+
+
+def test_a_predicate_is_what_sparks_scan_filters_by(tmp_path: Path, spark: Any) -> None:
+    write_deltalake(tmp_path, pa.table({"v": [1, None, 3], "s": ["a", "b", None]}))
+    table = DeltaTable(tmp_path)
+    frame = SparkEngine(spark).read(table.snapshot, ["s"], parse("NOT (v = 1)", table.schema()))
+    assert [row.s for row in frame.collect()] == [None]

@@ -1,0 +1,206 @@
+"""Modes, races for version 0, properties and bad input of writing; by the Arrow engine."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakehouse_lib.engine.arrow as arrow_engine
+from lakehouse_lib import (
+    CommitProperties,
+    DeltaTable,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    SchemaMismatchError,
+    Transaction,
+    UnsupportedFeatureError,
+    write_deltalake,
+)
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.data_writer import target_size_of
+from tests.peers import parquet_files, read_delta_rs
+
+ROWS = pa.table({"a": [1, 2]})
+
+
+def test_modes_for_a_table_that_is_there(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS)
+    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+        write_deltalake(tmp_path, ROWS)
+    write_deltalake(tmp_path, ROWS, mode="ignore")
+    assert DeltaTable(tmp_path).version() == 0
+    with pytest.raises(InvalidArgumentError, match="'upsert'"):
+        write_deltalake(tmp_path, ROWS, mode="upsert")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="schema_mode 'overwrite'"):
+        write_deltalake(tmp_path, ROWS, mode="append", schema_mode="overwrite")
+    with pytest.raises(InvalidArgumentError, match="partitioned by"):
+        write_deltalake(tmp_path, ROWS, mode="append", partition_by="a")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [([], "cannot be written"), ("x.csv", "cannot be written"), (None, "cannot be written"), ({"a": [1]}, "written")],
+)
+def test_data_of_no_known_kind(tmp_path: Path, data: Any, problem: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=problem):
+        write_deltalake(tmp_path / "t", data)
+    assert not (tmp_path / "t").exists()
+
+
+def test_data_without_columns(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSchemaError, match="column"):
+        write_deltalake(tmp_path, pa.table({}))
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_the_loser_of_a_race_to_create_goes_on_with_the_winners_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    winner_first(monkeypatch, tmp_path, pa.table({"a": [9]}))
+    write_deltalake(tmp_path, ROWS, mode=mode)
+    assert DeltaTable(tmp_path).version() == 1
+    assert read_delta_rs(tmp_path)["a"].to_pylist() == ([1, 2, 9] if mode == "append" else [1, 2])
+
+
+def test_the_loser_of_a_race_to_create_raises_where_a_table_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    winner_first(monkeypatch, tmp_path, ROWS)
+    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+        write_deltalake(tmp_path, ROWS)
+    assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
+
+
+def test_the_loser_whose_files_do_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    winner_first(monkeypatch, tmp_path, pa.table({"a": ["text"]}))
+    with pytest.raises(SchemaMismatchError, match="a: expected string, got long"):
+        write_deltalake(tmp_path, ROWS, mode="append")
+    assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
+
+
+def winner_first(monkeypatch: pytest.MonkeyPatch, uri: Path, rows: pa.Table) -> None:
+    """Another writer creates the table between our look at it and our commit."""
+    write = arrow_engine.write_stream
+
+    def late(*args: Any) -> pa.Table:
+        monkeypatch.setattr(arrow_engine, "write_stream", write)
+        write_deltalake(uri, rows)
+        return write(*args)
+
+    monkeypatch.setattr(arrow_engine, "write_stream", late)
+
+
+def test_writers_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
+    threads = [
+        threading.Thread(target=write_deltalake, args=(tmp_path, pa.table({"a": [n]})), kwargs={"mode": "append"})
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read_delta_rs(tmp_path)["a"].to_pylist() == list(range(8))
+    assert DeltaTable(tmp_path).version() == 7
+
+
+def test_a_failing_stream_leaves_nothing(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS)
+
+    def batches() -> Any:
+        yield from ROWS.to_batches()
+        raise RuntimeError("the source died")
+
+    before = parquet_files(tmp_path)
+    with pytest.raises(RuntimeError, match="the source died"):
+        write_deltalake(tmp_path, pa.RecordBatchReader.from_batches(ROWS.schema, batches()), mode="append")
+    assert parquet_files(tmp_path) == before
+    assert DeltaTable(tmp_path).version() == 0
+
+
+def test_files_roll_at_the_target_and_partitions_are_bounded(tmp_path: Path) -> None:
+    noise = pa.array(range(400_000), pa.int64())
+    write_deltalake(tmp_path / "t", pa.table({"a": noise}), target_file_size=1 << 20)
+    sizes = [file.stat().st_size for file in parquet_files(tmp_path / "t")]
+    assert len(sizes) > 1
+    assert max(sizes) < 2 << 20
+    assert DeltaTable(tmp_path / "t").count() == 400_000
+    write_deltalake(tmp_path / "p", pa.table({"a": range(300), "p": range(300)}), partition_by=["p"])
+    assert len(parquet_files(tmp_path / "p")) == 300
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("104857600", 100 << 20), ("100mb", 100 << 20), ("1G", 1 << 30), ("64 kb", 65536)]
+)
+def test_target_sizes(text: str, size: int) -> None:
+    assert target_size_of({"delta.targetFileSize": text}) == size
+    assert target_size_of({"delta.targetFileSize": text}, 5) == 5
+
+
+@pytest.mark.parametrize("text", ["", "big", "0", "-1", "1tb", "mb"])
+def test_target_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="target file size"):
+        target_size_of({"delta.targetFileSize": text})
+
+
+def test_compression_is_the_tables(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS, configuration={"delta.parquet.compression.codec": "ZSTD"})
+    (file,) = parquet_files(tmp_path)
+    assert file.name.endswith(".zstd.parquet")
+    assert pq.read_metadata(file).row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"delta.columnMapping.mode": "name"}, UnsupportedFeatureError),
+        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError),
+        ({"delta.constraints.positive": "a > 0"}, UnsupportedFeatureError),
+        ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError),
+        ({"delta.checkpointInterval": "often"}, InvalidArgumentError),
+        ({"delta.parquet.compression.codec": "rar"}, InvalidArgumentError),
+    ],
+)
+def test_properties_that_cannot_be_kept(tmp_path: Path, properties: dict[str, str], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        write_deltalake(tmp_path / "t", ROWS, configuration=properties)
+    assert not (tmp_path / "t" / "_delta_log").exists()
+
+
+def test_an_application_writes_once(tmp_path: Path) -> None:
+    once = CommitProperties(app_transactions=(Transaction("loader", 3),), custom_metadata={"who": "me"})
+    write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
+    table = DeltaTable(tmp_path)
+    assert table.transaction_version("loader") == 3
+    assert table.history()[0]["who"] == "me"
+    with pytest.raises(Exception, match="has already committed its version 3"):
+        write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
+    assert DeltaTable(tmp_path).version() == 0
+    assert len(parquet_files(tmp_path)) == 1
+
+
+def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
+    table = DeltaTable.create(tmp_path, ROWS.schema, name="n", description="d", configuration={"owner": "me"})
+    assert (table.version(), table.count(), table.metadata().name) == (0, 0, "n")
+    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+        DeltaTable.create(tmp_path, ROWS.schema)
+    assert DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="ignore").schema().names == ["a"]
+    write_deltalake(tmp_path, ROWS, mode="append")
+    replaced = DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="overwrite")
+    assert (replaced.schema().names, replaced.count(), replaced.version()) == (["b"], 0, 2)
+    assert DeltaTable(tmp_path, 1).count() == 2
+
+
+def test_an_open_table_shows_what_was_written_through_it(tmp_path: Path) -> None:
+    table = DeltaTable.create(tmp_path, ROWS.schema)
+    write_deltalake(table, ROWS, mode="append")
+    assert (table.version(), table.count()) == (1, 2)
+
+
+def test_the_arrow_engine_takes_no_threads_for_none() -> None:
+    with pytest.raises(InvalidArgumentError):
+        ArrowEngine(0)
