@@ -15,7 +15,7 @@ from demo.rest import AirflowApi, Question, Run, Task
 
 POLL_SECONDS = 0.5
 PARSE_SECONDS = 90.0
-RUN_SECONDS = 300.0
+RUN_SECONDS = 900.0
 REPORT = "lakehouse_report"
 Answer = Callable[[Question], str]
 Expected = Callable[[str], str | None]

@@ -39,7 +39,7 @@ def test_vacuum_is_overridden_explicitly_and_files_are_small(registry: Registry)
         table = registry.table(name)
         assert table.vacuum.retention_hours == 0
         assert table.vacuum.enforce_retention is False
-        assert table.target_file_size <= 1024 * 1024
+        assert table.target_file_size <= 4 * 1024 * 1024
 
 
 def test_the_big_tables_get_at_least_six_versions(registry: Registry) -> None:
