@@ -1,0 +1,41 @@
+"""The Arrow engine's two waves: order, scratch files beyond the memory bound, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import lakehouse_lib.engine.arrow as arrow_engine
+from lakehouse_lib import StoreError
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Piece
+
+
+def scatter(task: int) -> Iterator[Piece]:
+    for order in (2, 0, 1):
+        for group in (0, 3):
+            yield Piece(group, order, f"{task}.{order};".encode() * 1000)
+
+
+def gather(group: str, pieces: Iterator[Piece]) -> pa.Table:
+    return pa.table({"group": [group], "data": [b"".join(piece.data.to_pybytes()[:4] for piece in pieces)]})
+
+
+@pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
+def test_pieces_come_by_order_then_task(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
+    monkeypatch.setattr(arrow_engine, "_PIECES_IN_MEMORY", memory)
+    result = ArrowEngine(2).exchange(scatter, gather, [0, 1], ["a", "b", "c", "d"])
+    assert result["group"].to_pylist() == ["a", "d"]
+    assert result["data"].to_pylist() == [b"0.0;1.0;0.1;1.1;0.2;1.2;"] * 2
+
+
+def test_a_tasks_own_error_is_raised() -> None:
+    def fail(task: int) -> pa.Table:
+        raise StoreError(f"task {task} failed", table="t")
+
+    with pytest.raises(StoreError, match="task 1 failed"):
+        ArrowEngine(2).run(fail, [1, 1, 1])
+    with pytest.raises(StoreError, match="task 1 failed"):
+        ArrowEngine(2).exchange(lambda task: iter([Piece(0, 0, b"x")]), lambda task, pieces: fail(task), [1], [1])
