@@ -126,7 +126,8 @@ class _OnDisk:
 
     def load(self) -> pa.Buffer:
         with pa.OSFile(str(self.file), "rb") as source:
-            return source.read_at(self.size, self.offset)
+            source.seek(self.offset)
+            return source.read_buffer(self.size)
 
 
 class _Pieces:
