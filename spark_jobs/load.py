@@ -171,6 +171,7 @@ class Load:
         if self.past.unsettled is not None:
             self._load(spark, engine, self.past.unsettled, done, refused, redo=True)
             self.past = self._history()
+            self.store.delete_many(self.intents.staged(self.past.settled))  # what the dead run had staged of it
         files = self._sort(scan(self.source.landing))
         number = self.past.next_number
         waiting = list(files.waiting)

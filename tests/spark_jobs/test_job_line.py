@@ -1,0 +1,105 @@
+"""The line a job ends with, whatever happens to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs import aggregate, compact, delete_rows, ingest, z_order
+from spark_jobs.job import run_job
+from tests.spark_jobs.loading import Shop
+
+JOBS = {
+    job.__name__.rpartition(".")[2]: (job.arguments, job.prepare)
+    for job in (aggregate, compact, delete_rows, ingest, z_order)
+}
+
+
+def line_of(capsys: pytest.CaptureFixture[str], job: str, *argv: str) -> tuple[int, dict[str, Any]]:
+    arguments, prepare = JOBS[job]
+    code = run_job(arguments(), prepare, list(argv))
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    return code, json.loads(out)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_help_names_every_option(job: str) -> None:
+    done = subprocess.run([sys.executable, "-m", f"spark_jobs.{job}", "--help"], capture_output=True, check=True)
+    assert done.stdout.startswith(f"usage: spark_jobs.{job}".encode())
+    assert (b"--output" if job == "aggregate" else b"--table") in done.stdout
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    code, line = line_of(capsys, job)
+    assert code == 1
+    assert (line["lakehouse"], line["job"], line["type"]) == ("error", job, "InvalidArgumentError")
+    assert "required" in line["message"]
+
+
+@pytest.mark.parametrize(
+    ("job", "more"),
+    [("compact", []), ("z_order", ["--columns", "a"]), ("delete_rows", ["--predicate", "a = 1"])],
+)
+def test_missing_table_is_said_without_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, job: str, more: list[str]
+) -> None:
+    code, line = line_of(capsys, job, "--table", str(tmp_path / "nowhere"), *more)
+    assert (code, line["type"]) == (1, "TableNotFoundError")
+    assert "nowhere" in line["message"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_empty_predicate_deletes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "predicate.sql").write_text(" \n")
+    code, line = line_of(
+        capsys, "delete_rows", "--table", str(tmp_path), "--predicate-file", str(tmp_path / "predicate.sql")
+    )
+    assert (code, line["type"]) == (1, "InvalidPredicateError")
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "said"),
+    [
+        (["--landing", "/dev/null"], "LandingError", "is a file"),
+        (["--landing", "/nowhere"], "LandingError", "does not exist"),
+        (["--schema", "/nowhere"], "InvalidArgumentError", "the schema file /nowhere cannot be read"),
+        (["--source", "a/b"], "InvalidArgumentError", "is no source name"),
+        (["--files-per-batch", "0"], "InvalidArgumentError", "not a whole number of at least 1"),
+        (["--settle-seconds", "-1"], "InvalidArgumentError", "no number of seconds"),
+        (["--delimiter", ",,"], "InvalidArgumentError", "is no delimiter"),
+        (["--suite", "/dev/null"], "InvalidArgumentError", "is not JSON"),
+        (["--give-up"], "IngestError", "no batch of source 'erp' is half done"),
+    ],
+)
+def test_bad_input_of_ingest(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, more: list[str], kind: str, said: str
+) -> None:
+    code, line = line_of(capsys, "ingest", *Shop(tmp_path).command_line(*more))
+    assert (code, line["lakehouse"], line["type"]) == (1, "error", kind)
+    assert said in line["message"]
+
+
+def test_empty_landing_folder_is_a_result(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, line = line_of(capsys, "ingest", *Shop(tmp_path).command_line())
+    assert code == 0
+    assert line["lakehouse"] == "result"
+    assert (line["version"], line["batches"], line["files_waiting"]) == (None, [], [])
+
+
+def test_error_that_is_not_ours_keeps_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_: object) -> Any:
+        raise RuntimeError("first line\nsecond line")
+
+    code = run_job(compact.arguments(), broken, ["--table", "t"])
+    printed = capsys.readouterr()
+    assert code == 1
+    assert json.loads(printed.out)["message"] == "first line"
+    assert "Traceback" in printed.err
+    assert "second line" in printed.err
