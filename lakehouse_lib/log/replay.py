@@ -38,7 +38,8 @@ class TableState:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
 
 
-EMPTY = TableState(FILE_SCHEMA.empty_table(), TOMBSTONE_SCHEMA.empty_table())
+# Not empty_table(), which imports pandas: a second of every cold Spark worker.
+EMPTY = TableState(pa.Table.from_batches([], FILE_SCHEMA), pa.Table.from_batches([], TOMBSTONE_SCHEMA))
 
 
 def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStore) -> TableState:
