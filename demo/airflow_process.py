@@ -26,7 +26,7 @@ from demo.rest import AirflowApi
 HOST = "127.0.0.1"
 USER = "admin"
 FIRST_PORT = 8080
-START_SECONDS = 120.0
+START_SECONDS = 180.0
 # The guard gives Airflow its grace, then kills; this is how long to wait for the guard.
 STOP_SECONDS = airflow_guard.GRACE_SECONDS + 20.0
 # Tasks at a time: each may be a Spark driver with its Python workers, and the demo promises 8 GiB and 2 cores.

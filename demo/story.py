@@ -118,8 +118,11 @@ class Story:
         before = person.rows_on_disk(self.home.tables, who)
 
         def approve(question: Question) -> str:
-            self.record.question = " ".join(f"{question.subject} {question.body}".split())
-            self.progress.line("note", f"the approval step asks: {self.record.question}")
+            self.record.question = question.subject
+            self.progress.line("note", f"the approval step asks: {question.subject}")
+            for line in question.body.splitlines():
+                if line.strip():
+                    self.progress.line("note", f"  {line.strip()}")
             return next(option for option in question.options if option.lower().startswith("approve"))
 
         run = pipeline.run("lakehouse_erasure", {"customer_id": who.customer})

@@ -24,7 +24,7 @@ class Record:
         quarantined: (table, reason, rows), most rows first.
         refused: file -> the message it was refused with.
         person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
-        question: subject and text of what the approval step asked; who answered.
+        question: what the approval step asked.
         releases: the downstream runs.
         steps: title and seconds of each act.
     """
@@ -59,7 +59,7 @@ def show(record: Record, console: Console) -> None:
         console.print(f"[yellow]Refused whole[/]: [bold]{escape(file)}[/]: {escape(message)}\n")
     console.print(_person(record))
     if record.question:
-        console.print(f"Before that, the approval step asked: {escape(record.question)}\n")
+        console.print(f"The approval step asked: [bold]{escape(record.question)}[/] An operator approved it first.\n")
     console.print(_releases(record))
     console.print(_steps(record))
     console.print(_checks(record))
