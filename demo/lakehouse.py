@@ -10,7 +10,7 @@ from demo.home import Home
 
 KIB = 1024
 # Small on purpose: at a size for production, these few rows would fit one file and there would be nothing to skip.
-TARGET_FILE_SIZE = {"orders": 320 * KIB, "lineitem": 640 * KIB, "customer": 4096 * KIB}
+TARGET_FILE_SIZE = {"orders": 400 * KIB, "lineitem": 600 * KIB, "customer": 4096 * KIB}
 # Columns that nothing sorts by when the files land, so that only the clustering can make files skippable.
 CLUSTER_BY = {"orders": ["o_custkey", "o_orderdate"], "lineitem": ["l_partkey", "l_shipdate"], "customer": []}
 # A selective query a clustered column: the value looked for.

@@ -14,6 +14,7 @@ from typing import Any
 from demo.errors import DemoError
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+_PARKED = frozenset({"awaiting_input", "deferred"})
 _COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -142,7 +143,10 @@ class AirflowApi:
         return list(self._get(path)["asset_events"])
 
     def questions(self, dag_id: str, run_id: str) -> list[Question]:
-        """What waits for a person's answer in this run."""
+        """What waits for a person's answer in this run.
+
+        A question is there a moment before its task has parked, and an answer in that moment is lost on the task.
+        """
         path = f"/api/v2/dags/{_quote(dag_id)}/dagRuns/{_quote(run_id)}/hitlDetails"
         details = self._get(path, response_received="false")["hitl_details"]
         return [
@@ -156,7 +160,7 @@ class AirflowApi:
                 tuple(detail["options"]),
             )
             for detail in details
-            if not detail["response_received"]
+            if not detail["response_received"] and detail["task_instance"]["state"] in _PARKED
         ]
 
     def answer(self, question: Question, option: str) -> str:

@@ -97,7 +97,7 @@ class Story:
                 found = re.search(rf"SourceRefusedError: (.*{re.escape(spoiled.file)}.*)", log)
                 if found:
                     self.record.refused = {**self.record.refused, spoiled.file: found[1]}
-                    return f"refused {spoiled.file}, as it must; the other files are loaded"
+                    return f"refused {spoiled.file}, as it must; the table has the other files"
             return None
 
         return shown

@@ -22,7 +22,7 @@ class Record:
     Attributes:
         loaded, maintained, final: the tables after the load, after maintenance and at the end.
         quarantined: (table, reason, rows), most rows first.
-        refused: file -> the message it was refused with.
+        refused: file -> the message it was refused with, which names the file.
         person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
         question: what the approval step asked.
         releases: the downstream runs.
@@ -45,24 +45,22 @@ class Record:
 def show(record: Record, console: Console) -> None:
     console.print()
     console.rule("[bold]What happened")
-    console.print(_tables(record))
-    console.print(_skipping(record))
+    console.print(_tables(record), "\n", _skipping(record), sep="")
     console.print(
-        "Target file sizes are set small for this demo ("
+        "\nTarget file sizes are set small for this demo ("
         + ", ".join(f"{table} {_size(size)}" for table, size in TARGET_FILE_SIZE.items())
-        + "; the default is 128 MiB), so that few rows still fill many files.\n"
+        + "; the default is 128 MiB), so that few rows\n"
+        "still fill many files. What lands smaller than that is merged, what lands larger is cut.\n"
         "Vacuum's retention is overridden to 0 hours (the default is 7 days), so that old files go at once: never do\n"
         "that where somebody may still be reading an older version.\n"
     )
     console.print(_quarantine(record))
-    for file, message in record.refused.items():
-        console.print(f"[yellow]Refused whole[/]: [bold]{escape(file)}[/]: {escape(message)}\n")
+    for message in record.refused.values():
+        console.print(f"\n[yellow]Refused whole[/]: {escape(message)}\n")
     console.print(_person(record))
     if record.question:
-        console.print(f"The approval step asked: [bold]{escape(record.question)}[/] An operator approved it first.\n")
-    console.print(_releases(record))
-    console.print(_steps(record))
-    console.print(_checks(record))
+        console.print(f"An operator approved it first, through the REST API: {escape(record.question)}\n")
+    console.print(_releases(record), "\n", _steps(record), "\n", _checks(record), sep="")
 
 
 def _tables(record: Record) -> Table:
@@ -113,7 +111,8 @@ def _releases(record: Record) -> Table:
     table = _grid("How the downstream DAG was released", "lakehouse_report", "when", "by the new versions", "run took")
     for release in record.releases:
         when = release.queued.astimezone().strftime("%H:%M:%S") if release.queued else ""
-        versions = f"{release.table} {release.first_version} to {release.last_version}"
+        first, last = release.first_version, release.last_version
+        versions = f"{release.table} {first}" + (f" to {last}" if last > first else "")
         table.add_row(release.run_type.replace("_", " "), when, versions, f"{release.seconds:.1f} s")
     table.caption = "nobody started these runs; a second load with nothing new started none"
     return table

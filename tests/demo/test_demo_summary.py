@@ -27,7 +27,7 @@ def record(**changes: object) -> Record:
         "maintained": {"lineitem": TableState("lineitem", 7, 600_543, 36, 36 * 1024 * 1024, {WHERE: 6})},
         "final": {"lineitem": TableState("lineitem", 8, 600_443, 36, 36 * 1024 * 1024, {WHERE: 6})},
         "quarantined": [("lineitem", "breaks the rule quantity_1_to_50", 5)],
-        "refused": {"orders-17.csv": "column o_totalprice is missing"},
+        "refused": {"orders-17.csv": "orders-17.csv lacks o_totalprice"},
         "customer": 4711,
         "person_rows": {"orders": (25, 0), "lineitem": (102, 0)},
         "question": "Erase customer 4711?",
@@ -60,7 +60,7 @@ def test_files_read_before_and_after() -> None:
 def test_what_was_kept_out_and_why() -> None:
     text = rendered(record())
     line_with(text, "lineitem", "breaks the rule quantity_1_to_50", "5")
-    line_with(text, "orders-17.csv", "column o_totalprice is missing")
+    line_with(text, "Refused whole", "orders-17.csv lacks o_totalprice")
 
 
 def test_who_was_erased() -> None:
@@ -93,7 +93,9 @@ def test_a_check_that_does_not_hold_is_marked() -> None:
 
 
 def test_what_comes_from_data_is_no_markup() -> None:
-    text = rendered(record(refused={"a[red].csv": "got [/bold] instead"}, quarantined=[("orders", "[bold]", 1)]))
+    text = rendered(
+        record(refused={"a[red].csv": "a[red].csv got [/bold] instead"}, quarantined=[("orders", "[bold]", 1)])
+    )
     assert "a[red].csv" in text
     assert "got [/bold] instead" in text
     line_with(text, "orders", "[bold]")
