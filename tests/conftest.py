@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ THIRD_PARTY_WARNINGS = (
 def pytest_configure(config: pytest.Config) -> None:
     for line in THIRD_PARTY_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
+    # py4j says goodbye when the interpreter ends, to streams that are closed by then; pytest's line has to be the last.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")
