@@ -92,8 +92,7 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
     assert run.xcom("tables") == ["customer", "orders"]
     assert run.state == "failed"
     customer, orders = (
-        {name[9:-3]: state for name, state in run.states.items() if name.endswith(f"[{index}]")}
-        for index in (0, 1)
+        {name[9:-3]: state for name, state in run.states.items() if name.endswith(f"[{index}]")} for index in (0, 1)
     )
     assert customer == {
         "optimize": "failed",
