@@ -7,7 +7,6 @@ leaves, one commit exchanges the files. The verb has the name users know; the la
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
 from lakehouse_lib.actions import CommitProperties
-from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import file_schema, target_size_of
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
@@ -38,10 +37,11 @@ from lakehouse_lib.operations.clustering.waves import (
     gather,
     scatter,
 )
-from lakehouse_lib.operations.files import partition_codes, total_size
+from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict
 
 _LEAST_TASK_ROWS = 100_000
 _TASKS_A_SLOT = 4  # so that a slow task does not leave the others waiting long
@@ -104,28 +104,15 @@ def z_order(
     size = target_size_of(snapshot.configuration, target_size)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
-        return {**_metrics(plan, plan.files), "zOrderBy": list(by), "version": snapshot.version}
+        return _result(plan, plan.files, by, snapshot.version)
     added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    transaction = OptimisticTransaction(
-        snapshot,
-        snapshot.store,
-        "OPTIMIZE",
-        {
-            "predicate": json.dumps([] if predicate is None else [predicate.sql]),
-            "zOrderBy": json.dumps(list(by)),
-            "auto": False,
-            "targetSize": size,
-        },
-    )
-    transaction.remove(plan.files, data_change=False)
-    transaction.add(added)
-    transaction.metrics.update(
-        numAddedFiles=len(added),
-        numRemovedFiles=len(plan.files),
-        numAddedBytes=total_size(added),
-        numRemovedBytes=total_size(plan.files),
-        executionTimeMs=int((time.monotonic() - started) * 1000),
-    )
+    parameters = {
+        "predicate": json.dumps([] if predicate is None else [predicate.sql]),
+        "zOrderBy": json.dumps(list(by)),
+        "auto": False,
+        "targetSize": size,
+    }
+    transaction = rewrite_transaction(snapshot, parameters, plan.files, added, started)
     try:
         _check_rows(snapshot, plan.files, added)
         outcome = transaction.commit(commit_properties)
@@ -134,7 +121,7 @@ def z_order(
     except (CommitFailedError, LogCorruptedError):
         discard(snapshot.store, added)
         raise
-    return {**_metrics(plan, added), "zOrderBy": list(by), "version": outcome.version}
+    return _result(plan, added, by, outcome.version)
 
 
 def plan_z_order(
@@ -157,14 +144,7 @@ def plan_z_order(
     known = _known(files, sizes, snapshot, columns)
     keys_reader = TableReader(snapshot.store, select(snapshot.schema, columns), ())
     paths = files["path"].to_pylist()
-    target = WriteTarget(
-        snapshot.store,
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.configuration,
-        sys.maxsize,  # the tree has decided what goes into a file
-        data_change=False,
-    )
+    target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     for rows, count in crowded:
@@ -292,30 +272,9 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
         )
 
 
-def _metrics(plan: Plan, added: pa.Table) -> dict[str, Any]:
-    return {
-        "numFilesAdded": len(added),
-        "numFilesRemoved": len(plan.files),
-        "filesAdded": _sizes(added),
-        "filesRemoved": _sizes(plan.files),
-        "partitionsOptimized": plan.partitions,
-        "numBatches": len(plan.tasks),
-        "totalConsideredFiles": plan.considered,
-        "totalFilesSkipped": plan.considered - len(plan.files),
-        "preserveInsertionOrder": False,
-    }
-
-
-def _sizes(files: pa.Table) -> dict[str, float | int]:
-    sizes = _numbers(files["size"])
-    count = len(sizes)
-    return {
-        "avg": float(sizes.mean()) if count else 0.0,
-        "max": int(sizes.max()) if count else 0,
-        "min": int(sizes.min()) if count else 0,
-        "totalFiles": count,
-        "totalSize": int(sizes.sum()),
-    }
+def _result(plan: Plan, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
+    metrics = rewrite_metrics(plan.considered, plan.files, added, partitions=plan.partitions, batches=len(plan.tasks))
+    return {**metrics, "zOrderBy": list(by), "version": version}
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

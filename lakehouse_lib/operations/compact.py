@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ from lakehouse_lib.engine.file_rows import files_table, int64s
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, InvalidArgumentError
 from lakehouse_lib.log.replay import file_keys
 from lakehouse_lib.operations.append import discard
-from lakehouse_lib.operations.files import partition_codes, total_size
+from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction import Committed
 
 #: Result column: the bin a written file is of.
 _BIN = "bin"
@@ -111,21 +111,15 @@ def compact(
     snapshot.check_writable()
     size = target_size_of(snapshot.configuration, target_size)
     plan = plan_compact(snapshot, size, predicate)
-    target = WriteTarget(
-        snapshot.store,
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.configuration,
-        sys.maxsize,  # the plan has decided what goes into a file
-        data_change=False,
-    )
+    target = rewrite_target(snapshot)
     chosen = plan.files.select(["path", "partitionValues"])
     tasks = [CompactTask(number, target, chosen.take(_indices(rows))) for number, rows in enumerate(plan.bins)]
     # The largest first, so that none of them is left over for the end.
     weights = [int(plan.files["size"].to_numpy()[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
     version, added, removed = _commit(snapshot, plan, written, size, started, commit_properties)
-    return {**_metrics(plan, added, removed), "version": version}
+    metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.bins))
+    return {**metrics, "version": version}
 
 
 def merge_files(task: CompactTask) -> pa.Table:
@@ -183,17 +177,7 @@ def _commit(
         added = written.filter(pc.is_in(written[_BIN], value_set=pa.array(list(bins)))).drop_columns([_BIN])
         removed = plan.files.take(_indices(np.concatenate(list(bins.values()))))
         parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-        transaction = OptimisticTransaction(snapshot, snapshot.store, "OPTIMIZE", parameters)
-        transaction.remove(removed, data_change=False)
-        transaction.add(added)
-        transaction.metrics.update(
-            numAddedFiles=len(added),
-            numRemovedFiles=len(removed),
-            numAddedBytes=total_size(added),
-            numRemovedBytes=total_size(removed),
-            executionTimeMs=int((time.monotonic() - started) * 1000),
-        )
-        outcome = transaction.commit(properties)
+        outcome = rewrite_transaction(snapshot, parameters, removed, added, started).commit(properties)
         if isinstance(outcome, Committed):
             return outcome.version, added, removed
         latest = snapshot.update()
@@ -211,29 +195,3 @@ def _commit(
 
 def _indices(rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
     return pa.array(rows, pa.int64())
-
-
-def _metrics(plan: CompactPlan, added: pa.Table, removed: pa.Table) -> dict[str, Any]:
-    return {
-        "numFilesAdded": len(added),
-        "numFilesRemoved": len(removed),
-        "filesAdded": _sizes(added),
-        "filesRemoved": _sizes(removed),
-        "partitionsOptimized": plan.partitions,
-        "numBatches": len(plan.bins),
-        "totalConsideredFiles": plan.considered,
-        "totalFilesSkipped": plan.considered - len(removed),
-        "preserveInsertionOrder": False,
-    }
-
-
-def _sizes(files: pa.Table) -> dict[str, float | int]:
-    sizes = files["size"].to_numpy()
-    count = len(sizes)
-    return {
-        "avg": float(sizes.mean()) if count else 0.0,
-        "max": int(sizes.max()) if count else 0,
-        "min": int(sizes.min()) if count else 0,
-        "totalFiles": count,
-        "totalSize": int(sizes.sum()),
-    }

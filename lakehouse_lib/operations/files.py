@@ -25,6 +25,19 @@ def total_size(files: pa.Table) -> int:
     return int(pc.sum(files["size"]).as_py() or 0)
 
 
+def size_summary(files: pa.Table) -> dict[str, float | int]:
+    """Mean, largest, smallest and total size in bytes, and how many files, under delta-rs' names; zeros for none."""
+    sizes = files["size"].to_numpy()
+    count = len(sizes)
+    return {
+        "avg": float(sizes.mean()) if count else 0.0,
+        "max": int(sizes.max()) if count else 0,
+        "min": int(sizes.min()) if count else 0,
+        "totalFiles": count,
+        "totalSize": int(sizes.sum()),
+    }
+
+
 def partition_codes(files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> NDArray[np.int64]:
     """A small whole number a file, equal for the files of one partition. By typed value: one has many spellings."""
     codes = np.zeros(len(files), dtype=np.int64)
