@@ -117,6 +117,8 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
         "LAKEHOUSE_REGISTRY": str(home.registry),
         "SPARK_CONF_DIR": str(home.airflow / "spark"),
         "SPARK_LOCAL_IP": HOST,
+        # A Spark that is killed leaves its scratch behind; here the next demo clears it away.
+        "SPARK_LOCAL_DIRS": str(home.airflow / "spark" / "scratch"),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -15,6 +15,8 @@ from demo.rest import AirflowApi, Question, Run, Task
 
 POLL_SECONDS = 0.5
 PARSE_SECONDS = 90.0
+# An answer that comes before the scheduler has noticed that the task waits makes Airflow 3.3 take the task for failed.
+READING_SECONDS = 5.0
 RUN_SECONDS = 900.0
 REPORT = "lakehouse_report"
 Answer = Callable[[Question], str]
@@ -89,6 +91,7 @@ class Pipeline:
             DemoError: a task failed that must not, or the run takes too long.
         """
         told: set[tuple[str, int]] = set()
+        seen: dict[Question, float] = {}
         deadline = time.monotonic() + RUN_SECONDS
         while True:
             now = self.api.run(run.dag_id, run.run_id)
@@ -101,6 +104,9 @@ class Pipeline:
                 return tasks
             if answer is not None:
                 for question in self.api.questions(run.dag_id, run.run_id):
+                    if time.monotonic() - seen.setdefault(question, time.monotonic()) < READING_SECONDS:
+                        continue
+                    del seen[question]
                     option = answer(question)
                     name = self.api.answer(question, option)
                     self.progress.line("done", f"{name} answered “{option}” through the REST API")
@@ -170,6 +176,6 @@ class Pipeline:
 
 def last_error(log: str) -> str:
     """The last line of a task's log that names an error of ours, else the last line at all."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip() and "::" not in line[:2]]
     named = [line for line in lines if re.search(r"\b\w+(Error|Exception)\b: ", line)]
     return (named or lines or ["no log"])[-1]
