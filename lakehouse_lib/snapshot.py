@@ -18,7 +18,7 @@ from lakehouse_lib.log.history import version_at
 from lakehouse_lib.log.replay import EMPTY, TableState, replay
 from lakehouse_lib.log.segment import Commit, LogSegment, commits_after, load_segment
 from lakehouse_lib.predicates import Predicate, pruning
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store.base import ObjectStore
 
 
@@ -82,6 +82,18 @@ class Snapshot:
     @cached_property
     def schema(self) -> Schema:
         return Schema.from_json(self.metadata.schema_string)
+
+    def field(self, name: str) -> Field:
+        """The column of that name, regardless of case; InvalidArgumentError when there is none."""
+        found = self.schema.get(name)
+        if found is None:
+            raise InvalidArgumentError(
+                f"there is no column {name!r}",
+                table=self.store.root,
+                version=self.version,
+                hint=f"The columns are {', '.join(self.schema.names)}",
+            )
+        return found
 
     def prune(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read."""

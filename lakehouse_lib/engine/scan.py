@@ -33,7 +33,7 @@ class Scan:
     def of(cls, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
         """Raises InvalidArgumentError for a column the table does not have, or that is named twice."""
         schema = snapshot.schema
-        wanted = [find(schema, name, snapshot) for name in (schema.names if columns is None else columns)]
+        wanted = [snapshot.field(name).name for name in (schema.names if columns is None else columns)]
         if len(set(wanted)) < len(wanted):
             raise InvalidArgumentError(
                 f"a column is asked for twice in {wanted}",
@@ -67,16 +67,3 @@ class Scan:
         if self.predicate is not None:
             rows = rows.filter(self.reader.mask(rows, self.predicate))
         return rows.select(list(self.columns))
-
-
-def find(schema: Schema, name: str, snapshot: Snapshot) -> str:
-    """The column's name as the schema spells it; InvalidArgumentError when there is none."""
-    field = schema.get(name)
-    if field is None:
-        raise InvalidArgumentError(
-            f"there is no column {name!r}",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint=f"The columns are {', '.join(schema.names)}",
-        )
-    return field.name

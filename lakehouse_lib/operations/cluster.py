@@ -192,9 +192,7 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
         raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
     indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)
     for name in names:
-        field = snapshot.schema.get(name)
-        if field is None:
-            raise wrong(f"there is no column {name!r}", f"The columns are {', '.join(snapshot.schema.names)}")
+        field = snapshot.field(name)
         if name in snapshot.partition_columns:
             raise wrong(
                 f"{name!r} is a partition column", "Its values have folders of their own already; name other columns"

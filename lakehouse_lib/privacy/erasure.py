@@ -19,7 +19,6 @@ from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.matches import count_live
 from lakehouse_lib.privacy.subject import Subject, Through
-from lakehouse_lib.schema import Field
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 
@@ -69,7 +68,7 @@ def locate(
         snapshot = opened.get(rows.table, optional=rows.quarantine)
         if snapshot is None:
             continue
-        _field(snapshot, rows.table, rows.key)
+        snapshot.field(rows.key)
         wanted = keys.setdefault((rows.table, rows.key), set())
         wanted.update([value] if rows.through is None else _through(opened, rows.through, value, engine))
     located = []
@@ -86,7 +85,7 @@ def _through(opened: _Tables, through: Through, value: int | str, engine: Engine
     snapshot = opened.get(through.table, optional=through.quarantine)
     if snapshot is None:
         return
-    column = _field(snapshot, through.table, through.select).name
+    column = snapshot.field(through.select).name
     condition = _condition(snapshot, through.table, through.key, [value])
     predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
     reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
@@ -103,7 +102,7 @@ def _through(opened: _Tables, through: Through, value: int | str, engine: Engine
 
 
 def _condition(snapshot: Snapshot, table: str, key: str, values: Any) -> str:
-    field = _field(snapshot, table, key)
+    field = snapshot.field(key)
     try:
         return sql.is_one_of(field.name, field.type, values)
     except TypeError as error:
@@ -113,18 +112,6 @@ def _condition(snapshot: Snapshot, table: str, key: str, values: Any) -> str:
             version=snapshot.version,
             hint="Name a key column of strings, whole numbers or decimals",
         ) from error
-
-
-def _field(snapshot: Snapshot, table: str, name: str) -> Field:
-    field = snapshot.schema.get(name)
-    if field is None:
-        raise InvalidArgumentError(
-            f"{table} has no column {name!r}",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint=f"Name one of {', '.join(snapshot.schema.names)}",
-        )
-    return field
 
 
 class _Tables:
