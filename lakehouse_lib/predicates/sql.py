@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError
+from lakehouse_lib.predicates.arithmetic import calculate, shift
+from lakehouse_lib.predicates.casts import cast, number
 from lakehouse_lib.predicates.comparison import (
-    FLOATING,
-    INTEGRAL_BITS,
     TEMPORAL,
     among,
     compare,
     describe,
-    family,
     mismatch,
-    parse_date,
-    parse_timestamp,
 )
 from lakehouse_lib.predicates.names import resolve
 from lakehouse_lib.predicates.nodes import (
     BOOLEAN,
     UNKNOWN,
-    Arithmetic,
-    Cast,
     Column,
     Function,
     IsNull,
@@ -72,11 +65,7 @@ _TYPES = {
     "TIMESTAMPLTZ": "timestamp",
     "TIMESTAMPNTZ": "timestamp_ntz",
 }
-_MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
-_MICROS["WEEK"] = 7 * _MICROS["DAY"]
 _INTEGER = PrimitiveType("integer")
-_LONG = PrimitiveType("long")
-_DOUBLE = PrimitiveType("double")
 _STRING = PrimitiveType("string")
 _DATE = PrimitiveType("date")
 
@@ -156,20 +145,9 @@ def _dot(tree: Any, schema: Schema) -> Node | None:
     return _column(tree, schema) if not tree.find(exp.Func) else None
 
 
-def _number(text: str) -> Literal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise InvalidPredicateError(f"{text!r} is no number") from None
-    if "e" in text.lower():
-        return Literal(float(value), _DOUBLE)
-    # The type only says that it is a number; the value is exact, and takes the type of what it is compared with.
-    return Literal(value, PrimitiveType("decimal(38,0)"))
-
-
 def _value(tree: Any, _: Schema) -> Node | None:
     if isinstance(tree, exp.Literal):
-        return Literal(str(tree.this), _STRING) if tree.is_string else _number(str(tree.this))
+        return Literal(str(tree.this), _STRING) if tree.is_string else number(str(tree.this))
     if isinstance(tree, exp.Boolean):
         return Literal(bool(tree.this), BOOLEAN)
     if isinstance(tree, exp.HexString):
@@ -289,76 +267,23 @@ def _negate(tree: Any, schema: Schema) -> Node | None:
         # copy_negate: unary minus would round to the context's digits
         value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
         return Literal(value, operand.type)
-    return _calculation("-", Literal(Decimal(0), PrimitiveType("decimal(38,0)")), operand)
+    return calculate("-", Literal(Decimal(0), PrimitiveType("decimal(38,0)")), operand)
 
 
 def _arithmetic(tree: Any, schema: Schema) -> Node | None:
     if isinstance(tree.expression, exp.Interval):
-        return _shifted(_node(tree.this, schema), tree.expression, -1 if isinstance(tree, exp.Sub) else 1)
-    return _calculation(_ARITHMETIC[type(tree)], _node(tree.this, schema), _node(tree.expression, schema))
+        return _shifted(tree, schema)
+    return calculate(_ARITHMETIC[type(tree)], _node(tree.this, schema), _node(tree.expression, schema))
 
 
-def _calculation(operator: str, left: Node, right: Node) -> Node | None:
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return None
-    first, second = _operand(left, right), _operand(right, left)
-    if first is None or second is None:
-        return None
-    (a, a_type), (b, b_type) = first, second
-    if operator == "%":
-        whole = isinstance(b, Literal) and b.value and a_type in INTEGRAL_BITS and b_type in INTEGRAL_BITS
-        return Arithmetic("%", a, b, _LONG) if whole else None
-    if a_type in FLOATING or b_type in FLOATING:
-        return Arithmetic(operator, a, b, _DOUBLE)
-    return Arithmetic(operator, a, b, _LONG)
-
-
-def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
-    # Integers and doubles only: decimals widen by rules in which Arrow and Spark differ.
-    kind = node.type
-    if not isinstance(kind, PrimitiveType):
-        return None
-    if isinstance(node, Literal):
-        beside = other.type
-        if not isinstance(beside, PrimitiveType) or not isinstance(node.value, (Decimal, float)):
-            return None
-        if beside.type in FLOATING:
-            return Literal(float(node.value), _DOUBLE), "double"
-        whole = isinstance(node.value, Decimal) and node.value == node.value.to_integral_value()
-        if beside.type in INTEGRAL_BITS and whole and -(1 << 63) < node.value < 1 << 63:
-            return Literal(int(node.value), _LONG), "long"
-        return None
-    return (node, kind.type) if kind.type in INTEGRAL_BITS or kind.type in FLOATING else None
-
-
-def _shifted(operand: Node, interval: Any, sign: int) -> Node | None:
-    """A date or timestamp literal plus an interval of a known number of days, hours, ... or of months."""
-    unit = str(interval.args.get("unit") or "").upper().rstrip("S")
+def _shifted(tree: Any, schema: Schema) -> Node | None:
+    operand, interval = _node(tree.this, schema), tree.expression
     try:
-        count = sign * int(str(interval.this.this))
+        count = int(str(interval.this.this))
     except (ValueError, AttributeError):
         return None
-    if not isinstance(operand, Literal) or operand.type.type not in TEMPORAL or operand.value is None:
-        return None
-    date = operand.type.type == "date"
-    a_day = _MICROS["DAY"]
-    if unit in ("MONTH", "YEAR", "QUARTER"):
-        days, clock = (operand.value, 0) if date else divmod(operand.value, a_day)
-        moved = _add_months(days, count * {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit])
-        return Literal(moved if date else moved * a_day + clock, operand.type)
-    step = _MICROS.get(unit)
-    if step is None or (date and step % a_day):
-        return None
-    return Literal(operand.value + count * (step // a_day if date else step), operand.type)
-
-
-def _add_months(days: int, months: int) -> int:
-    origin = dt.date(1970, 1, 1).toordinal()
-    day = dt.date.fromordinal(days + origin)
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    following = dt.date(year + (month + 1) // 12, (month + 1) % 12 + 1, 1)
-    last = (following - dt.timedelta(days=1)).day
-    return dt.date(year, month + 1, min(day.day, last)).toordinal() - origin
+    unit = str(interval.args.get("unit") or "").upper().rstrip("S")
+    return shift(operand, -count if isinstance(tree, exp.Sub) else count, unit)
 
 
 def _type_of(tree: Any) -> PrimitiveType | None:
@@ -377,54 +302,7 @@ def _cast(tree: Any, schema: Schema) -> Node | None:
     kind = _type_of(tree.args["to"])
     if kind is None or not _plain(tree, "this", "to", "safe", "requires_string"):
         return None
-    operand = _node(tree.this, schema)
-    if isinstance(operand, Literal):
-        return _cast_literal(operand, kind)
-    if operand.type == kind:
-        return operand
-    if isinstance(operand.type, PrimitiveType) and kind.type in _LOSSLESS.get(operand.type.type, ()):
-        return Cast(operand, kind)
-    return None
-
-
-_LOSSLESS = {
-    "byte": {"short", "integer", "long", "float", "double", "string"},
-    "short": {"integer", "long", "float", "double", "string"},
-    "integer": {"long", "double", "string"},
-    "long": {"string"},
-    "float": {"double"},
-    "date": {"timestamp", "timestamp_ntz", "string"},
-    "timestamp": {"date"},
-    "timestamp_ntz": {"date"},
-}
-
-
-def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
-    value = literal.value
-    if value is None:
-        return Literal(None, kind)
-    if isinstance(value, str) and kind.type in TEMPORAL:
-        found = parse_date(value) if kind.type == "date" else parse_timestamp(value)
-        if found is None:
-            raise InvalidPredicateError(
-                f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
-            )
-        return Literal(found, kind)
-    if kind.type == "string" and isinstance(value, str):
-        return literal
-    if family(kind) == "number" and isinstance(value, (str, Decimal, float)) and not isinstance(value, bool):
-        number = _number(value.strip()) if isinstance(value, str) else literal
-        if kind.type in FLOATING:
-            value = float(number.value)
-            if kind.type == "float":
-                with np.errstate(over="ignore"):
-                    value = float(np.float32(value))  # 0.1 as a float is not the double 0.1
-            return Literal(value, _DOUBLE)
-        as_is = Decimal(repr(number.value)) if isinstance(number.value, float) else number.value
-        scale = kind.decimal[1] if kind.decimal is not None else 0
-        if as_is.is_finite() and int(as_is.as_tuple().exponent) >= -scale:
-            return Literal(as_is, PrimitiveType("decimal(38,0)"))
-    return None
+    return cast(_node(tree.this, schema), kind)
 
 
 def _function(tree: Any, schema: Schema) -> Node | None:
