@@ -2,9 +2,8 @@
 
 from lakehouse_lib.predicates.arrow import matches, to_arrow
 from lakehouse_lib.predicates.parser import from_filters, parse
-from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.predicates.predicate import Predicate, to_spark_sql
 from lakehouse_lib.predicates.pruning import evaluate_partitions, may_match
-from lakehouse_lib.predicates.spark import to_spark_sql
 
 __all__ = [
     "Predicate",

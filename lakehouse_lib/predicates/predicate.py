@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakehouse_lib.predicates.nodes import And, Node, columns_of, conjunction
+from lakehouse_lib.predicates.spark import render
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,6 @@ class Predicate:
 
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
         """(what partition values decide, the rest), whose conjunction is this predicate; None where nothing is."""
-        from lakehouse_lib.predicates.spark import render
-
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)
         sides: tuple[list[Node], list[Node]] = ([], [])
@@ -43,3 +42,8 @@ class Predicate:
             return None, self
         first, second = (conjunction(side) for side in sides)
         return Predicate(render(first), first), Predicate(render(second), second)
+
+
+def to_spark_sql(predicate: Predicate) -> str:
+    """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
+    return render(predicate.root)

@@ -1,4 +1,4 @@
-"""A predicate as Spark SQL, with every name quoted and every literal typed."""
+"""Nodes as Spark SQL, with every name quoted and every literal typed: time zone and ANSI mode change nothing."""
 
 from __future__ import annotations
 
@@ -22,15 +22,9 @@ from lakehouse_lib.predicates.nodes import (
     Opaque,
     Or,
 )
-from lakehouse_lib.predicates.predicate import Predicate
 from lakehouse_lib.schema import DataType, PrimitiveType
 
 _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
-
-
-def to_spark_sql(predicate: Predicate) -> str:
-    """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
-    return render(predicate.root)
 
 
 def render(node: Node) -> str:
