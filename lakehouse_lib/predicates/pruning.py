@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -223,8 +224,21 @@ def _in(node: In, negated: bool, leaf: _Leaf) -> pa.Array:
 
 def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
     """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
-    index = pc.search_sorted(values, bounds, side="left")
+    if pa.types.is_decimal(values.type):
+        index = _count_below(values, bounds)
+    else:
+        index = pc.search_sorted(values, bounds, side="left")
     return pc.if_else(pc.less(index, pa.scalar(len(values), index.type)), index, pa.scalar(None, index.type))
+
+
+def _count_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
+    """For each bound how many of ``values`` are below it; for decimals, which ``search_sorted`` does not take."""
+    # The sort is stable: of equals the bounds come first.
+    order = pc.sort_indices(pa.concat_arrays([bounds, values])).to_numpy()
+    is_bound = order < len(bounds)
+    below = np.empty(len(bounds), np.uint64)
+    below[order[is_bound]] = np.cumsum(~is_bound)[is_bound]
+    return pa.array(below)
 
 
 def _like(node: Like, leaf: _Leaf) -> pa.Array:
