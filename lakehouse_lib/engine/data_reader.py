@@ -16,6 +16,12 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore
 
 
+class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
+    """A data file that knows its path in the store, for errors."""
+
+    path = ""
+
+
 @dataclass(frozen=True)
 class TableReader:
     """Reads data files of a table into its types; picklable.
@@ -30,18 +36,18 @@ class TableReader:
     schema: Schema
     partition_columns: tuple[str, ...]
 
-    def open(self, path: str) -> pq.ParquetFile:
+    def open(self, path: str) -> DataFile:
         """The data file at a log path, with its footer read.
 
         INT96 timestamps come as microseconds: as nanoseconds the years past 2262 wrap around.
 
         Raises:
             ObjectNotFoundError: the file is missing although the log refers to it.
-            StoreError: it is no Parquet file.
+            StoreError: it is no Parquet file, or a damaged one.
         """
         decoded = file_paths.decode(path, self.store)
         try:
-            return pq.ParquetFile(self.store.open_input(decoded), coerce_int96_timestamp_unit="us")
+            file = DataFile(self.store.open_input(decoded), coerce_int96_timestamp_unit="us")
         except ObjectNotFoundError as error:
             raise ObjectNotFoundError(
                 f"the data file {decoded} is missing although the log refers to it",
@@ -49,8 +55,10 @@ class TableReader:
                 hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
                 "older version",
             ) from error
-        except pa.ArrowInvalid as error:
-            raise StoreError(f"the data file {decoded} is no Parquet file: {error}", table=self.store.root) from error
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(decoded, error) from error
+        file.path = decoded
+        return file
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:
         """The typed partition values of these files, by wanted partition column."""
@@ -61,13 +69,16 @@ class TableReader:
         }
 
     def row_group(
-        self, file: pq.ParquetFile, index: int, constants: dict[str, pa.Scalar], *, threads: bool = False
+        self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, threads: bool = False
     ) -> pa.Table:
         """One row group as the wanted columns.
 
         Args:
             constants: the file's partition values.
             threads: decode columns in parallel; for a caller that has the process to itself.
+
+        Raises:
+            StoreError: the file is damaged.
         """
         stored = {name.lower(): name for name in file.schema_arrow.names}
         wanted = self.schema.to_arrow()
@@ -76,7 +87,10 @@ class TableReader:
             for one in wanted
             if one.name not in constants and one.name.lower() in stored
         }
-        table = file.read_row_group(index, columns=list(present.values()), use_threads=threads)
+        try:
+            table = file.read_row_group(index, columns=list(present.values()), use_threads=threads)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(file.path, error) from error
         count = file.metadata.row_group(index).num_rows
         columns = []
         for one in wanted:
@@ -90,7 +104,7 @@ class TableReader:
         nullable = pa.schema([one.with_nullable(True) for one in wanted])
         return pa.Table.from_arrays(columns, schema=nullable)
 
-    def candidates(self, file: pq.ParquetFile, path: str, predicate: Predicate | None) -> list[int]:
+    def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns:
@@ -99,6 +113,9 @@ class TableReader:
         for name in predicate.columns:
             # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
             if name not in stored.names or stored.field(name).type != self.schema.field(name).type.to_arrow():
+                return every
+            # Nor do they tell of NaN, which is above every number here.
+            if any(pa.types.is_floating(leaf) for leaf in _leaf_types(stored.field(name).type)):
                 return every
         import pyarrow.dataset as pads
 
@@ -110,12 +127,19 @@ class TableReader:
         """For each row whether ``predicate`` is true; where it is NULL it is not."""
         return pc.fill_null(matches(predicate, rows, self.schema), False)
 
-    def files(self, files: pa.Table) -> Iterator[tuple[pq.ParquetFile, dict[str, pa.Scalar]]]:
+    def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
         """Each file opened, with its partition values; closed when the next one is asked for."""
         constants = self.constants(files)
         for index, path in enumerate(files.column("path").to_pylist()):
             with self.open(path) as file:
                 yield file, {name: values[index] for name, values in constants.items()}
+
+    def _damaged(self, path: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
+            table=self.store.root,
+            hint="Restore the file from a backup, or an older version without it",
+        )
 
     def _typed(self, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
         if column.type == wanted.type:
@@ -128,6 +152,13 @@ class TableReader:
                 table=self.store.root,
                 hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
             ) from error
+
+
+def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:
+    if not arrow.num_fields:
+        yield arrow
+    for index in range(arrow.num_fields):
+        yield from _leaf_types(arrow.field(index).type)
 
 
 def select(schema: Schema, columns: Sequence[str]) -> Schema:

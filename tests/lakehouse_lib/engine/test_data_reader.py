@@ -1,0 +1,62 @@
+"""Data files as others write them, whole and damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import WriterProperties
+from deltalake import write_deltalake as write_delta_rs
+
+from lakehouse_lib import DeltaTable, StoreError, write_deltalake
+
+
+def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
+    # Parquet's min and max leave NaN out, and NaN is above every number in Spark's order and in ours.
+    rows = pa.table({"x": [1.0, 2.0, float("nan"), 1.0], "id": [1, 2, 3, 4]})
+    write_delta_rs(str(tmp_path), rows, writer_properties=WriterProperties(max_row_group_size=2))
+    (file,) = tmp_path.glob("*.parquet")
+    assert pq.ParquetFile(file).num_row_groups == 2
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters="x > 5")["id"].to_pylist() == [3]
+    assert DeltaTable(tmp_path).delete("x > 5")["num_deleted_rows"] == 1
+    assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [1, 2, 4]
+
+
+def _without_its_end(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _with_a_torn_page(data: bytes) -> bytes:
+    return data[:10] + bytes(60) + data[70:]
+
+
+def _with_a_torn_footer(data: bytes) -> bytes:
+    return data[:-60] + b"\xff" * 50 + data[-10:]
+
+
+@pytest.mark.parametrize("damage", [_without_its_end, _with_a_torn_page, _with_a_torn_footer])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda table: table.to_pyarrow_table(),
+        lambda table: table.delete("id = 1"),
+        lambda table: table.optimize.compact(),
+        lambda table: table.optimize.z_order(["id"]),
+    ],
+    ids=["read", "delete", "compact", "z_order"],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, damage: Callable[[bytes], bytes], verb: Callable[[DeltaTable], object]
+) -> None:
+    for start in (0, 10):
+        write_deltalake(tmp_path, pa.table({"id": range(start, start + 10), "text": ["word"] * 10}), mode="append")
+    table = DeltaTable(tmp_path)
+    file = Path(table.file_uris()[0])
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(StoreError, match=file.name) as refused:
+        verb(table)
+    assert refused.value.table == str(tmp_path)
+    assert DeltaTable(tmp_path).version() == 1
