@@ -9,9 +9,8 @@ from lakehouse_lib.schema.types import (
     PrimitiveType,
     Schema,
     StructType,
-    check_names,
-    check_usable,
 )
+from lakehouse_lib.schema.usable import check_names, check_usable
 
 __all__ = [
     "ArrayType",

@@ -1,4 +1,4 @@
-"""A table's schema and its JSON form (PROTOCOL.md, section Schema Serialization Format).
+"""The types of a table's columns, and its schema.
 
 The names and shapes are those of the ``deltalake`` package. All of them are immutable values: equal when they say the
 same, picklable, and safe to share. Column names are matched regardless of case, as the protocol wants them unique so.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
@@ -19,9 +19,6 @@ from lakehouse_lib.errors import InvalidSchemaError
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 #: Names of the primitive types that can be used; decimals are written ``decimal(precision,scale)``.
 PRIMITIVES = frozenset((*_NUMBERS, "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "void"))
-
-#: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them.
-FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
 
 _T = TypeVar("_T")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
@@ -41,7 +38,8 @@ class PrimitiveType:
         object.__setattr__(self, "type", _canonical_primitive(type))
 
     @classmethod
-    def _as_written(cls, type: str) -> PrimitiveType:
+    def as_written(cls, type: str) -> PrimitiveType:
+        """The type a log names, without refusing an unknown one."""
         # A log may name a type this library does not know (variant, an interval). Such a table can still be described
         # and its other columns read, so the name is kept and refused only where a value of it is needed.
         self = object.__new__(cls)
@@ -63,11 +61,11 @@ class PrimitiveType:
         return (int(match[1]), int(match[2])) if match else None
 
     def to_json(self) -> str:
-        return _dump(self.type)
+        return _dump(self)
 
     @staticmethod
     def from_json(text: str) -> PrimitiveType:
-        return _expect(PrimitiveType, _type_from_value(_load(text)))
+        return _expect(PrimitiveType, _load(text))
 
     def to_arrow(self) -> pa.DataType:
         return _arrow().type_to_arrow(self)
@@ -99,11 +97,11 @@ class ArrayType:
         return "array"
 
     def to_json(self) -> str:
-        return _dump(_type_to_value(self))
+        return _dump(self)
 
     @staticmethod
     def from_json(text: str) -> ArrayType:
-        return _expect(ArrayType, _type_from_value(_load(text)))
+        return _expect(ArrayType, _load(text))
 
     def to_arrow(self) -> pa.DataType:
         return _arrow().type_to_arrow(self)
@@ -137,11 +135,11 @@ class MapType:
         return "map"
 
     def to_json(self) -> str:
-        return _dump(_type_to_value(self))
+        return _dump(self)
 
     @staticmethod
     def from_json(text: str) -> MapType:
-        return _expect(MapType, _type_from_value(_load(text)))
+        return _expect(MapType, _load(text))
 
     def to_arrow(self) -> pa.DataType:
         return _arrow().type_to_arrow(self)
@@ -179,11 +177,11 @@ class Field:
         object.__setattr__(self, "metadata", dict(metadata or {}))
 
     def to_json(self) -> str:
-        return _dump(_field_to_value(self))
+        return _dump(self)
 
     @staticmethod
     def from_json(text: str) -> Field:
-        return _field_from_value(_load(text))
+        return _load_field(text)
 
     def to_arrow(self) -> pa.Field:
         return _arrow().field_to_arrow(self)
@@ -252,12 +250,12 @@ class StructType:
         return hash(tuple(self.fields))
 
     def to_json(self) -> str:
-        return _dump(_type_to_value(self))
+        return _dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises InvalidSchemaError for text that is no JSON, or no struct."""
-        value = _type_from_value(_load(text))
+        value = _load(text)
         return cls(_expect(StructType, value).fields)
 
     def to_arrow(self) -> Any:
@@ -308,48 +306,6 @@ class Schema(StructType):
 DataType = PrimitiveType | ArrayType | MapType | StructType
 
 
-def check_names(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses names that Parquet cannot hold, at every depth; for tables without column mapping.
-
-    Raises:
-        InvalidSchemaError: lists every such name.
-    """
-    bad = [name for name in _all_names(schema, "") if not name or FORBIDDEN_IN_NAMES & set(name.rpartition("\0")[2])]
-    if bad:
-        raise InvalidSchemaError(
-            f"column names that Parquet cannot hold: {', '.join(repr(one.replace(chr(0), '.')) for one in bad)}",
-            table=table,
-            hint="Rename them without spaces and without any of ,;{}()= or line breaks.",
-        )
-
-
-def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses types that this library has no values for (variant, an interval): tables that have them can be
-    described, not read or written.
-
-    Raises:
-        InvalidSchemaError: names the first such column.
-    """
-    for one in schema.fields:
-        try:
-            one.to_arrow()
-        except InvalidSchemaError as error:
-            raise InvalidSchemaError(error.message, table=table, hint=error.hint) from error
-
-
-def _all_names(kind: DataType, above: str) -> Iterator[str]:
-    # \0 separates the parts, because a name may hold a dot.
-    if isinstance(kind, StructType):
-        for one in kind.fields:
-            yield above + one.name
-            yield from _all_names(one.type, f"{above}{one.name}\0")
-    elif isinstance(kind, ArrayType):
-        yield from _all_names(kind.element_type, above)
-    elif isinstance(kind, MapType):
-        yield from _all_names(kind.key_type, above)
-        yield from _all_names(kind.value_type, above)
-
-
 def _canonical_primitive(name: str) -> str:
     if name in PRIMITIVES:
         return name
@@ -374,92 +330,10 @@ def _as_type(kind: DataType | str) -> DataType:
     return PrimitiveType(kind) if isinstance(kind, str) else kind
 
 
-def _type_to_value(kind: DataType) -> Any:
-    if isinstance(kind, PrimitiveType):
-        return kind.type
-    if isinstance(kind, ArrayType):
-        return {
-            "type": "array",
-            "elementType": _type_to_value(kind.element_type),
-            "containsNull": kind.contains_null,
-        }
-    if isinstance(kind, MapType):
-        return {
-            "type": "map",
-            "keyType": _type_to_value(kind.key_type),
-            "valueType": _type_to_value(kind.value_type),
-            "valueContainsNull": kind.value_contains_null,
-        }
-    return {"type": "struct", "fields": [_field_to_value(one) for one in kind.fields]}
-
-
-def _field_to_value(one: Field) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "type": _type_to_value(one.type),
-        "nullable": one.nullable,
-        "metadata": dict(one.metadata),
-    }
-
-
-def _type_from_value(value: Any) -> DataType:
-    if isinstance(value, str):
-        return PrimitiveType._as_written(value)
-    kind = value.get("type") if isinstance(value, dict) else None
-    try:
-        if kind == "struct":
-            return StructType(_field_from_value(one) for one in _list(value["fields"]))
-        if kind == "array":
-            return ArrayType(_type_from_value(value["elementType"]), bool(value.get("containsNull", True)))
-        if kind == "map":
-            return MapType(
-                _type_from_value(value["keyType"]),
-                _type_from_value(value["valueType"]),
-                bool(value.get("valueContainsNull", True)),
-            )
-    except KeyError as error:
-        raise InvalidSchemaError(f"a {kind} type without {error} in the schema: {_excerpt(value)}") from error
-    raise InvalidSchemaError(f"not a type of a Delta table: {_excerpt(value)}")
-
-
-def _field_from_value(value: Any) -> Field:
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "type" not in value:
-        raise InvalidSchemaError(f"a field without a name or a type in the schema: {_excerpt(value)}")
-    metadata = value.get("metadata")
-    return Field(
-        value["name"],
-        _type_from_value(value["type"]),
-        bool(value.get("nullable", True)),
-        metadata if isinstance(metadata, dict) else None,
-    )
-
-
 def _expect(kind: type[_T], value: object) -> _T:
     if not isinstance(value, kind):
         raise InvalidSchemaError(f"expected a {kind.__name__}, got {value}")
     return value
-
-
-def _list(value: Any) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise InvalidSchemaError(f"the fields of a struct are not a list: {_excerpt(value)}")
-    return value
-
-
-def _load(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"the schema is not JSON ({error}): {_excerpt(text)}") from error
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _excerpt(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:120]}…"
 
 
 def _arrow_type(value: Any) -> pa.DataType:
@@ -469,7 +343,29 @@ def _arrow_type(value: Any) -> pa.DataType:
     return imported.type
 
 
+# The conversions are nouns of their own and build on these types; the types have them as methods, because that is how
+# users of the ``deltalake`` package call them. So the methods fetch them when they are called.
+
+
 def _arrow() -> Any:
     from lakehouse_lib.schema import arrow
 
     return arrow
+
+
+def _dump(value: DataType | Field) -> str:
+    from lakehouse_lib.schema import json_form
+
+    return json_form.dump(value)
+
+
+def _load(text: str) -> DataType:
+    from lakehouse_lib.schema import json_form
+
+    return json_form.load(text)
+
+
+def _load_field(text: str) -> Field:
+    from lakehouse_lib.schema import json_form
+
+    return json_form.load_field(text)
