@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.load import Report, Source
+    from spark_jobs.load import Report
+    from spark_jobs.source import Source
 
 
 def _seconds(text: str) -> float:
@@ -63,7 +64,10 @@ def arguments() -> Arguments:
         help="a refused file fails the job after the others are loaded (default), or is only reported",
     )
     parser.add_argument(
-        "--give-up", action="store_true", help="give up a half-done batch whose files are lost; its files are new again"
+        "--give-up",
+        action="store_true",
+        help="give up a half-done batch whose files are lost; its files are new again. Refused once a run has decided "
+        "to commit the batch, so a file is never loaded twice",
     )
     return parser
 
@@ -71,7 +75,8 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.ingestion.source_format import SourceFormat
     from lakehouse_lib.schema import Schema
-    from spark_jobs.load import Load, Source
+    from spark_jobs.load import Load
+    from spark_jobs.source import Source
 
     source = Source(
         options.table,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_lib import file_paths
-from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.errors import MetadataChangedError, TableNotFoundError
+from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
+from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
 from lakehouse_lib.schema import Schema, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -25,11 +24,11 @@ def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
         return None
 
 
-def committed(snapshot: Snapshot | None, source: str) -> int | None:
-    """The last batch of a source that the table has, by its ``txn``."""
-    if snapshot is None or source not in snapshot.transactions:
+def committed(snapshot: Snapshot | None, app_id: str) -> int | None:
+    """The last batch that the table has under ``app_id``, by its ``txn``."""
+    if snapshot is None or app_id not in snapshot.transactions:
         return None
-    return snapshot.transactions[source].version
+    return snapshot.transactions[app_id].version
 
 
 def append_once(
@@ -39,17 +38,18 @@ def append_once(
     *,
     schema: Schema,
     partition_by: Sequence[str],
-    source: str,
+    app_id: str,
     number: int,
     target_file_size: int | None = None,
-    properties: CommitProperties | None = None,
+    before_commit: Callable[[], None] | None = None,
 ) -> int:
-    """Append rows together with ``txn(source, number)``, in one commit that also creates the table if need be.
+    """Append rows together with ``txn(app_id, number)``, in one commit that also creates the table if need be.
 
     Args:
         rows: what the engine writes; None commits the ``txn`` alone.
         schema: the table's if it has to be created, else columns of it that the table lacks are added.
         partition_by: of a table that has to be created.
+        before_commit: called when the rows are written and not yet committed; if it raises, nothing is.
 
     Returns:
         the version this is now.
@@ -74,6 +74,13 @@ def append_once(
         target_file_size,
     )
     files = engine.write(rows, target) if rows is not None else None
+    if before_commit is not None:
+        try:
+            before_commit()
+        except DeltaError:
+            if files is not None:
+                discard(store, files)
+            raise
     while True:
         parameters = {"mode": "Append", "partitionBy": list(current.partition_columns)}
         transaction = OptimisticTransaction(
@@ -86,8 +93,8 @@ def append_once(
         if files is not None:
             transaction.add(files)
             transaction.metrics["numFiles"] = files.num_rows
-        transaction.set_transaction(source, number)
-        result = transaction.commit(properties)
+        transaction.set_transaction(app_id, number)
+        result = transaction.commit()
         if isinstance(result, Committed):
             return result.version
         if snapshot is None and isinstance(result.error, MetadataChangedError):
@@ -97,5 +104,5 @@ def append_once(
                 metadata, current = None, snapshot.metadata
                 continue
         if files is not None:
-            store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())
+            discard(store, files)
         raise result.error

@@ -4,11 +4,12 @@ Beside the table, under ``_ingest/SOURCE/``:
 
 - ``N.json`` (20 digits): batch N. It names the files with size, time and digest, and holds the rules they are judged by
   (format, schema, suite), so that a redo after a crash comes to the same rows.
-- ``N.outcome.json``: files of the batch that were refused, or why the whole batch was given up. A batch that loaded all
-  its files has none: the table's ``txn(SOURCE, N)`` says that it is in.
+- ``N.outcome.json``: whether the batch is to be loaded, but for the files it refuses, or why it is given up. Put before
+  the commit; that the batch is in, only the table's ``txn(SOURCE, N)`` says.
+- ``identity.json``: tells this log from every other one.
 - ``staging/N-*``: parsed rows on their way; nothing in there outlives its batch.
 
-Both JSON objects are put if absent, so two processes cannot decide differently. The table itself keeps one ``txn`` a
+All JSON objects are put if absent, so two processes cannot decide differently. The table itself keeps one ``txn`` a
 source however many files have come.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -54,11 +56,11 @@ class Intent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a batch besides being loaded.
+    """What was decided about a batch.
 
     Attributes:
         refused: file name -> the message it was refused with.
-        given_up: why nothing of the batch was loaded and nothing ever will be; None when its other files were.
+        given_up: why nothing of the batch was loaded and nothing ever will be; None when its other files are to be.
     """
 
     number: int
@@ -111,8 +113,34 @@ class IntentLog:
 
     def put(self, entry: Intent | Outcome) -> bool:
         """Write an entry down; False when another process has written that entry."""
-        suffix = ".outcome" if isinstance(entry, Outcome) else ""
-        return self.store.put_if_absent(f"{self.folder}/{entry.number:020d}{suffix}.json", entry.to_bytes())
+        path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
+        return self.store.put_if_absent(path, entry.to_bytes())
+
+    def decide(self, outcome: Outcome) -> Outcome:
+        """Write the outcome down, unless the batch has one; the outcome that stands."""
+        if self.put(outcome):
+            return outcome
+        path = self.outcome_path(outcome.number)
+        return Outcome.from_bytes(self.store.read(path), path)
+
+    def outcome_path(self, number: int) -> str:
+        return self._path(number, ".outcome")
+
+    def _path(self, number: int, suffix: str = "") -> str:
+        return f"{self.folder}/{number:020d}{suffix}.json"
+
+    def identity(self) -> str:
+        """What tells this log from every other one, made up when it is first asked for.
+
+        It goes where the log goes, and a log that is begun anew has another: batch numbers of the two never mix.
+        """
+        path = f"{self.folder}/identity.json"
+        self.store.put_if_absent(path, _dump({"id": str(uuid.uuid4())}))
+        value = _load(self.store.read(path), path)
+        try:
+            return str(value["id"])
+        except (KeyError, TypeError) as error:
+            raise _torn(path) from error
 
     def staging(self, number: int, run: str) -> str:
         """What the paths of a batch's parsed rows start with; ``run`` is one process' own, so none share a file."""

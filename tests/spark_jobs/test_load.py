@@ -21,7 +21,8 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
-from spark_jobs import load as load_module
+from spark_jobs import batch as batch_module
+from spark_jobs.batch import Batch
 from spark_jobs.load import Load, Report
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 
@@ -173,16 +174,16 @@ def test_file_that_changes_while_it_is_read_waits(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = shop.land("a.csv", "1,5,x")
-    put = load_module.IntentLog.put
+    put = batch_module.IntentLog.put
 
     def grow_after(log: Any, entry: Any) -> bool:
         done = put(log, entry)
-        if isinstance(entry, load_module.Intent):
+        if isinstance(entry, batch_module.Intent):
             path.write_text(path.read_text() + "2,5,x\n")
         return done
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_module.IntentLog, "put", grow_after)
+        patch.setattr(batch_module.IntentLog, "put", grow_after)
         assert load(spark, shop).waiting == ["a.csv"]
     load(spark, shop)
     assert shop.ids() == [1, 2]
@@ -201,15 +202,15 @@ def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) 
 def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run gets between our parsing and our commit, and does all of the batch."""
     shop.land("a.csv", "1,5,x", "bad,5,x")
-    judge = Load._judge
+    judge = Batch._judge
 
-    def overtaken(ours: Load, *arguments: Any) -> Any:
-        monkeypatch.setattr(Load, "_judge", judge)
+    def overtaken(ours: Batch, *arguments: Any) -> Any:
+        monkeypatch.setattr(Batch, "_judge", judge)
         verdict = judge(ours, *arguments)
         Load(shop.source()).run(spark)
         return verdict
 
-    monkeypatch.setattr(Load, "_judge", overtaken)
+    monkeypatch.setattr(Batch, "_judge", overtaken)
     with pytest.raises(ConcurrentTransactionError):
         load(spark, shop)
     assert shop.ids() == [1]
@@ -230,7 +231,7 @@ def _half_done(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch)
         raise RuntimeError("the cluster is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_module, "append_once", fail)
+        patch.setattr(batch_module, "append_once", fail)
         with pytest.raises(RuntimeError, match="the cluster is gone"):
             load(spark, shop)
 
@@ -251,6 +252,70 @@ def test_redo_with_a_missing_or_changed_file_says_so(
     loading.give_up()
     loading.run(spark)
     assert shop.ids() == [7]
+
+
+def test_giving_up_beside_a_run_that_is_still_loading_wins_whole(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.land("a.csv", "1,5,x")
+    write = batch_module.append_once
+
+    def given_up_first(*arguments: Any, **options: Any) -> int:
+        Load(shop.source()).give_up()
+        return write(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_module, "append_once", given_up_first)
+        with pytest.raises(ConcurrentTransactionError, match=r"batch 0 of source 'erp' was given up.*by hand"):
+            load(spark, shop)
+    assert not DeltaTable.is_deltatable(str(shop.table))
+    assert list(shop.table.rglob("*.parquet")) == []
+    load(spark, shop)
+    assert shop.ids() == [1]
+
+
+def test_giving_up_loses_to_a_run_that_has_decided_to_load(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.land("a.csv", "1,5,x")
+    decide = Batch._decide_to_load
+    refusals: list[str] = []
+
+    def too_late(ours: Batch, refused: Any) -> None:
+        decide(ours, refused)
+        with pytest.raises(IngestError, match="cannot be given up any more") as refusal:
+            Load(shop.source()).give_up()
+        refusals.append(str(refusal.value))
+
+    monkeypatch.setattr(Batch, "_decide_to_load", too_late)
+    load(spark, shop)
+    assert "00000000000000000000.outcome.json" in refusals[0]
+    assert shop.ids() == [1]
+    assert load(spark, shop).batches == []
+
+
+def test_tables_with_one_quarantine_and_one_source_name_keep_their_rejects_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north, south = Shop(tmp_path / "north"), Shop(tmp_path / "south")
+    shared = str(tmp_path / "quarantine")
+    for shop, name in ((north, "n.csv"), (south, "s.csv")):
+        shop.options = {"quarantine": shared}
+        shop.land(name, "1,5,x", "bad,5,x")
+    load(spark, north)
+    # The other dies between its quarantined rows and its own, and is redone where its table has moved to.
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "_decide_to_load", lambda *_: (_ for _ in ()).throw(IngestError("the cluster is gone")))
+        with pytest.raises(IngestError, match="the cluster is gone"):
+            load(spark, south)
+    moved = Shop(tmp_path / "moved", south.options)
+    moved.landing.rmdir()
+    moved.folder.rmdir()
+    south.folder.rename(moved.folder)
+    load(spark, moved)
+    files = [row["_file"] for row in DeltaTable(shared).to_pyarrow_table().to_pylist()]
+    assert sorted(files) == ["n.csv", "s.csv"]
+    assert (north.ids(), moved.ids()) == ([1], [1])
 
 
 def test_redo_judges_by_the_rules_of_its_intent(

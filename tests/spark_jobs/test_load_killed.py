@@ -18,11 +18,11 @@ from tests.spark_jobs.loading import Shop
 KILLED_JOB = """
 import os, signal, sys
 from lakehouse_lib.ingestion import append, intent
-from spark_jobs import ingest, job, load
+from spark_jobs import batch, ingest, job
 
 when, table = sys.argv[1], sys.argv[2]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-put, commit, append_once = intent.IntentLog.put, append.OptimisticTransaction.commit, load.append_once
+put, commit, append_once = intent.IntentLog.put, append.OptimisticTransaction.commit, batch.append_once
 
 def killed_put(self, entry):
     if when == "before the intent":
@@ -46,7 +46,7 @@ def killed_append(engine, store, rows, **options):
 
 intent.IntentLog.put = killed_put
 append.OptimisticTransaction.commit = killed_commit
-load.append_once = killed_append
+batch.append_once = killed_append
 sys.exit(job.run_job(ingest.arguments(), ingest.prepare, sys.argv[3:]))
 """
 

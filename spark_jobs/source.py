@@ -1,0 +1,38 @@
+"""A source: what is loaded, into what, and what its batches are judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.schema import Schema
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of one table.
+
+    Attributes:
+        suite: the quality suite's JSON; None: no gate.
+        partition_by: of a table that has to be created.
+        settle_seconds: a file modified less than this ago is still growing.
+        target_file_size: bytes; None: the table's.
+    """
+
+    table: str
+    landing: Path
+    name: str
+    format: SourceFormat
+    schema: Schema
+    suite: Any
+    quarantine: str
+    partition_by: tuple[str, ...] = ()
+    files_per_batch: int = 1
+    settle_seconds: float = 0
+    target_file_size: int | None = None
+
+    def rules(self) -> dict[str, Any]:
+        """What a batch is judged by, as its intent keeps it."""
+        return {"format": self.format.to_json(), "schema": self.schema.json(), "suite": self.suite}
