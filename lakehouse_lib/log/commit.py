@@ -18,7 +18,13 @@ from lakehouse_lib.actions import (
     Transaction,
     parse_line,
 )
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, VersionNotFoundError
+from lakehouse_lib.errors import (
+    InvalidArgumentError,
+    LogCorruptedError,
+    ObjectNotFoundError,
+    StoreError,
+    VersionNotFoundError,
+)
 from lakehouse_lib.log import names
 from lakehouse_lib.store.base import ObjectStore
 
@@ -131,7 +137,11 @@ def serialize(
     removes: Sequence[pa.Table],
     adds: Sequence[pa.Table],
 ) -> bytes:
-    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps will want."""
+    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps will want.
+
+    Raises:
+        InvalidArgumentError: ``info`` holds what JSON cannot.
+    """
     lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", info)]
     if protocol is not None:
         lines.append(("protocol", protocol.to_json()))
@@ -139,7 +149,17 @@ def serialize(
         lines.append(("metaData", metadata.to_json()))
     lines.extend(("txn", t.to_json()) for t in transactions)
     lines.extend(("domainMetadata", d.to_json()) for d in domains)
-    parts = [json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False) for name, body in lines]
+    try:
+        # Python would write NaN and Infinity, and no other reader could open the table any more.
+        parts = [
+            json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for name, body in lines
+        ]
+        "\n".join(parts).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"the commit's metadata cannot be written as JSON: {error}",
+            hint="Give text, finite numbers, booleans, lists and dictionaries of them",
+        ) from error
     for kind, tables in (("remove", removes), ("add", adds)):
         for table in tables:
             for batch in table.to_batches(max_chunksize=65_536):

@@ -13,6 +13,7 @@ from lakehouse_lib.errors import (
     ConcurrentDeleteReadError,
     ConcurrentTransactionError,
     DeltaProtocolError,
+    InvalidArgumentError,
     MetadataChangedError,
     ObjectNotFoundError,
     StoreError,
@@ -316,3 +317,14 @@ def test_history_says_what_each_commit_did(tmp_path):
     assert entries[0]["operationParameters"] == {"mode": "Append"}
     assert entries[0]["timestamp"] > entries[1]["timestamp"]
     assert history(snapshot.store, 1) == entries[:1]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), "\ud800"])
+def test_metadata_that_is_no_json_is_refused(tmp_path, value):
+    # Python's json would write NaN, and no other reader could open the table from then on.
+    snapshot = create(tmp_path / "t")
+    transaction = begin(snapshot)
+    transaction.add(files("a"))
+    with pytest.raises(InvalidArgumentError, match="as JSON"):
+        transaction.commit(CommitProperties(custom_metadata={"share": value}))
+    assert load_snapshot(snapshot.store).version == 0
