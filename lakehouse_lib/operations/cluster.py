@@ -188,6 +188,8 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names:
         raise wrong("no column to cluster by", "Name the columns that queries select by")
+    # As the schema spells them: readers and writers match names regardless of case.
+    names = tuple(field.name if (field := snapshot.schema.get(name)) is not None else name for name in names)
     if len(set(names)) < len(names):
         raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
     indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)

@@ -359,6 +359,8 @@ def test_files_without_rows_vanish(tmp_path):
         ([], "no column to cluster by.*Name the columns"),
         (["nope"], "no column 'nope'.*The columns are id, customer, item, status, day, tags"),
         (["customer", "customer"], "named twice"),
+        (["customer", "CUSTOMER"], "named twice"),
+        (["DAY"], "'day' is a partition column"),
         (["day"], "'day' is a partition column"),
         (["tags"], "'tags' of type .* has no order"),
     ],
@@ -370,6 +372,11 @@ def test_columns_that_cannot_be_clustered_by(tmp_path, columns, message):
         z_order(snapshot_of(uri), ArrowEngine(), columns)
     assert uri in str(caught.value)
     assert DeltaTable(uri).version() == 3
+
+
+def test_columns_are_found_regardless_of_case(tmp_path):
+    uri = make(tmp_path / "table", rows(100))
+    assert z_order(snapshot_of(uri), ArrowEngine(), ["Customer"])["zOrderBy"] == ["customer"]
 
 
 @pytest.mark.parametrize("size", [0, -1])
