@@ -7,6 +7,11 @@ from lakehouse_lib.transaction import checkpoint_snapshot
 
 
 def checkpoint(snapshot: Snapshot) -> int:
-    """Write the classic checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of."""
+    """Write the classic checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of.
+
+    Raises:
+        UnsupportedFeatureError: a writer feature this library does not have; a checkpoint would leave its actions out.
+    """
+    snapshot.check_writable()
     checkpoint_snapshot(snapshot)
     return snapshot.version
