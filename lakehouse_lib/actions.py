@@ -195,7 +195,7 @@ class CommitProperties:
 
     Args:
         custom_metadata: put as it is into commitInfo.
-        max_commit_retries: attempts after a lost race; default 15.
+        max_commit_retries: attempts after a lost race; default 50.
         app_transactions: txn actions to put into the same commit (idempotent writes).
     """
 

@@ -132,13 +132,20 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
         VersionNotFoundError: a version or time that never was, or is cleaned up.
         LogCorruptedError: the log is torn.
         UnsupportedFeatureError: the table cannot be read right.
+        InvalidArgumentError: a version that is no whole number, a timestamp that is no datetime, or both given.
     """
     if timestamp is not None:
         if version is not None:
             raise InvalidArgumentError(
                 f"both version {version} and timestamp {timestamp}", table=store.root, hint="Give one of them"
             )
+        if not isinstance(timestamp, datetime):
+            raise InvalidArgumentError(
+                f"the timestamp {timestamp!r}", table=store.root, hint="Give a datetime; without a zone it is UTC"
+            )
         version = version_at(store, timestamp)
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise InvalidArgumentError(f"the version {version!r}", table=store.root, hint="Give a whole number")
     segment, base = _base(store, version)
     commits = [read_commit(store, c.version) for c in segment.commits]
     snapshot = Snapshot(

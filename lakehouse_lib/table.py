@@ -191,6 +191,7 @@ class DeltaTable:
         self,
         partitions: Sequence[Filter] | None = None,
         columns: list[str] | None = None,
+        *,
         filters: str | Filters | pads.Expression | None = None,
     ) -> pa.Table:
         """The rows, by the Arrow engine.
@@ -221,10 +222,11 @@ class DeltaTable:
         self,
         partitions: Sequence[Filter] | None = None,
         columns: list[str] | None = None,
+        *,
         filters: str | Filters | pads.Expression | None = None,
     ) -> Any:
         """``to_pyarrow_table`` as a pandas frame."""
-        return self.to_pyarrow_table(partitions, columns, filters).to_pandas()
+        return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas()
 
     def to_spark(self, spark: Any) -> Any:
         """This version as a DataFrame: Spark's own scan over exactly its files. The session's settings stay."""
@@ -259,6 +261,13 @@ class DeltaTable:
         """Delete the rows for which ``predicate`` is true (None: all); rows for which it is NULL stay."""
         from lakehouse_lib.operations.delete import delete
 
+        if predicate is not None and not isinstance(predicate, str):
+            # An empty list of filters would be no condition, and all rows would go.
+            raise InvalidArgumentError(
+                f"the predicate {predicate!r} is no text",
+                table=self.table_uri,
+                hint="Write it as SQL; None is all rows",
+            )
         latest = self._latest()
         metrics = delete(latest, self._predicate(predicate), self.engine, commit_properties=commit_properties)
         return self._moved(metrics)

@@ -107,7 +107,7 @@ class LocalStore:
             try:
                 with os.scandir(self._full(folder)) as entries:
                     names = sorted(entry.name for entry in entries if entry.name >= start)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return
         for name in names:
             meta = self.head(f"{folder}/{name}" if folder else name)
@@ -121,7 +121,7 @@ class LocalStore:
                 folder = pending.pop()
                 try:
                     entries = list(os.scandir(Path(self._root, folder)))
-                except FileNotFoundError:
+                except (FileNotFoundError, NotADirectoryError):
                     continue  # a folder may vanish under a walk
                 for entry in entries:
                     path = f"{folder}/{entry.name}" if folder else entry.name

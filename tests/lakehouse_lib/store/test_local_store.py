@@ -59,6 +59,7 @@ def test_list_from_is_sorted_one_folder_deep_and_starts_where_asked(store):
         store.put(name, b"12")
     assert [(m.path, m.size) for m in store.list_from("log", "b")] == [("log/b", 2), ("log/c", 2)]
     assert list(store.list_from("missing")) == []
+    assert list(store.list_from("other/below a file")) == []
 
 
 def test_missing_objects(store):
