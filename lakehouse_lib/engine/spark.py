@@ -35,6 +35,9 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
+_PY4J_MARK = "\n: "  # between py4j's own words and those of the Java exception
+
+
 class SparkEngine:
     """Runs on a Spark session.
 
@@ -120,13 +123,16 @@ def _error(data: bytes) -> DeltaError:
 @contextmanager
 def spark_failures() -> Iterator[None]:
     """What Spark itself reports becomes one line of our tree; the whole report stays the error's cause."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter where PySpark has no class of its own
+        report = str(error)
         raise StoreError(
-            f"the Spark job failed: {_gist(str(error))}", hint="Spark's own log has the whole report"
+            f"the Spark job failed: {_gist(report.partition(_PY4J_MARK)[2] or report)}",
+            hint="Spark's own log has the whole report",
         ) from error
 
 

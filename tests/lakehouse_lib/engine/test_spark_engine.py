@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_deltalake
@@ -117,3 +118,14 @@ def test_a_predicate_is_what_sparks_scan_filters_by(tmp_path: Path, spark: Any) 
     table = DeltaTable(tmp_path)
     frame = SparkEngine(spark).read(table.snapshot, ["s"], parse("NOT (v = 1)", table.schema()))
     assert [row.s for row in frame.collect()] == [None]
+
+
+def test_what_only_java_has_a_class_for_is_one_line_too(tmp_path: Path, spark: Any) -> None:
+    file = tmp_path / "damaged.parquet"
+    pq.write_table(pa.table({"x": range(1000)}), file)
+    data = file.read_bytes()
+    file.write_bytes(data[:10] + bytes(400) + data[410:])
+    with pytest.raises(StoreError, match=r"damaged\.parquet") as failed:
+        write_deltalake(tmp_path / "table", spark.read.schema("x long").parquet(str(file)))
+    assert "\n" not in str(failed.value)
+    assert not DeltaTable.is_deltatable(tmp_path / "table")
