@@ -243,6 +243,10 @@ class DeltaTable:
                 raise InvalidArgumentError(
                     f"{version!r} is no time", table=self.table_uri, hint="Write it as 2026-01-31T12:00:00Z"
                 ) from None
+        if version is None:
+            raise InvalidArgumentError(
+                "the version None", table=self.table_uri, hint="update_incremental() moves to the latest version"
+            )
         if isinstance(version, datetime):
             moment = version if version.tzinfo is not None else version.replace(tzinfo=UTC)
             self._snapshot = load_snapshot(self.store, timestamp=moment)

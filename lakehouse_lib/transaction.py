@@ -39,7 +39,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.log.checkpoint import write_checkpoint
 from lakehouse_lib.log.commit import put_commit, read_commit, serialize
-from lakehouse_lib.log.conflict import Intent, find_conflict
+from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
@@ -170,7 +170,7 @@ class OptimisticTransaction:
             newest = latest_version(self._store)
             newest = version if newest is None else max(newest, version)
             for number in range(version, newest + 1):
-                error = find_conflict(self._intent(), read_commit(self._store, number), self._store)
+                error = find_conflict(self._attempt(), read_commit(self._store, number), self._store)
                 if error is not None:
                     return Conflict(error)
             version = newest + 1
@@ -250,9 +250,9 @@ class OptimisticTransaction:
                 )
         return None
 
-    def _intent(self) -> Intent:
+    def _attempt(self) -> Attempt:
         assert self._snapshot is not None
-        return Intent(
+        return Attempt(
             schema=self._snapshot.schema,
             partition_columns=self._snapshot.partition_columns,
             # A change of schema or protocol depends on all there is.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lakehouse_lib import file_paths, partition_values, statistics
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
 from lakehouse_lib.engine.file_rows import FileRow, files_table, int64s
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -59,7 +59,7 @@ def codec_of(configuration: Mapping[str, str]) -> str:
     return codec
 
 
-def target_size_of(configuration: Mapping[str, str], asked: int | None = None) -> int:
+def target_size_of(configuration: Mapping[str, str], asked: int | None = None, *, table: str | None) -> int:
     """Bytes of a data file: ``asked``, else ``delta.targetFileSize`` (``104857600`` or ``100mb``), else 100 MiB.
 
     Raises:
@@ -71,7 +71,9 @@ def target_size_of(configuration: Mapping[str, str], asked: int | None = None) -
     digits = text.strip().rstrip("bBkKmMgG")
     unit = _SIZE_UNITS.get(text.strip()[len(digits) :].lower())
     if unit is None or not digits.strip().isdigit() or int(digits) < 1:
-        raise InvalidArgumentError(f"{text!r} is no target file size", hint="Give bytes, or a size such as 100mb")
+        raise InvalidArgumentError(
+            f"{text!r} is no target file size", table=table, hint="Give bytes, or a size such as 100mb"
+        )
     return int(digits) * unit
 
 
@@ -98,7 +100,7 @@ class DataFileWriter:
         self._values = dict(values or {})
         self._schema = file_schema(target.schema, target.partition_columns)
         self._codec = codec_of(target.configuration)
-        self._size = target_size_of(target.configuration, target.target_file_size)
+        self._size = target_size_of(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
         self._indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
         self._folder = partition_values.hive_path(self._values, target.partition_columns)
@@ -120,7 +122,19 @@ class DataFileWriter:
         return self._writer is not None
 
     def write(self, rows: pa.Table) -> None:
-        """Take these rows; they reach a file by the row group."""
+        """Take these rows; they reach a file by the row group.
+
+        Raises:
+            SchemaMismatchError: a null where the table allows none. A foreign writer may have left one in a file.
+        """
+        try:
+            rows = rows.cast(self._schema)
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise SchemaMismatchError(
+                f"rows do not fit the table's schema: {error}",
+                table=self._target.store.root,
+                hint="Make the column nullable, or mend the rows with the engine that wrote them",
+            ) from error
         size = max(1, rows.nbytes)
         step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
         for start in range(0, len(rows), step):

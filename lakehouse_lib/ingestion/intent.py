@@ -83,7 +83,7 @@ class IntentLog:
     """The intents and outcomes of one source of one table."""
 
     def __init__(self, store: ObjectStore, source: str) -> None:
-        if not _SOURCE.match(source):
+        if not _SOURCE.fullmatch(source):
             raise InvalidArgumentError(
                 f"{source!r} is no source name",
                 table=store.root,
@@ -149,7 +149,8 @@ class IntentLog:
     def staged(self, settled: Container[int]) -> list[str]:
         """Staged objects of settled batches: what dead runs left behind."""
         found = (meta.path for meta in self.store.list_from(f"{self.folder}/staging"))
-        return [path for path in found if int(path.rpartition("/")[2].partition("-")[0]) in settled]
+        numbers = ((path, path.rpartition("/")[2].partition("-")[0]) for path in found)
+        return [path for path, number in numbers if number.isdecimal() and int(number) in settled]
 
 
 def _dump(value: Mapping[str, object]) -> bytes:

@@ -28,7 +28,7 @@ from lakehouse_lib.store.base import ObjectStore
 
 
 @dataclass(frozen=True)
-class Intent:
+class Attempt:
     """What a transaction has read and wants to write.
 
     Attributes:
@@ -49,8 +49,8 @@ class Intent:
     changes_data: bool
 
 
-def find_conflict(intent: Intent, winner: CommitActions, store: ObjectStore) -> CommitFailedError | None:
-    """The error that ``winner`` means for ``intent``, or None when both may stand."""
+def find_conflict(attempt: Attempt, winner: CommitActions, store: ObjectStore) -> CommitFailedError | None:
+    """The error that ``winner`` means for ``attempt``, or None when both may stand."""
 
     def conflict(kind: type[CommitFailedError], what: str, hint: str) -> CommitFailedError:
         operation = winner.info.get("operation", "a commit")
@@ -62,42 +62,42 @@ def find_conflict(intent: Intent, winner: CommitActions, store: ObjectStore) -> 
         return conflict(ProtocolChangedError, "changed the protocol", again)
     if winner.metadata is not None:
         return conflict(MetadataChangedError, "changed the schema or the table properties", again)
-    domains = sorted(intent.domains & {d.domain for d in winner.domains})
+    domains = sorted(attempt.domains & {d.domain for d in winner.domains})
     if domains:
         return conflict(ConcurrentTransactionError, f"wrote the domain {domains[0]} too", again)
-    app_ids = sorted(intent.app_ids & {t.app_id for t in winner.transactions})
+    app_ids = sorted(attempt.app_ids & {t.app_id for t in winner.transactions})
     if app_ids:
         return conflict(
             ConcurrentTransactionError, f"was written by the application {app_ids[0]} too", "See what it wrote first"
         )
-    if intent.changes_data:
+    if attempt.changes_data:
         added = winner.adds.filter(pc.fill_null(winner.adds["dataChange"], True))
-        for read in intent.reads:
-            if _may_hold(intent, read, added):
+        for read in attempt.reads:
+            if _may_hold(attempt, read, added):
                 return conflict(ConcurrentAppendError, f"added rows that {_words(read)} may cover", again)
     removed = file_keys(winner.removes, store)
     if len(removed):
-        if intent.changes_data and _removes_what_was_read(intent, removed, store):
+        if attempt.changes_data and _removes_what_was_read(attempt, removed, store):
             return conflict(ConcurrentDeleteReadError, "removed files that were read", again)
-        both = pc.sum(pc.is_in(file_keys(intent.removes, store), value_set=removed)).as_py() or 0
+        both = pc.sum(pc.is_in(file_keys(attempt.removes, store), value_set=removed)).as_py() or 0
         if both:
             return conflict(ConcurrentDeleteDeleteError, f"removed {both} of the files that were to be removed", again)
     return None
 
 
-def _removes_what_was_read(intent: Intent, removed: pa.Array, store: ObjectStore) -> bool:
-    if not intent.reads:
+def _removes_what_was_read(attempt: Attempt, removed: pa.Array, store: ObjectStore) -> bool:
+    if not attempt.reads:
         return False
-    gone = intent.files.filter(pc.is_in(file_keys(intent.files, store), value_set=removed))
-    return any(_may_hold(intent, read, gone) for read in intent.reads)
+    gone = attempt.files.filter(pc.is_in(file_keys(attempt.files, store), value_set=removed))
+    return any(_may_hold(attempt, read, gone) for read in attempt.reads)
 
 
-def _may_hold(intent: Intent, read: Predicate | None, files: pa.Table) -> bool:
+def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> bool:
     if not len(files):
         return False
     if read is None:
         return True
-    keep = pruning.may_match(read, files, intent.schema, intent.partition_columns)
+    keep = pruning.may_match(read, files, attempt.schema, attempt.partition_columns)
     return bool(pc.any(keep, min_count=0).as_py())
 
 

@@ -101,7 +101,7 @@ def z_order(
     started = time.monotonic()
     snapshot.check_writable()
     by = _checked(snapshot, columns, predicate)
-    size = target_size_of(snapshot.configuration, target_size)
+    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
         return _result(plan, plan.files, by, snapshot.version)

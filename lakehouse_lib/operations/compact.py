@@ -109,7 +109,7 @@ def compact(
     """
     started = time.monotonic()
     snapshot.check_writable()
-    size = target_size_of(snapshot.configuration, target_size)
+    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
     target = rewrite_target(snapshot)
     chosen = plan.files.select(["path", "partitionValues"])
@@ -131,7 +131,7 @@ def merge_files(task: CompactTask) -> pa.Table:
     writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
     try:
         for rows in _all_rows(reader, task.files):
-            writer.write(rows.cast(stored))
+            writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
     except BaseException:
         writer.abort()

@@ -212,7 +212,7 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
 def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
     TableProperties.of(properties)
     codec_of(properties)
-    target_size_of(properties)
+    target_size_of(properties, table=table)
     asked = {feature: properties.get(key, off).strip().lower() != off for key, (feature, off) in _NEED_MORE.items()}
     needed = {feature for feature, on in asked.items() if on}
     needed |= {"checkConstraints" for key in properties if key.startswith("delta.constraints.")}

@@ -190,7 +190,7 @@ def _copy(task: DeleteTask, file: pa.Table, source: Any, masks: dict[int, pa.Boo
             hit = 0 if mask is None else mask.true_count
             if hit < source.metadata.row_group(group).num_rows:
                 rows = reader.row_group(source, group, {})
-                writer.write((rows.filter(pc.invert(mask)) if hit else rows).cast(stored))
+                writer.write(rows.filter(pc.invert(mask)) if hit else rows)
         return files_table(writer.finish(), data_change=True)
     except BaseException:
         writer.abort()

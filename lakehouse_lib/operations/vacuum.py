@@ -186,7 +186,7 @@ def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
 
 
 def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
-    if not 0 <= retention_hours < float("inf"):
+    if not isinstance(retention_hours, int | float) or not 0 <= retention_hours < float("inf"):
         raise InvalidArgumentError(
             f"a retention of {retention_hours} hours",
             table=snapshot.store.root,

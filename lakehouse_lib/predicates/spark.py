@@ -35,7 +35,9 @@ def render(node: Node) -> str:
             return _literal(node.value, node.type)
         case Cast():
             return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(node.type.type, node.type.type.upper())})"
-        case Arithmetic() | Comparison():
+        case Comparison():
+            return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
+        case Arithmetic():
             return f"({render(node.left)} {node.operator} {render(node.right)})"
         case Function():
             return f"{node.name}({', '.join(map(render, node.arguments))})"
@@ -43,7 +45,7 @@ def render(node: Node) -> str:
             return f"({node.sql})"
         case In():
             values = [_literal(one, node.operand.type) for one in node.values] + ["NULL"] * node.has_null
-            return f"({render(node.operand)} IN ({', '.join(values)}))"
+            return f"({_compared(node.operand)} IN ({', '.join(values)}))"
         case Like():
             return f"({render(node.operand)} LIKE {_string(node.pattern)} ESCAPE {_string(node.escape)})"
         case IsNull():
@@ -54,6 +56,15 @@ def render(node: Node) -> str:
             return f"({' AND '.join(map(render, node.operands))})"
         case Or():
             return f"({' OR '.join(map(render, node.operands))})"
+
+
+def _compared(node: Node) -> str:
+    """An operand of a comparison. Spark would compare a bare float column with a Parquet file's statistics, which leave
+    NaN out though it is above every number here and there, and skip rows that match; adding zero keeps it from that."""
+    text = render(node)
+    if isinstance(node, Column) and isinstance(node.type, PrimitiveType) and node.type.type in ("float", "double"):
+        return f"({text} + CAST(0 AS {node.type.type.upper()}))"
+    return text
 
 
 def _literal(value: Any, kind: DataType | None) -> str:

@@ -23,9 +23,9 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     Raises:
         InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads.
     """
-    text = os.fspath(table_uri)
-    if not text:
-        raise InvalidArgumentError("the table location is empty", hint="Give a path or a file: URI")
+    text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else ""
+    if not text or "\x00" in text:
+        raise InvalidArgumentError(f"{table_uri!r} is no table location", hint="Give a path or a file: URI")
     scheme = urlsplit(text).scheme if ":" in text.split("/", 1)[0] else ""
     if scheme == "file":
         parts = urlsplit(text)

@@ -176,7 +176,7 @@ class LocalStore:
 
     def _write_aside(self, path: str, data: bytes) -> Path:
         target = self._full(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder(target.parent)
         aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
         try:
             with aside.open("xb") as out:
@@ -188,6 +188,14 @@ class LocalStore:
             aside.unlink(missing_ok=True)
             raise
         return aside
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder whose name in the one above survives a power cut, too."""
+        if folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._sync_folder(folder.parent)
 
     def _sync_folder(self, folder: Path) -> None:
         if self._fsync:

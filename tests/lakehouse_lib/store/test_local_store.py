@@ -92,7 +92,9 @@ def test_a_store_travels_to_a_worker(store):
 @pytest.mark.parametrize(
     ("uri", "options", "what"),
     [
-        ("", None, "empty"),
+        ("", None, "no table location"),
+        (None, None, "None is no table location"),
+        ("a\x00b", None, "no table location"),
         ("s3://bucket/table", None, "s3:"),
         ("file://host/x", None, "host"),
         ("/x", {"secret": "hunter2"}, "storage options"),
@@ -106,3 +108,15 @@ def test_a_location_that_is_none(uri, options, what):
 
 def test_a_file_uri_and_its_path_are_one_table(tmp_path):
     assert open_store(f"file://{tmp_path}/a%20b") == open_store(tmp_path / "a b")
+
+
+def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there(tmp_path, monkeypatch):
+    from lakehouse_lib.store import local
+
+    synced = []
+    real = local._sync
+    monkeypatch.setattr(local, "_sync", lambda path: (synced.append(path), real(path)))
+    LocalStore(str(tmp_path / "new" / "table")).put_if_absent("_delta_log/0.json", b"{}")
+    assert {tmp_path, tmp_path / "new", tmp_path / "new" / "table", tmp_path / "new" / "table" / "_delta_log"} <= set(
+        synced
+    )

@@ -1,0 +1,73 @@
+"""Rows that other writers leave, and what our own statistics hide: the answer is right, or a clear error."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.predicates import parse
+
+
+def rows_of(engine: Engine, table: DeltaTable, sql: str) -> list[float]:
+    found = engine.read(table.snapshot, None, parse(sql, table.schema(), table=None))
+    return sorted(
+        str(row["x"]) for row in (found.collect() if engine.name == "spark" else found.read_all().to_pylist())
+    )
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_nan_is_above_every_number_though_parquet_statistics_leave_it_out(
+    tmp_path: Path, engine: Engine, kind: pa.DataType
+) -> None:
+    write_deltalake(tmp_path, pa.table({"x": pa.array([1.0, float("nan"), 3.0], kind)}))
+    table = DeltaTable(tmp_path)
+    assert rows_of(engine, table, "x > 5") == ["nan"]
+    assert rows_of(engine, table, "NOT (x <= 5)") == ["nan"]
+    assert rows_of(engine, table, "x >= 3") == ["3.0", "nan"]
+    assert rows_of(engine, table, "x <> 1") == ["3.0", "nan"]
+    assert rows_of(engine, table, "x IN (1, 7)") == ["1.0"]
+
+
+@pytest.fixture
+def broken_promise(tmp_path: Path) -> DeltaTable:
+    """Two files of a column that must not be null; a foreign writer has put a null into one of them."""
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+    for low in (0, 2):
+        rows = pa.Table.from_pydict({"k": [low, low + 1], "v": [1, 2]}, schema=schema)
+        write_deltalake(tmp_path, rows, mode="append")
+    table = DeltaTable(tmp_path)
+    pq.write_table(pa.table({"k": pa.array([None, 1], pa.int64()), "v": pa.array([1, 2])}), table.file_uris()[0])
+    return table
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda table: table.delete("v = 2"),
+        lambda table: table.optimize.compact(),
+        lambda table: table.optimize.z_order(["v"]),
+    ],
+    ids=["delete", "compact", "z_order"],
+)
+def test_a_null_where_none_is_allowed_stops_a_rewrite_and_leaves_the_table(broken_promise: DeltaTable, verb) -> None:
+    before = broken_promise.version()
+    with pytest.raises(SchemaMismatchError, match=r"'?k'?.*table"):
+        verb(broken_promise)
+    assert DeltaTable(broken_promise.table_uri).version() == before
+
+
+def test_sizes_and_hours_that_are_none_name_the_table(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"x": [1]}))
+    table = DeltaTable(tmp_path)
+    for wrong in (
+        lambda: table.optimize.compact(target_size=0),
+        lambda: table.optimize.z_order(["x"], target_size="big"),
+        lambda: table.vacuum("1"),
+        lambda: table.load_as_version(None),
+    ):
+        with pytest.raises(InvalidArgumentError, match=str(tmp_path)):
+            wrong()
