@@ -103,8 +103,13 @@ class Snapshot:
         return self.files.filter(keep)
 
     def update(self) -> Snapshot:
-        """The latest version, reading only the commits after this one; this very snapshot when there are none."""
+        """The latest version, reading only the commits after this one; this very snapshot when there are none.
+
+        Where those commits are cleaned up already, the latest version is loaded whole.
+        """
         commits = commits_after(self.store, self.version)
+        if commits is None:
+            return load_snapshot(self.store)
         return _advance(self, commits) if commits else self
 
     def check_writable(self) -> None:

@@ -65,18 +65,16 @@ def load_segment(
     raise AssertionError("unreachable")
 
 
-def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...]:
-    """The commits after ``version``, contiguous from ``version + 1``; empty when there are none."""
-    found = []
-    for meta in store.list_from(names.LOG, names.first_name(version + 1)):
-        commit = _as_commit(meta)
-        if commit is not None:
-            found.append(commit)
-    for expected, commit in enumerate(found, start=version + 1):
-        if commit.version != expected:
-            # Not an error here: the caller loads the segment again, which waits for a late listing.
-            return tuple(found[: expected - version - 1])
-    return tuple(found)
+def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...] | None:
+    """The commits after ``version``, ascending and without a gap; empty when there are none.
+
+    None when they are not all there: cleaned up in the meantime, or not listed yet. Load the segment again then.
+    """
+    listed = list(store.list_from(names.LOG, names.first_name(version + 1)))
+    checkpoints, commits = _sort(listed)
+    newest = max([c.version for c in checkpoints] + [c.version for c in commits], default=version)
+    complete = [c.version for c in commits] == list(range(version + 1, newest + 1))
+    return tuple(commits) if complete else None
 
 
 def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:

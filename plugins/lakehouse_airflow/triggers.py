@@ -8,6 +8,8 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from lakehouse_lib.errors import DeltaError
+
 
 def reached(
     version: int | None,
@@ -94,6 +96,9 @@ class TableVersionTrigger(BaseTrigger):
                     target_version=self.target_version,
                     allow_recreation=self.allow_recreation,
                 )
+            except DeltaError as error:
+                yield TriggerEvent({"error": str(error)})
+                return
             except ValueError as error:
                 yield TriggerEvent({"error": f"table {self.uri}: {error}"})
                 return

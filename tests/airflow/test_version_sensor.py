@@ -142,3 +142,18 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "_delta_log").write_text("a file where the log's folder should be")
+    trigger = TableVersionTrigger(
+        uri=str(tmp_path / "t"), baseline_version=-1, target_version=None, allow_recreation=False, poke_interval=0.1
+    )
+
+    async def first_event() -> TriggerEvent:
+        return await asyncio.wait_for(anext(trigger.run()), 5)
+
+    error = asyncio.run(first_event()).payload["error"]
+    assert "_delta_log" in error
+    assert str(tmp_path / "t") in error

@@ -139,3 +139,13 @@ def test_foreign_names_in_the_log_are_ignored(table):
         table.store.put(f"{names.LOG}/{name}", b"{}")
     assert load_snapshot(table.store).version == 12
     assert json.loads(table.store.read(names.LAST_CHECKPOINT))["version"] == 10
+
+
+def test_a_snapshot_whose_next_commits_are_cleaned_up_moves_on_by_the_checkpoint(table):
+    old = load_snapshot(table.store, 2)
+    table.store.delete_many([names.commit(v) for v in range(11)])
+    assert old.update().version == 12
+    assert paths_of(old.update()) == paths_of(table)
+    table.store.delete_many([names.commit(v) for v in range(11, 13)])
+    assert old.update().version == 10
+    assert table.update() is table
