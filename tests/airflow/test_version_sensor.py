@@ -13,6 +13,8 @@ from airflow.triggers.base import TriggerEvent
 
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_airflow.triggers import TableVersionTrigger, reached
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.store import LocalStore
 
 
 def commit(table: Path, *versions: int) -> None:
@@ -144,9 +146,11 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
-def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "_delta_log").write_text("a file where the log's folder should be")
+def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(self: LocalStore, *_: str) -> None:
+        raise StoreError("_delta_log: Permission denied", table=self.root)
+
+    monkeypatch.setattr(LocalStore, "list_from", denied)
     trigger = TableVersionTrigger(
         uri=str(tmp_path / "t"), baseline_version=-1, target_version=None, allow_recreation=False, poke_interval=0.1
     )
@@ -154,6 +158,5 @@ def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path) -> 
     async def first_event() -> TriggerEvent:
         return await asyncio.wait_for(anext(trigger.run()), 5)
 
-    error = asyncio.run(first_event()).payload["error"]
-    assert "_delta_log" in error
-    assert str(tmp_path / "t") in error
+    event = asyncio.run(first_event())
+    assert event.payload == {"error": f"_delta_log: Permission denied (table {tmp_path / 't'})"}
