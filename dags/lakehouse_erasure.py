@@ -3,12 +3,15 @@
 Trigger it with `{"customer_id": 4711}`. It finds the customer's rows and waits until a person approves; rejecting ends
 the run. Rows go from what hangs on the customer to the customer, so a run that breaks off can be cleared and finished:
 the keys it found are kept. The report counts the customer's rows in every file on disk and fails when one is left.
+
+Quarantine may hold records of which no key says whose they are. They stay, and are counted; the approval names those
+that mention the customer. With `"erase_mentions": true` these are erased too.
 """
 
 from datetime import timedelta
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, TriggerRule, chain
+from airflow.sdk import DAG, Param, TriggerRule, chain
 
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure import (
@@ -34,12 +37,18 @@ if SUBJECT in REGISTRY.subjects:
         catchup=False,
         default_args=RETRIES,
         max_active_runs=1,
-        params={"customer_id": subject_param(SUBJECT)},
+        params={
+            "customer_id": subject_param(SUBJECT),
+            "erase_mentions": Param(False, type="boolean", title="Erase unattributed records that mention them, too"),
+        },
         doc_md=__doc__,
         tags=["lakehouse"],
     ):
         locate = LakehouseLocateSubjectOperator(
-            task_id="locate", subject=SUBJECT, subject_id="{{ params.customer_id }}"
+            task_id="locate",
+            subject=SUBJECT,
+            subject_id="{{ params.customer_id }}",
+            erase_mentions="{{ params.erase_mentions }}",
         )
 
         approve = ApprovalOperator(
@@ -48,6 +57,13 @@ if SUBJECT in REGISTRY.subjects:
             body="""Deleted for good, on disk too, and with them the versions that hold them:
 {% for table, found in ti.xcom_pull('locate')['tables'].items() %}
 * {{ table }}: {{ found.rows }} rows in {{ found.files }} files
+{%- endfor %}
+{% for table, found in ti.xcom_pull('locate')['tables'].items() if found.unattributed %}
+{% set unknown = found.unattributed -%}
+* {{ table }} also has {{ unknown.records }} records of which no key says whose they are (`{{ unknown.predicate }}`).
+{{ unknown.mentions }} of them hold the customer's keys as a field
+{%- if unknown.mentions %}: {{ unknown.places | join(', ') }}; {{ 'erased too' if unknown.erased else 'kept' }}
+{%- endif %}.
 {%- endfor %}""",
         )
 

@@ -31,6 +31,8 @@ START_SECONDS = 180.0
 STOP_SECONDS = airflow_guard.GRACE_SECONDS + 20.0
 # Tasks at a time: each may be a Spark driver with its Python workers, and the demo promises 8 GiB and 2 cores.
 PARALLELISM = 3
+# As many as SHA-512, with which Airflow signs its tokens, asks for (RFC 7518, section 3.2).
+JWT_SECRET_BYTES = 64
 
 _SPARK_DEFAULTS = """\
 spark.driver.memory 1g
@@ -100,6 +102,8 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
+        # From a file, because an environment can be read by more than its process. Airflow's own default is too short.
+        "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {shlex.quote(str(_jwt_secret(home)))}",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.airflow / 'airflow.db'}",
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),
@@ -128,6 +132,10 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
 def password(home: Home) -> str:
     """The admin's password of this home's Airflow."""
     return str(json.loads((home.airflow / "passwords.json").read_text())[USER])
+
+
+def _jwt_secret(home: Home) -> Path:
+    return home.airflow / "jwt_secret"
 
 
 def running(home: Home) -> State | None:
@@ -213,6 +221,10 @@ def write_start_files(home: Home) -> None:
     if not passwords.exists():
         passwords.touch(mode=0o600)
         passwords.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
+    jwt_secret = _jwt_secret(home)
+    if not jwt_secret.exists():
+        jwt_secret.touch(mode=0o600)
+        jwt_secret.write_text(secrets.token_hex(JWT_SECRET_BYTES))
     # `airflow standalone` calls its components by the bare name. Scheduler and triggerer would each serve their task
     # logs on all addresses of this machine, with no setting against it; the API server reads the same files itself.
     real = Path(sys.executable).parent / "airflow"

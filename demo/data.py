@@ -10,8 +10,8 @@ from pathlib import Path
 from demo.errors import DemoError
 
 SCALE = 0.1
-# Many files for the big tables, so that the small-file problem is a real one.
-LANDING_FILES: Mapping[str, int] = {"orders": 24, "lineitem": 24, "customer": 3}
+# Many files for the big tables, so that the small-file problem is real; some for the small one, for a history.
+LANDING_FILES: Mapping[str, int] = {"orders": 24, "lineitem": 24, "customer": 6}
 
 
 def generate(folder: Path, scale: float = SCALE) -> None:

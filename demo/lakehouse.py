@@ -20,7 +20,7 @@ SELECTIVE = {
 }
 KEYS = {"orders": ["o_orderkey"], "lineitem": ["l_orderkey", "l_linenumber"], "customer": ["c_custkey"]}
 # A version every file or two, as a table gets them that is loaded as its files arrive: a history, and small files.
-FILES_PER_BATCH = {"orders": 2, "lineitem": 1, "customer": 3}
+FILES_PER_BATCH = {"orders": 2, "lineitem": 1, "customer": 1}
 
 _MONEY = "decimal(15,2)"
 COLUMNS: dict[str, dict[str, str]] = {

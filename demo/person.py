@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import deltalake
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from demo.faults import Faults
+from demo.faults import Faults, parse
 from demo.lakehouse import quarantine_of
 
 # Which column of which table says whom a row is about; line items do so through their order.
@@ -75,6 +76,23 @@ def rows_on_disk(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
             if (tables / name).exists():
                 counts = [_count(path, column, keys) for path in data_files(tables / name)]
                 found[name] = (sum(counts), sum(count > 0 for count in counts))
+    return found
+
+
+def unattributed(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
+    """Records in quarantine that are kept as text, because they fall into no columns.
+
+    Returns quarantine -> (records, those with the customer's or an order's key as a field), for every one that has any.
+    """
+    keys = {str(key) for key in (person.customer, *person.orders)}
+    found = {}
+    for table in (*_BY_CUSTOMER, *_BY_ORDER):
+        name = quarantine_of(table)
+        if (tables / name).exists():
+            column = deltalake.DeltaTable(str(tables / name)).to_pyarrow_table(columns=["_raw"])["_raw"]
+            records = [parse(text.encode()) for text in column.drop_null().to_pylist()]
+            if records:
+                found[name] = (len(records), sum(not keys.isdisjoint(record) for record in records))
     return found
 
 

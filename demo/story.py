@@ -131,6 +131,7 @@ class Story:
         after = person.rows_on_disk(self.home.tables, who)
         self.record.customer = who.customer
         self.record.person_rows = {table: (before[table][0], after[table][0]) for table in before}
+        self.record.unattributed = person.unattributed(self.home.tables, who)
         self._check(checks.erasure_is_complete, self.record.person_rows)
 
     def _load_nothing(self, pipeline: Pipeline, injected: Faults) -> None:

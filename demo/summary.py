@@ -24,6 +24,7 @@ class Record:
         quarantined: (table, reason, rows), most rows first.
         refused: file -> the message it was refused with, which names the file.
         person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
+        unattributed: quarantine -> (records of which no key says whose they are, those that mention the customer).
         question: what the approval step asked.
         releases: the downstream runs.
         steps: title and seconds of each act.
@@ -36,6 +37,7 @@ class Record:
     refused: Mapping[str, str] = field(default_factory=dict)
     customer: int = 0
     person_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unattributed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     question: str = ""
     releases: Sequence[Release] = ()
     steps: Sequence[tuple[str, float]] = ()
@@ -58,6 +60,15 @@ def show(record: Record, console: Console) -> None:
     for message in record.refused.values():
         console.print(f"\n[yellow]Refused whole[/]: {escape(message)}\n")
     console.print(_person(record))
+    for folder, (records, mentions) in record.unattributed.items():
+        console.print(
+            f"{folder} also has {records} records that fall into no columns, so no key says whose they are;\n"
+            f"{mentions} of them hold a key of the customer's as a field. The erasure counts them and lets them stay."
+        )
+    console.print(
+        "Landing files are not covered, and how many of them hold the customer's rows is not counted. The log keeps\n"
+        "the keys in its deletes and statistics until its cleanup."
+    )
     if record.question:
         console.print(f"An operator approved it first, through the REST API: {escape(record.question)}\n")
     console.print(_releases(record), "\n", _steps(record), "\n", _checks(record), sep="")

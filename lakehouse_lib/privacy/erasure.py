@@ -16,9 +16,10 @@ from lakehouse_lib import predicates
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.privacy import sql
+from lakehouse_lib.privacy import sql, unattributed
 from lakehouse_lib.privacy.matches import count_live
 from lakehouse_lib.privacy.subject import Subject, Through
+from lakehouse_lib.privacy.unattributed import Unattributed
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 
@@ -32,6 +33,8 @@ class Located:
         predicate: SQL that is true of exactly these rows; ``FALSE`` when there can be none.
         rows, files: how many, in how many live files.
         version: the version that was looked at.
+        unattributed: records of a quarantine that may be the subject's too, but that no key says so of; never among
+            ``rows``. None for a table that is no quarantine.
     """
 
     table: str
@@ -40,6 +43,7 @@ class Located:
     rows: int
     files: int
     version: int
+    unattributed: Unattributed | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -71,13 +75,15 @@ def locate(
         snapshot.field(rows.key)
         wanted = keys.setdefault((rows.table, rows.key), set())
         wanted.update([value] if rows.through is None else _through(opened, rows.through, value, engine))
+    quarantines = {rows.table for rows in subject.rows if rows.quarantine}
     located = []
     for (table, key), values in keys.items():
         snapshot = opened.get(table)
         assert snapshot is not None
         predicate = _condition(snapshot, table, key, values)
         rows_found, files = count_live(snapshot, predicate, engine)
-        located.append(Located(table, tables[table], predicate, rows_found, files, snapshot.version))
+        unknown = unattributed.find(snapshot, key, values, engine) if table in quarantines else None
+        located.append(Located(table, tables[table], predicate, rows_found, files, snapshot.version, unknown))
     return located
 
 

@@ -29,8 +29,9 @@ from lakehouse_lib.store import ObjectStore, open_store
 
 #: What neither ``purge`` nor ``prove`` can change, for the report to the person who asked.
 LOG_NOTE = (
-    "The transaction log keeps each file's smallest and largest value of a column, and the predicates of deletes, "
-    "until its commits and checkpoints are cleaned up (delta.logRetentionDuration)"
+    "The transaction log is not rewritten: the commits of the deletes hold the person's keys in their predicates, and "
+    "commits and checkpoints may hold them as a file's smallest or largest value of a column, until they are cleaned "
+    "up (delta.logRetentionDuration, 30 days by default)"
 )
 
 _MAGIC = b"PAR1"

@@ -23,6 +23,11 @@ def literal(value: int | str) -> str:
     return str(exp.convert(value).sql(dialect=DIALECT))
 
 
+def name(column: str) -> str:
+    """A column's name, quoted."""
+    return str(_column(column).sql(dialect=DIALECT))
+
+
 def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> str:
     """``column = v``, ``column IN (v, ...)`` or, without values, ``FALSE``; values of the column's own type.
 
@@ -32,11 +37,15 @@ def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> 
         TypeError: a column of this type is no key: only strings, whole numbers and decimals are.
     """
     literals = [exp.convert(value) for value in sorted(_of_type(values, data_type))]
-    name = exp.column(exp.to_identifier(column, quoted=True))
     if not literals:
         return NOTHING
-    condition = name.eq(literals[0]) if len(literals) == 1 else exp.In(this=name, expressions=literals)
+    this = _column(column)
+    condition = this.eq(literals[0]) if len(literals) == 1 else exp.In(this=this, expressions=literals)
     return str(condition.sql(dialect=DIALECT))
+
+
+def _column(column: str) -> exp.Column:
+    return exp.column(exp.to_identifier(column, quoted=True))
 
 
 def _of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:

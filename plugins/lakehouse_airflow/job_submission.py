@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -63,14 +64,19 @@ class JobSubmission(SparkSubmitHook):
                 "to client, because the job's result is read from the driver's output"
             )
         local = (connection.host or "").startswith("local")
+        spark_submit = _spark_submit(connection.extra_dejson.get("spark-binary"))
         super().__init__(
             conn_id=conn_id,
             name=f"lakehouse-{job}",
             application_args=list(arguments),
             conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
             driver_memory=driver_memory,
-            env_vars={"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-            spark_binary=_spark_submit(connection.extra_dejson.get("spark-binary")),
+            env_vars={
+                "PYSPARK_PYTHON": sys.executable,
+                "PYSPARK_DRIVER_PYTHON": sys.executable,
+                **_spark_home(spark_submit),
+            },
+            spark_binary=spark_submit,
         )
         self._job = job
         self._outcome: dict[str, Any] | None = None
@@ -130,3 +136,15 @@ def _spark_submit(configured: str | None) -> str:
     beside_python = Path(sys.executable).parent / name
     # Airflow may run from an environment whose bin folder is not on PATH.
     return shutil.which(name) or (str(beside_python) if beside_python.exists() else name)
+
+
+def _spark_home(spark_submit: str) -> dict[str, str]:
+    """Where the spark-submit of this Python's own pyspark finds Spark; nothing for another or one that is told.
+
+    It would find Spark itself, but not where the path has a space.
+    """
+    found = importlib.util.find_spec("pyspark")
+    own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent
+    if not own or found is None or found.origin is None or "SPARK_HOME" in os.environ:
+        return {}
+    return {"SPARK_HOME": str(Path(found.origin).parent)}

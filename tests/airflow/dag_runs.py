@@ -72,14 +72,17 @@ def run_dag(dag_id: str, conf: dict[str, Any] | None = None, **options: Any) -> 
     return DagRunResult(load_dag(dag_id).test(run_conf=conf, **options))
 
 
-def answer_when_asked(dag_id: str, task_id: str, option: str) -> threading.Thread:
-    """Answers the next question of that task through Airflow's REST API, from a thread, as a person would."""
-    thread = threading.Thread(target=_answer, args=(dag_id, task_id, option), daemon=True)
+def answer_when_asked(dag_id: str, task_id: str, option: str, question: list[str] | None = None) -> threading.Thread:
+    """Answers the next question of that task through Airflow's REST API, from a thread, as a person would.
+
+    The question's text is put into ``question``.
+    """
+    thread = threading.Thread(target=_answer, args=(dag_id, task_id, option, question), daemon=True)
     thread.start()
     return thread
 
 
-def _answer(dag_id: str, task_id: str, option: str) -> None:
+def _answer(dag_id: str, task_id: str, option: str, question: list[str] | None) -> None:
     import time
 
     from airflow.models.taskinstance import TaskInstance
@@ -87,7 +90,7 @@ def _answer(dag_id: str, task_id: str, option: str) -> None:
     from sqlalchemy import select
 
     client = api_client()
-    for _ in range(240):
+    for _ in range(960):
         with create_session() as session:
             waiting = session.scalar(
                 select(TaskInstance.run_id).where(
@@ -98,6 +101,8 @@ def _answer(dag_id: str, task_id: str, option: str) -> None:
             )
         if waiting is not None:
             path = f"/api/v2/dags/{dag_id}/dagRuns/{waiting}/taskInstances/{task_id}/-1/hitlDetails"
+            if question is not None:
+                question.append(client.get(path).json()["body"])
             answer = client.patch(path, json={"chosen_options": [option], "params_input": {}})
             assert answer.status_code == 200, answer.text
             return

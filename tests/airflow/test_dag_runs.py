@@ -1,5 +1,6 @@
 """The DAGs under real Airflow, real Spark and real tables; delta-rs judges what they leave."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -134,6 +135,83 @@ def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
     }
     assert {counts["after"]["rows"] for counts in report["tables"].values()} == {0}
     assert set(run.asset_events()) == {f"lakehouse://tables/{table}" for table in ("customer", "orders", "lineitem")}
+
+
+def write_refused(registry_file: Path) -> None:
+    """In quarantine: order 50 of customer 2, 60 of customer 1, and raw records; line items of both, loaded or not."""
+    body = json.loads(registry_file.read_text())
+    body["tables"]["lineitem"]["quarantine"] = "tables/lineitem_quarantine"
+    registry_file.write_text(json.dumps(body))
+    tables = registry_file.parent / "tables"
+    write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array([50, 50, 60], pa.int64())}), mode="append")
+    for table, columns in (
+        ("orders", {"o_orderkey": ["50", "60", None], "o_custkey": ["2", "1", None]}),
+        ("lineitem", {"l_orderkey": ["50", "60", None, None]}),
+    ):
+        count = len(next(iter(columns.values())))
+        raw = [None, None, f"70,{'2' if table == 'orders' else '9'},surplus", "50|half"][:count]
+        texts = columns | {
+            "_source": ["shop"] * count,
+            "_file": ["1.csv"] * count,
+            "_column": [None] * count,
+            "_rule": [None] * count,
+            "_raw": raw,
+        }
+        rows = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+        rows["_line"] = pa.array(range(2, 2 + count), pa.int64())
+        write_deltalake(tables / f"{table}_quarantine", pa.table(rows))
+
+
+@pytest.mark.parametrize("erase_mentions", [False, True])
+def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, erase_mentions: bool) -> None:
+    tables = write_shop(registry_file)
+    write_refused(registry_file)
+    answer = answer_when_asked("lakehouse_erasure", "approve", "Approve")
+    run = run_dag("lakehouse_erasure", {"customer_id": 2, "erase_mentions": erase_mentions})
+    answer.join(5)
+    assert run.state == "success", run.states
+    assert column(tables / "lineitem", "l_orderkey") == [1, 3, 11, 13, 60]
+    assert not {2, 12, 50} & set(on_disk(tables / "lineitem", "l_orderkey"))
+    for table, key in (("orders_quarantine", "o_orderkey"), ("lineitem_quarantine", "l_orderkey")):
+        assert read_delta_rs(tables / table)[key].drop_null().to_pylist() == ["60"]
+    kept = [
+        text
+        for table in ("orders_quarantine", "lineitem_quarantine")
+        for file in parquet_files(tables / table)
+        for text in pa.parquet.read_table(file)["_raw"].drop_null().to_pylist()
+    ]
+    assert sorted(kept) == (["70,9,surplus"] if erase_mentions else ["50|half", "70,2,surplus", "70,9,surplus"])
+
+    found = run.xcom("locate")["tables"]
+    assert found["lineitem_quarantine"]["unattributed"]["records"] == 2
+    assert found["lineitem_quarantine"]["unattributed"]["places"] == ["1.csv line 5"]
+    assert found["orders_quarantine"]["unattributed"]["places"] == ["1.csv line 4"]
+    assert found["lineitem"]["unattributed"] is None
+    report = run.xcom("report")
+    left = {
+        "lineitem_quarantine": {"records": 1 if erase_mentions else 2, "mentions": 0 if erase_mentions else 1},
+        "orders_quarantine": {"records": 1, "mentions": 1},
+    }
+    if erase_mentions:
+        del left["orders_quarantine"]
+    assert report["unattributed"] == left
+    notes = " ".join(report["notes"])
+    assert "lineitem_quarantine: nobody can say by a key" in notes
+    assert "Landing files are not erased" in notes
+    assert "predicates" in notes
+
+
+def test_the_question_names_records_that_nobody_can_attribute(registry_file: Path) -> None:
+    write_shop(registry_file)
+    write_refused(registry_file)
+    question: list[str] = []
+    answer = answer_when_asked("lakehouse_erasure", "approve", "Reject", question)
+    run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer.join(5)
+    (text,) = question
+    assert "* lineitem: 4 rows in 2 files" in text or "* lineitem: 4 rows in 3 files" in text
+    assert "* lineitem_quarantine also has 2 records of which no key says whose they are (`" in text
+    assert "1 of them hold the customer's keys as a field: 1.csv line 5; kept." in text
 
 
 def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:

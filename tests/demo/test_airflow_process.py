@@ -242,5 +242,10 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
     assert len(password) >= 12
     assert password not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
     assert (home.airflow / "passwords.json").stat().st_mode & 0o077 == 0
+    secret = (home.airflow / "jwt_secret").read_text()
+    assert len(bytes.fromhex(secret)) == 64
+    assert (home.airflow / "jwt_secret").stat().st_mode & 0o077 == 0
+    assert secret not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
     airflow_process.write_start_files(home)
+    assert (home.airflow / "jwt_secret").read_text() == secret
     assert airflow_process.password(home) == password, "the password must survive a second start"

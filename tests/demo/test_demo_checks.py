@@ -183,6 +183,12 @@ def test_readers_agree(home: Home) -> None:
     assert checks.readers_agree(home, older=1).problems == ()
 
 
+def test_a_loaded_table_with_too_few_versions_is_found(home: Home) -> None:
+    problems = checks.readers_agree(home, older=2).problems
+    assert [problem.split(":")[0] for problem in problems] == ["customer", "lineitem", "orders"]
+    assert all("too few" in problem for problem in problems)
+
+
 def test_readers_that_see_other_rows_are_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = checks.readers.READERS["we"]
     monkeypatch.setitem(checks.readers.READERS, "we", lambda connection, path, version: ours(connection, path, 0))

@@ -30,6 +30,7 @@ def record(**changes: object) -> Record:
         "refused": {"orders-17.csv": "orders-17.csv lacks o_totalprice"},
         "customer": 4711,
         "person_rows": {"orders": (25, 0), "lineitem": (102, 0)},
+        "unattributed": {"lineitem_quarantine": (5, 1)},
         "question": "Erase customer 4711?",
         "releases": [Release("r", "asset_triggered", datetime(2026, 1, 1, tzinfo=UTC), 12.34, "lineitem", 0, 5)],
         "steps": [("1. Setting up", 20.0), ("2. Loading", 101.5)],
@@ -68,6 +69,13 @@ def test_who_was_erased() -> None:
     assert "Customer 4711" in text
     assert "Erase customer 4711?" in text
     assert line_with(text, "lineitem", "102").split() == ["lineitem", "102", "0"]
+
+
+def test_what_the_erasure_does_not_cover_is_said() -> None:
+    text = rendered(record())
+    line_with(text, "lineitem_quarantine also has 5 records")
+    line_with(text, "1 of them hold a key")
+    line_with(text, "Landing files are not covered", "not counted")
 
 
 def test_how_the_report_was_released() -> None:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from lakehouse_lib.privacy.purge import Proof
 
 _LARGEST_LONG = 2**63 - 1
+# Of records that mention a person, in XCom and in the question to approve.
+_MOST_PLACES = 20
+
+LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
 
 
 def subject_param(subject: str) -> Param:
@@ -45,17 +49,20 @@ def subject_param(subject: str) -> Param:
 class LakehouseLocateSubjectOperator(BaseOperator):
     """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
 
-    Returns ``{"subject", "id", "tables": {table: {"uri", "predicate", "rows", "files", "on_disk"}}}``. The predicate
-    holds the keys that were found; ``rows`` and ``files`` count the latest version, ``on_disk`` (``{"rows",
-    "files_with_rows", "files", "unreadable"}``) every Parquet file in the folder. Leaves the tables' versions for
-    LakehousePublishOperator.
+    Returns ``{"subject", "id", "tables": {table: {"uri", "predicate", "rows", "files", "on_disk", "unattributed"}}}``.
+    The predicate holds the keys that were found; ``rows`` and ``files`` count the latest version, ``on_disk``
+    (``{"rows", "files_with_rows", "files", "unreadable"}``) every Parquet file in the folder. ``unattributed`` (None
+    where there are none) are the records of which no key says whose they are (``{"predicate", "records", "mentions",
+    "mentions_predicate", "places", "erased"}``, see lakehouse_lib.privacy.unattributed; the first places only). Leaves
+    the tables' versions for LakehousePublishOperator.
 
     Args:
         subject: a subject of the registry.
         subject_id: whom (templated); checked again, whatever the DAG's param has let through.
+        erase_mentions: take the records that mention the person for theirs (templated).
     """
 
-    template_fields: Sequence[str] = ("subject_id",)
+    template_fields: Sequence[str] = ("subject_id", "erase_mentions")
     ui_color = "#fce8e6"
 
     def __init__(
@@ -63,12 +70,14 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         *,
         subject: str,
         subject_id: int | str,
+        erase_mentions: bool | str = False,
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.subject = subject
         self.subject_id = subject_id
+        self.erase_mentions = erase_mentions
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -86,7 +95,8 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
             found = locate(subject, identifier, {table: hook.uri(table) for table in configured.places()})
             by_table = groupby(sorted(found, key=attrgetter("table")), key=attrgetter("table"))
-            tables = {table: _in_one(places) for table, places in by_table}
+            erase_mentions = str(self.erase_mentions).lower() == "true"  # a template renders to text
+            tables = {table: _in_one(places, erase_mentions=erase_mentions) for table, places in by_table}
             for place in tables.values():
                 place["on_disk"] = _counts(prove(place["uri"], place["predicate"]))
         return {"subject": self.subject, "id": identifier, "tables": tables}
@@ -163,8 +173,9 @@ class LakehouseErasureReportOperator(BaseOperator):
         located_by: as for LakehouseEraseOperator.
 
     Returns:
-        ``{"subject", "id", "tables": {table: {"before", "after"}}, "note"}``, each a count as ``on_disk`` of the first
-        task; the note says what else may hold the id.
+        ``{"subject", "id", "tables": {table: {"before", "after"}}, "unattributed": {table: {"records", "mentions"}},
+        "notes"}``; ``before`` and ``after`` count as ``on_disk`` of the first task does, ``unattributed`` what is left
+        in the files on disk that no key attributes to anybody. The notes say what else may hold the person.
     """
 
     ui_color = "#fce8e6"
@@ -175,7 +186,7 @@ class LakehouseErasureReportOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         located = _located(context, self.located_by)
-        tables, left, notes = {}, [], set()
+        tables, left, notes, unattributed = {}, [], set(), {}
         with as_task_failure():
             from lakehouse_lib.privacy.purge import prove
 
@@ -183,6 +194,18 @@ class LakehouseErasureReportOperator(BaseOperator):
                 proof = prove(found["uri"], found["predicate"])
                 tables[table] = {"before": found["on_disk"], "after": _counts(proof)}
                 notes.add(proof.note)
+                unknown = found["unattributed"]
+                if unknown is not None:
+                    records, mentions = (
+                        prove(found["uri"], unknown[which]).rows for which in ("predicate", "mentions_predicate")
+                    )
+                    if records:
+                        unattributed[table] = {"records": records, "mentions": mentions}
+                        notes.add(
+                            f"{table}: nobody can say by a key whose {records} records are, and they are not erased; "
+                            f"{mentions} of them mention the {located['subject']}. They are those WHERE "
+                            f"{unknown['predicate']}"
+                        )
                 if not proof.clean:
                     left.append(f"{table}: {proof.rows} rows, {len(proof.unreadable)} files that cannot be read")
         if left:
@@ -190,18 +213,48 @@ class LakehouseErasureReportOperator(BaseOperator):
                 f"{located['subject']} {located['id']} is not erased from disk ({'; '.join(left)}). Clear this run "
                 "from its first delete on; files of a writer still at work can be purged an hour later"
             )
-        return {"subject": located["subject"], "id": located["id"], "tables": tables, "note": " ".join(sorted(notes))}
+        notes.add(LANDING_NOTE)
+        for note in sorted(notes):
+            self.log.warning(note)
+        return {
+            "subject": located["subject"],
+            "id": located["id"],
+            "tables": tables,
+            "unattributed": unattributed,
+            "notes": sorted(notes),
+        }
 
 
-def _in_one(places: Iterable[Located]) -> dict[str, Any]:
+def _in_one(places: Iterable[Located], *, erase_mentions: bool) -> dict[str, Any]:
     """What was found in one table, however many keys lead to it; a row that two keys lead to counts twice."""
     found = list(places)
-    return {
+    unknown = [place.unattributed for place in found if place.unattributed is not None and place.unattributed.records]
+    mentioning = [one for one in unknown if one.mentions]
+    predicates = [place.predicate for place in found]
+    if erase_mentions:
+        predicates += [one.mentions_predicate for one in mentioning]
+    in_one: dict[str, Any] = {
         "uri": found[0].uri,
-        "predicate": " OR ".join(f"({place.predicate})" for place in found) if len(found) > 1 else found[0].predicate,
-        "rows": sum(place.rows for place in found),
+        "predicate": _any_of(predicates),
+        "rows": sum(place.rows for place in found) + erase_mentions * sum(one.mentions for one in mentioning),
         "files": sum(place.files for place in found),
+        "unattributed": None,
     }
+    if unknown:
+        in_one["unattributed"] = {
+            # Each key has those of its own, and those without any column are among all of them.
+            "predicate": _any_of([one.predicate for one in unknown]),
+            "records": max(one.records for one in unknown),
+            "mentions": max(one.mentions for one in unknown),
+            "mentions_predicate": _any_of([one.mentions_predicate for one in unknown]),
+            "places": sorted({place for one in unknown for place in one.places})[:_MOST_PLACES],
+            "erased": erase_mentions,
+        }
+    return in_one
+
+
+def _any_of(predicates: Sequence[str]) -> str:
+    return " OR ".join(f"({predicate})" for predicate in predicates) if len(predicates) > 1 else predicates[0]
 
 
 def _counts(proof: Proof) -> dict[str, int]:

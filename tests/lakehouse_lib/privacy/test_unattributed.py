@@ -1,0 +1,86 @@
+"""Records in quarantine that no key attributes: counted, named when they mention a key, and never matches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_lib.privacy.erasure import Located, locate
+from lakehouse_lib.privacy.subject import subject_from_config
+
+ROWS: list[dict[str, object]] = [
+    {"key": "17", "_file": "a.csv"},
+    {"key": None, "_raw": "17,x"},
+    {"key": None, "_raw": "x|'17'|y"},
+    {"key": None, "_raw": '{"key": 17'},
+    {"key": None, "_raw": "1996-03-17,117,17.00,x17,17x"},
+    {"key": None, "_raw": ""},
+    {"key": None},
+    {"key": "17 or 18", "_column": "key"},
+    {"key": "18", "_column": "key", "_rule": "known_key"},
+    {"key": "18", "_column": "other"},
+]
+
+
+def quarantine(root: Path, rows: list[dict[str, object]]) -> str:
+    names = ("key", "_source", "_file", "_column", "_rule", "_raw")
+    defaults = {"_source": "shop", "_file": "b.csv"}
+    texts = {name: pa.array([row.get(name, defaults.get(name)) for row in rows], pa.string()) for name in names}
+    write_deltalake(root, pa.table({**texts, "_line": pa.array(range(1, len(rows) + 1), pa.int64())}))
+    return str(root)
+
+
+def located(uri: str, subject_id: object = 17, id_type: str = "long") -> Located:
+    rows = [{"table": "q", "key": "key", "quarantine": True}]
+    (one,) = locate(subject_from_config({"id_type": id_type, "rows": rows}), subject_id, {"q": uri})
+    return one
+
+
+def test_records_are_counted_and_those_with_the_key_as_a_whole_field_named(tmp_path: Path) -> None:
+    one = located(quarantine(tmp_path / "q", ROWS))
+    assert one.rows == 1
+    assert one.unattributed is not None
+    assert one.unattributed.records == 7
+    assert one.unattributed.mentions == 4
+    assert one.unattributed.places == ("b.csv line 2", "b.csv line 3", "b.csv line 4", "b.csv line 8")
+
+
+def test_the_predicates_are_true_of_exactly_these_records_for_others_too(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", ROWS)
+    unknown = located(uri).unattributed
+    assert unknown is not None
+    assert DeltaTable(uri).delete(unknown.mentions_predicate.replace("`", '"'))["num_deleted_rows"] == 4
+    assert DeltaTable(uri).delete(unknown.predicate.replace("`", '"'))["num_deleted_rows"] == 3
+    left = located(uri)
+    assert left.rows == 1
+    assert left.unattributed is not None
+    assert (left.unattributed.records, left.unattributed.mentions_predicate) == (0, "FALSE")
+
+
+def test_an_id_of_several_words_is_looked_for_anywhere(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": "x;o'hara, ann;y"}, {"_raw": "o'hara"}, {"_raw": "ann"}])
+    unknown = located(uri, "o'hara, ann", "string").unattributed
+    assert unknown is not None
+    assert unknown.places == ("b.csv line 1",)
+
+
+def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": "17"}, {"_raw": "17", "_source": "o'ther"}])
+    unknown = located(uri).unattributed
+    assert unknown is not None
+    assert unknown.mentions == 2
+    assert "`_source` = 'shop'" in unknown.mentions_predicate
+    assert (
+        DeltaTable(uri).delete(unknown.mentions_predicate.replace("`", '"').replace("\\'", "''"))["num_deleted_rows"]
+        == 2
+    )
+
+
+@pytest.mark.parametrize("rows", [[], ROWS[:1]])
+def test_a_quarantine_without_such_records(tmp_path: Path, rows: list[dict[str, object]]) -> None:
+    unknown = located(quarantine(tmp_path / "q", rows)).unattributed
+    assert unknown is not None
+    assert (unknown.records, unknown.mentions, unknown.places) == (0, 0, ())
