@@ -83,6 +83,23 @@ print(json.dumps({"lakehouse": "result", "argv": sys.argv[1:], "python": os.envi
         assert part in line
 
 
+@pytest.mark.usefixtures("spark_connection")
+def test_this_pythons_own_spark_is_told_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import pyspark
+
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert submission()._env_vars["SPARK_HOME"] == str(Path(pyspark.__file__).parent)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert "SPARK_HOME" not in submission()._env_vars
+
+
+def test_another_spark_is_not_told_where_ours_is(spark_submit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    spark_submit('print(json.dumps({"lakehouse": "result", "home": os.environ.get("SPARK_HOME")}))')
+    assert submission().run()["home"] is None
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
