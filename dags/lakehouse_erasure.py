@@ -60,7 +60,7 @@ if SUBJECT in REGISTRY.subjects:
 {%- endfor %}
 {% for table, found in ti.xcom_pull('locate')['tables'].items() if found.unattributed %}
 {% set unknown = found.unattributed -%}
-* {{ table }} also has {{ unknown.records }} records of which no key says whose they are (`{{ unknown.predicate }}`).
+* {{ table }} also has {{ unknown.records }} records of which no key says whose they are: WHERE {{ unknown.predicate }}.
 {{ unknown.mentions }} of them hold the customer's keys as a field
 {%- if unknown.mentions %}: {{ unknown.places | join(', ') }}; {{ 'erased too' if unknown.erased else 'kept' }}
 {%- endif %}.

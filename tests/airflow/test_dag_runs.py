@@ -210,7 +210,7 @@ def test_the_question_names_records_that_nobody_can_attribute(registry_file: Pat
     answer.join(5)
     (text,) = question
     assert "* lineitem: 4 rows in 2 files" in text or "* lineitem: 4 rows in 3 files" in text
-    assert "* lineitem_quarantine also has 2 records of which no key says whose they are (`" in text
+    assert "* lineitem_quarantine also has 2 records of which no key says whose they are: WHERE `_raw` IS" in text
     assert "1 of them hold the customer's keys as a field: 1.csv line 5; kept." in text
 
 
