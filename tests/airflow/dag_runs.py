@@ -77,19 +77,20 @@ def answer_when_asked(dag_id: str, task_id: str, option: str, question: list[str
 
     The question's text is put into ``question``.
     """
-    thread = threading.Thread(target=_answer, args=(dag_id, task_id, option, question), daemon=True)
+    # Made here: the thread would import Airflow's server while the run imports what it shares with it.
+    client = api_client()
+    thread = threading.Thread(target=_answer, args=(client, dag_id, task_id, option, question), daemon=True)
     thread.start()
     return thread
 
 
-def _answer(dag_id: str, task_id: str, option: str, question: list[str] | None) -> None:
+def _answer(client: Any, dag_id: str, task_id: str, option: str, question: list[str] | None) -> None:
     import time
 
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    client = api_client()
     for _ in range(960):
         with create_session() as session:
             waiting = session.scalar(
