@@ -83,7 +83,7 @@ def test_a_customer_id_is_needed_and_taken(registry_file: Path) -> None:
     with pytest.raises(ParamValidationError):
         dag.params.validate()
     dag.params["customer_id"] = 4711
-    assert dag.params.validate() == {"customer_id": 4711}
+    assert dag.params.validate() == {"customer_id": 4711, "erase_mentions": False}
 
 
 def test_the_plugin_is_loaded_once(registry_file: Path) -> None:

@@ -137,14 +137,14 @@ def test_files_roll_at_the_target_and_partitions_are_bounded(tmp_path: Path) -> 
     ("text", "size"), [("104857600", 100 << 20), ("100mb", 100 << 20), ("1G", 1 << 30), ("64 kb", 65536)]
 )
 def test_target_sizes(text: str, size: int) -> None:
-    assert target_size_of({"delta.targetFileSize": text}) == size
-    assert target_size_of({"delta.targetFileSize": text}, 5) == 5
+    assert target_size_of({"delta.targetFileSize": text}, table="t") == size
+    assert target_size_of({"delta.targetFileSize": text}, 5, table="t") == 5
 
 
 @pytest.mark.parametrize("text", ["", "big", "0", "-1", "1tb", "mb"])
 def test_target_sizes_that_are_none(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="target file size"):
-        target_size_of({"delta.targetFileSize": text})
+    with pytest.raises(InvalidArgumentError, match=r"target file size \(table t\)"):
+        target_size_of({"delta.targetFileSize": text}, table="t")
 
 
 def test_compression_is_the_tables(tmp_path: Path) -> None:
