@@ -6,6 +6,8 @@ Rows never cross between the JVM and Python, except as whole blobs of an exchang
 from __future__ import annotations
 
 import pickle
+import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -18,6 +20,7 @@ from lakehouse_lib.engine import spark_reading, spark_writing
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
+from lakehouse_lib.engine.scratch import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark_tasks import (
     PIECES,
     RESULTS,
@@ -63,6 +66,16 @@ class SparkEngine:
         except PySparkAttributeError:  # Spark Connect has no context, but ranges are cut by the same number
             return int(self.spark.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
 
+    @cached_property
+    def shares_disk(self) -> bool:
+        """Whether tasks run on the machine of this process, so that pieces can lie on its disk between two waves."""
+        from pyspark.errors import PySparkAttributeError
+
+        try:
+            return re.fullmatch(r"local(\[.*\])?", self.spark.sparkContext.master) is not None
+        except PySparkAttributeError:  # Spark Connect: its server may be anywhere
+            return False
+
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         if not tasks:
             return FILE_SCHEMA.empty_table()
@@ -78,12 +91,27 @@ class SparkEngine:
     ) -> pa.Table:
         if not tasks or not groups:
             return FILE_SCHEMA.empty_table()
+        if self.shares_disk:
+            return self._exchange_on_disk(scatter, gather, tasks, groups)
         targets = self.spark.createDataFrame(group_rows([pickle.dumps((gather, group)) for group in groups]), PIECES)
         with spark_failures():
             pieces = self._tasks(scatter, tasks).mapInArrow(scatter_pieces, PIECES)
             placed = targets.unionAll(pieces).repartitionById(len(groups), "group")
             ordered = placed.sortWithinPartitions("group", "ord", "task", "position")
             return self._results(ordered.mapInArrow(gather_pieces, RESULTS))
+
+    def _exchange_on_disk(
+        self,
+        scatter: Callable[[T], Iterator[Piece]],
+        gather: Callable[[G, Iterator[Piece]], pa.Table],
+        tasks: Sequence[T],
+        groups: Sequence[G],
+    ) -> pa.Table:
+        # Beside Spark's own shuffle files, so whoever gave Spark a disk with room gave it to the pieces too.
+        parent = self.spark.conf.get("spark.local.dir", tempfile.gettempdir()).split(",")[0]
+        with tempfile.TemporaryDirectory(prefix="lakehouse-", dir=parent) as folder:
+            sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
+            return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
         rows = incoming(data)

@@ -17,6 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.errors import (
     ConcurrentDeleteDeleteError,
     InvalidArgumentError,
@@ -31,6 +33,17 @@ from lakehouse_lib.store import open_store
 from tests.peers import plain, read_delta_rs, read_duckdb
 
 ROWS = 40_000
+
+
+@pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Both engines, Spark's by either way that pieces take between the waves."""
+    if request.param == "arrow":
+        return ArrowEngine()
+    chosen = SparkEngine(request.getfixturevalue("spark"))
+    assert chosen.shares_disk
+    chosen.shares_disk = request.param == "spark"
+    return chosen
 
 
 @pytest.fixture
