@@ -61,6 +61,16 @@ TOMBSTONE_SCHEMA = pa.schema(
     ]
 )
 
+#: One row a change data file (PROTOCOL.md, section Add CDC File).
+CHANGE_FILE_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("partitionValues", STRING_MAP),
+        pa.field("size", pa.int64()),
+        pa.field("tags", STRING_MAP),
+    ]
+)
+
 
 @dataclass(frozen=True)
 class Metadata:

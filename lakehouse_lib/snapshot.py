@@ -18,7 +18,7 @@ from lakehouse_lib.log.history import version_at
 from lakehouse_lib.log.replay import EMPTY, TableState, replay
 from lakehouse_lib.log.segment import Commit, LogSegment, commits_after, load_segment
 from lakehouse_lib.predicates import Predicate, pruning
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.store.base import ObjectStore
 
 
@@ -82,6 +82,13 @@ class Snapshot:
     @cached_property
     def schema(self) -> Schema:
         return Schema.from_json(self.metadata.schema_string)
+
+    @cached_property
+    def column_mapping(self) -> column_mapping.Mode:
+        """By what columns are found in files, statistics and partition values; "none" unless the protocol has it."""
+        listed = self.protocol.reader_features or frozenset()
+        has_mapping = self.protocol.min_reader_version == 2 or "columnMapping" in listed
+        return column_mapping.mode_of(self.configuration, table=self.store.root) if has_mapping else "none"
 
     def field(self, name: str) -> Field:
         """The column of that name, regardless of case; InvalidArgumentError when there is none."""

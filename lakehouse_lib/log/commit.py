@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.actions import (
+    CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
     DomainMetadata,
@@ -31,11 +32,13 @@ from lakehouse_lib.store.base import ObjectStore
 
 @dataclass(frozen=True)
 class CommitActions:
-    """What one commit says. ``adds`` is of FILE_SCHEMA, ``removes`` of TOMBSTONE_SCHEMA."""
+    """What one commit says: files as ``adds`` (FILE_SCHEMA), ``removes`` (TOMBSTONE_SCHEMA), ``changes``
+    (CHANGE_FILE_SCHEMA)."""
 
     version: int
     adds: pa.Table
     removes: pa.Table
+    changes: pa.Table
     metadata: Metadata | None = None
     protocol: Protocol | None = None
     transactions: tuple[Transaction, ...] = ()
@@ -66,6 +69,7 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
     """The actions of one commit file's bytes."""
     adds: list[Mapping[str, Any]] = []
     removes: list[Mapping[str, Any]] = []
+    changes: list[Mapping[str, Any]] = []
     transactions: list[Transaction] = []
     domains: list[DomainMetadata] = []
     metadata: list[Metadata] = []
@@ -94,6 +98,8 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
                     adds.append(_checked(body))
                 case "remove":
                     removes.append(_checked(body))
+                case "cdc":
+                    changes.append(_checked(body))
                 case "metaData":
                     metadata.append(Metadata.from_json(body))
                 case "protocol":
@@ -105,7 +111,7 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
                 case "commitInfo":
                     info = info or body
                 case _:
-                    pass  # cdc, sidecar, checkpointMetadata, and whatever comes: unknown actions are ignored
+                    pass  # sidecar, checkpointMetadata, and whatever comes: unknown actions are ignored
         except LogCorruptedError as error:
             raise torn(f"is {error.message}") from error
     if len(metadata) > 1 or len(protocol) > 1:
@@ -117,6 +123,7 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
             version,
             _columns(adds, FILE_SCHEMA),
             _columns(removes, TOMBSTONE_SCHEMA),
+            _columns(changes, CHANGE_FILE_SCHEMA),
             metadata[0] if metadata else None,
             protocol[0] if protocol else None,
             tuple(transactions),

@@ -1,0 +1,81 @@
+"""Column mapping: the names that columns have in files, statistics and partition values (PROTOCOL.md, Column Mapping).
+
+The schema of the log is *logical*: what users see. With mapping a column is *physically* stored under another name
+(``name`` mode) or found by its Parquet field id (``id`` mode; its partition values and statistics go by physical name
+there too). Without mapping both are the same. These functions cross from one side to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Schema, StructType
+
+Mode = Literal["none", "name", "id"]
+
+_ID = "delta.columnMapping.id"
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+def mode_of(configuration: Mapping[str, str], *, table: str | None = None) -> Mode:
+    """The mode that the table's properties choose.
+
+    Raises:
+        InvalidSchemaError: ``delta.columnMapping.mode`` is none of the protocol's.
+    """
+    text = configuration.get("delta.columnMapping.mode", "none").lower()
+    for mode in get_args(Mode):
+        if text == mode:
+            return mode  # type: ignore[no-any-return]
+    raise InvalidSchemaError(
+        f"delta.columnMapping.mode is {text!r}", table=table, hint="The protocol has none, name and id"
+    )
+
+
+def physical_name(field: Field, mode: Mode) -> str:
+    """The name of a column or a member of a struct where it is stored; the logical one where no other is noted."""
+    if mode == "none":
+        return field.name
+    name = field.metadata.get(_PHYSICAL_NAME)
+    return name if isinstance(name, str) else field.name
+
+
+def field_id(field: Field) -> int | None:
+    """The Parquet field id of a column, None where none is noted."""
+    number = field.metadata.get(_ID)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def physical_path(schema: StructType, path: tuple[str, ...], mode: Mode) -> tuple[str, ...]:
+    """Where a leaf column's values are stored: the physical name of each part. KeyError when there is no such leaf."""
+    names = []
+    kind: DataType = schema
+    for part in path:
+        if not isinstance(kind, StructType):
+            raise KeyError(part)
+        field = kind.field(part)
+        names.append(physical_name(field, mode))
+        kind = field.type
+    return tuple(names)
+
+
+def physical_schema(schema: StructType, mode: Mode) -> Schema:
+    """The schema under physical names, at every depth, in the same order and with the same metadata."""
+    return Schema([_physical(field, mode) for field in schema.fields])
+
+
+def _physical(field: Field, mode: Mode) -> Field:
+    return Field(physical_name(field, mode), _physical_type(field.type, mode), field.nullable, field.metadata)
+
+
+def _physical_type(kind: DataType, mode: Mode) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([_physical(field, mode) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_physical_type(kind.element_type, mode), kind.contains_null)
+    if isinstance(kind, MapType):
+        key, value = _physical_type(kind.key_type, mode), _physical_type(kind.value_type, mode)
+        return MapType(key, value, kind.value_contains_null)
+    return kind
