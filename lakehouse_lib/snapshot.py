@@ -106,7 +106,7 @@ class Snapshot:
         """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read."""
         if predicate is None:
             return self.files
-        keep = pruning.may_match(predicate, self.files, self.schema, self.partition_columns)
+        keep = pruning.may_match(predicate, self.files, self.schema, self.partition_columns, self.column_mapping)
         return self.files.filter(keep)
 
     def update(self) -> Snapshot:

@@ -97,7 +97,8 @@ def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> bool
         return False
     if read is None:
         return True
-    keep = pruning.may_match(read, files, attempt.schema, attempt.partition_columns)
+    # Tables with column mapping are not written, so names are the same on both sides.
+    keep = pruning.may_match(read, files, attempt.schema, attempt.partition_columns, "none")
     return bool(pc.any(keep, min_count=0).as_py())
 
 

@@ -68,7 +68,9 @@ def plan_delete(snapshot: Snapshot, predicate: Predicate | None, parallelism: in
         return DeletePlan(snapshot.files, nothing, ())
     candidates = snapshot.prune(predicate)
     if predicate.partition_only(snapshot.partition_columns):
-        true = evaluate_partitions(predicate, candidates, snapshot.schema, snapshot.partition_columns)
+        true = evaluate_partitions(
+            predicate, candidates, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping
+        )
         return DeletePlan(candidates.filter(true), nothing, ())
     target = WriteTarget(
         snapshot.store,

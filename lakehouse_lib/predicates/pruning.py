@@ -7,7 +7,7 @@ a floating-point max says nothing of NaN, which is above every number; bounds ma
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,38 +31,98 @@ from lakehouse_lib.predicates.nodes import (
     columns_of,
     conjunction,
     disjunction,
-    walk,
 )
 from lakehouse_lib.predicates.predicate import Predicate
-from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, column_mapping
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
-def may_match(predicate: Predicate, files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> pa.Array:
-    """For each row of a files table: False where no row of the file can match, else True; never null."""
-    return _Pruning(files, schema, partition_columns).run(predicate.root)
+@dataclass(frozen=True)
+class Needs:
+    """What it takes to decide which files may match, under the physical names that the log has.
+
+    Attributes:
+        partitions: types of partition columns, by their keys in ``partitionValues``.
+        bounds: types of leaf columns, by their paths in the statistics.
+    """
+
+    partitions: Mapping[str, DataType]
+    bounds: Mapping[ColumnPath, DataType]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the log says of ``rows`` files, one entry a file: values of partition columns and bounds, keyed as in
+    ``Needs``."""
+
+    rows: int
+    partitions: Mapping[str, pa.Array]
+    bounds: Mapping[ColumnPath, Bounds]
+
+
+def needs(
+    predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
+) -> Needs:
+    """What ``decide`` has to know of the files; nothing else of the log needs to be read or parsed."""
+    return _Pruning(schema, partition_columns, mapping).needs(_without_not(predicate.root, negated=False))
+
+
+def may_match(
+    predicate: Predicate,
+    files: pa.Table,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
+) -> pa.Array:
+    """For each row of a files table: False where no row of the file can match, else True; never null.
+
+    Args:
+        files: has ``partitionValues`` where the predicate names a partition column, ``stats`` where it names another.
+        schema, partition_columns: logical names, as the predicate has.
+        mapping: how the files' partition values and statistics are keyed.
+
+    Raises:
+        LogCorruptedError: a partition value that is none of its column's type.
+    """
+    wanted = needs(predicate, schema, partition_columns, mapping)
+    bounds = bounds_of(files, wanted.bounds) if wanted.bounds else {}
+    known = Known(files.num_rows, _partition_values(files, wanted.partitions), bounds)
+    return decide(predicate, known, schema, partition_columns, mapping)
+
+
+def decide(
+    predicate: Predicate,
+    known: Known,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
+) -> pa.Array:
+    """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names."""
+    return _Pruning(schema, partition_columns, mapping).run(predicate.root, known)
 
 
 def evaluate_partitions(
-    predicate: Predicate, files: pa.Table, schema: Schema, partition_columns: Sequence[str]
+    predicate: Predicate,
+    files: pa.Table,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
 ) -> pa.Array:
     """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
 
     Raises:
         InvalidPredicateError: it has a function that only Spark can evaluate.
+        LogCorruptedError: a partition value that is none of its column's type.
     """
-    values = {}
-    fields = []
-    for name in partition_columns:
-        field = schema.field(name)
-        if field.name in predicate.columns:
-            values[field.name] = partition_column(files, name, field.type)
-            fields.append(Field(field.name, field.type))
-    if not values:
-        return matches(predicate, files.select(["path"]), schema)
-    return matches(predicate, pa.table(values), Schema(fields))
+    pruning = _Pruning(schema, partition_columns, mapping)
+    wanted = {pruning.keys[name.lower()]: schema.field(name).type for name in predicate.columns}
+    return pruning.by_values(predicate.root, Known(files.num_rows, _partition_values(files, wanted), {}))
+
+
+def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[str, pa.Array]:
+    return {name: partition_column(files, name, kind) for name, kind in wanted.items()}
 
 
 @dataclass(frozen=True)
@@ -74,25 +134,50 @@ class _Leaf:
 
 
 class _Pruning:
-    def __init__(self, files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> None:
-        self.files = files
+    def __init__(self, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode) -> None:
         self.schema = schema
-        self.partition_columns = partition_columns
-        self.partitions = {name.lower() for name in partition_columns}
+        self.mapping = mapping
+        # Without mapping the key is the name as the metadata's partitionColumns spell it.
+        self.keys = {
+            name.lower(): name if mapping == "none" else column_mapping.physical_name(schema.field(name), mapping)
+            for name in partition_columns
+        }
+        self.known = Known(0, {}, {})
         self.leaves: dict[ColumnPath, _Leaf] = {}
 
-    def run(self, root: Node) -> pa.Array:
+    def needs(self, root: Node) -> Needs:
+        """``root`` has NOT only right before a leaf."""
+        partitions: dict[str, DataType] = {}
+        bounds: dict[ColumnPath, DataType] = {}
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if self.by_partition(node):
+                for name in columns_of(node):
+                    partitions[self.keys[name.lower()]] = self.schema.field(name).type
+            elif isinstance(node, And | Or):
+                pending += node.operands
+            else:
+                column = _bounded(node)
+                if column is not None and column.path[0].lower() not in self.keys:
+                    bounds[self.physical(column)] = column.type
+        return Needs(partitions, bounds)
+
+    def run(self, root: Node, known: Known) -> pa.Array:
         root = _without_not(root, negated=False)
-        wanted = {
-            one.path: one.type
-            for one in walk(root)
-            if isinstance(one, Column)
-            and one.path[0].lower() not in self.partitions
-            and not isinstance(one.type, StructType)
-        }
-        if wanted:
-            self.leaves = {path: _leaf(bounds, wanted[path]) for path, bounds in bounds_of(self.files, wanted).items()}
+        self.known = known
+        self.leaves = {path: _leaf(known.bounds[path], kind) for path, kind in self.needs(root).bounds.items()}
         return self.evaluate(root, frozenset())
+
+    def by_values(self, node: Node, known: Known) -> pa.Array:
+        """What ``node``, over partition columns alone, is for each file."""
+        fields = [self.schema.field(name) for name in sorted(columns_of(node))]
+        values = {field.name: known.partitions[self.keys[field.name.lower()]] for field in fields}
+        data = pa.table(values) if values else pa.table([pa.nulls(known.rows)], [""])
+        return matches(Predicate("", node), data, Schema([Field(field.name, field.type) for field in fields]))
+
+    def physical(self, column: Column) -> ColumnPath:
+        return column_mapping.physical_path(self.schema, column.path, self.mapping)
 
     def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         """Whether ``node`` can be true for a row; ``no_nan`` are the columns whose NaN rows something else excludes."""
@@ -100,8 +185,7 @@ class _Pruning:
             return self.everywhere(node.value is True)
         # A single side of it would lose what partition values and bounds say together only across columns.
         if self.by_partition(node):
-            found = evaluate_partitions(Predicate("", node), self.files, self.schema, self.partition_columns)
-            return pc.fill_null(found, False)
+            return pc.fill_null(self.by_values(node, self.known), False)
         if isinstance(node, And):
             bounded = no_nan | _excluding_nan(node.operands)
             return _all([self.evaluate(one, bounded) for one in node.operands])
@@ -112,9 +196,9 @@ class _Pruning:
     def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         negated = isinstance(node, Not)
         inner = node.operand if isinstance(node, Not) else node
-        operand: Any = inner.left if isinstance(inner, Comparison) else getattr(inner, "operand", inner)
-        known = self.leaves.get(operand.path) if isinstance(operand, Column) else None
-        if known is None:
+        operand = _bounded(node)
+        known = self.leaves.get(self.physical(operand)) if operand is not None else None
+        if known is None or operand is None:
             return self.everywhere(True)
         match inner:
             case IsNull():
@@ -133,10 +217,25 @@ class _Pruning:
 
     def by_partition(self, node: Node) -> bool:
         names = columns_of(node)
-        return bool(names) and {one.lower() for one in names} <= self.partitions and is_renderable(node)
+        return bool(names) and {one.lower() for one in names} <= self.keys.keys() and is_renderable(node)
 
     def everywhere(self, value: bool) -> pa.Array:
-        return pc.fill_null(pa.nulls(self.files.num_rows, pa.bool_()), value)
+        return pc.fill_null(pa.nulls(self.known.rows, pa.bool_()), value)
+
+
+def _bounded(leaf: Node) -> Column | None:
+    """The column whose bounds say something of ``leaf``, if there is one."""
+    inner = leaf.operand if isinstance(leaf, Not) else leaf
+    match inner:
+        case IsNull(operand=Column() as column) if not isinstance(column.type, StructType):
+            return column
+        case Comparison(left=Column() as column, right=Literal()):
+            return column
+        case In(operand=Column() as column) | Like(operand=Column() as column):
+            return column
+        case Column():
+            return inner
+    return None
 
 
 def _without_not(node: Node, negated: bool) -> Node:

@@ -155,7 +155,7 @@ def _ruled_out(footer: pq.FileMetaData, predicate: Predicate, reader: TableReade
     stats = pa.array([from_footer(footer, reader.schema, indexed=every)], pa.string())
     row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
     partitions = [name for name in reader.partition_columns if name in reader.schema]
-    return not pc.any(may_match(predicate, row, reader.schema, partitions)).as_py()
+    return not pc.any(may_match(predicate, row, reader.schema, partitions, "none")).as_py()
 
 
 def _partition_values(

@@ -80,7 +80,7 @@ def test_never_drops_a_match(data, sql):
         for one in tables
     ]
     predicate = parse(sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats), SCHEMA, [])
+    kept = may_match(predicate, files_of(stats), SCHEMA, [], "none")
     assert kept.null_count == 0
     for table, keep, text in zip(tables, kept.to_pylist(), stats, strict=True):
         found = pc.any(matches(predicate, table, SCHEMA)).as_py()
@@ -107,8 +107,8 @@ def test_partition_values_decide_exactly(data, table):
     predicate = parse(sql, SCHEMA)
     assert predicate.partition_only(names)
     expected = matches(predicate, typed, SCHEMA)
-    assert evaluate_partitions(predicate, files, SCHEMA, names).equals(expected)
-    assert may_match(predicate, files, SCHEMA, names).equals(pc.fill_null(expected, False))
+    assert evaluate_partitions(predicate, files, SCHEMA, names, "none").equals(expected)
+    assert may_match(predicate, files, SCHEMA, names, "none").equals(pc.fill_null(expected, False))
 
 
 def stat(low, high, nulls=0, count=10, name="x") -> str:
@@ -153,9 +153,9 @@ def test_what_bounds_say(kind, low, high, dropped, kept):
     schema = Schema([Field("x", kind)])
     files = files_of([stat(low, high)])
     for sql in dropped:
-        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [False], sql
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [False], sql
     for sql in kept:
-        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [True], sql
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True], sql
 
 
 def test_only_nulls_match_nothing_but_null():
@@ -170,21 +170,21 @@ def test_only_nulls_match_nothing_but_null():
         ("x NOT IN (1)", False),
         ("x > 1 OR TRUE", True),
     ]:
-        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [keep], sql
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [keep], sql
 
 
 def test_what_cannot_be_pruned_by_keeps_the_file():
     schema = Schema([Field("x", "long"), Field("y", "long"), Field("s", "string")])
     files = files_of([stat(5, 9)])
     for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(x, 1) = 100", "y = 100"]:
-        assert may_match(parse(sql, schema), files, schema, []).to_pylist() == [True], sql
-    assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, schema, []).to_pylist() == [False]
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True], sql
+    assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, schema, [], "none").to_pylist() == [False]
 
 
 def test_a_table_without_files():
     schema = Schema([Field("x", "long"), Field("p", "long")])
     for sql in ["x = 1", "p = 1", "TRUE", "p = 1 AND x IN (1, 2)"]:
-        assert may_match(parse(sql, schema), files_of([]), schema, ["p"]).to_pylist() == []
+        assert may_match(parse(sql, schema), files_of([]), schema, ["p"], "none").to_pylist() == []
 
 
 def test_many_values_over_many_files_are_fast():
@@ -192,7 +192,7 @@ def test_many_values_over_many_files_are_fast():
     files = files_of([stat(i * 10, i * 10 + 9) for i in range(100_000)])
     predicate = parse(f"x IN ({','.join(str(i * 1000) for i in range(10_000))})", schema)
     started = time.perf_counter()
-    kept = may_match(predicate, files, schema, [])
+    kept = may_match(predicate, files, schema, [], "none")
     assert time.perf_counter() - started < 5
     assert kept.to_pylist() == [i % 100 == 0 for i in range(100_000)]
 
