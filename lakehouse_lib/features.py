@@ -8,37 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import UnsupportedFeatureError
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 #: Whether a table uses the feature, judged by its properties and schema.
 Use = Callable[[Mapping[str, str], "Schema"], bool]
 
 
+#: Where a name comes from: released features are those of PROTOCOL.md; the others turn up in tables all the same.
+Status = Literal["released", "preview", "proposal"]
+
+
 @dataclass(frozen=True)
 class Feature:
-    """``reads``/``writes``: supported even when in use. ``used``: None when it cannot be told from the metadata."""
+    """``reads``/``writes``: supported even when in use. ``used``: whether the metadata puts it to use.
+
+    ``reader`` features are listed in readerFeatures and writerFeatures, the others in writerFeatures only.
+    """
 
     name: str
     reader: bool
     reads: bool
     writes: bool
-    used: Use | None
+    used: Use
     why: str
+    status: Status = "released"
 
 
 def _property(name: str) -> Use:
     return lambda properties, _: properties.get(name, "").lower() == "true"
 
 
+def _any_property(prefix: str) -> Use:
+    return lambda properties, _: any(key.startswith(prefix) for key in properties)
+
+
 def _field_metadata(prefix: str) -> Use:
     return lambda _, schema: any(key.startswith(prefix) for f in _all_fields(schema) for key in (f.metadata or {}))
 
 
-def _constraints(properties: Mapping[str, str], _: Schema) -> bool:
-    return any(key.startswith("delta.constraints.") for key in properties)
+def _type(*prefixes: str) -> Use:
+    return lambda _, schema: any(name.startswith(prefixes) for name in _primitives(schema))
 
 
 def _mapped(properties: Mapping[str, str], _: Schema) -> bool:
@@ -48,12 +61,16 @@ def _mapped(properties: Mapping[str, str], _: Schema) -> bool:
 _ALWAYS: Use = lambda _properties, _schema: True  # noqa: E731 - a value among values
 _NEVER: Use = lambda _properties, _schema: False  # noqa: E731
 
+_CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
+_ICEBERG = "values are those of any table; files must be written as Iceberg wants them, which is not kept yet"
+_REDIRECT = "the table has moved, and where to only its redirect says"
+
 FEATURES: Mapping[str, Feature] = {
     f.name: f
     for f in (
         Feature("appendOnly", False, True, True, _property("delta.appendOnly"), "removing rows is refused"),
         Feature("invariants", False, True, False, _field_metadata("delta.invariants"), "not evaluated yet"),
-        Feature("checkConstraints", False, True, False, _constraints, "not evaluated yet"),
+        Feature("checkConstraints", False, True, False, _any_property("delta.constraints."), "not evaluated yet"),
         Feature(
             "changeDataFeed",
             False,
@@ -65,20 +82,15 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "generatedColumns", False, True, False, _field_metadata("delta.generationExpression"), "not computed yet"
         ),
-        Feature("identityColumns", False, True, False, _field_metadata("delta.identity."), "not generated yet"),
         Feature("columnMapping", True, False, False, _mapped, "physical names are not resolved yet"),
+        Feature("identityColumns", False, True, False, _field_metadata("delta.identity."), "not generated yet"),
         Feature("deletionVectors", True, True, True, _NEVER, "a file that has one is refused; none is written"),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
+        Feature("v2Checkpoint", True, False, False, _ALWAYS, "v2 checkpoints are not read yet"),
         Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
         Feature("domainMetadata", False, True, True, _ALWAYS, "domains are kept as they are"),
-        Feature(
-            "allowColumnDefaults",
-            False,
-            True,
-            False,
-            _field_metadata("CURRENT_DEFAULT"),
-            "defaults are not applied yet",
-        ),
+        Feature("rowTracking", False, True, False, _ALWAYS, "row ids are not assigned yet"),
+        Feature("clustering", False, True, False, _ALWAYS, "the clustering domain is not kept up yet"),
         Feature(
             "inCommitTimestamp",
             False,
@@ -87,24 +99,176 @@ FEATURES: Mapping[str, Feature] = {
             _property("delta.enableInCommitTimestamps"),
             "read for time travel; not written yet",
         ),
-        Feature("v2Checkpoint", True, False, False, _ALWAYS, "v2 checkpoints are not read yet"),
+        Feature(
+            "allowColumnDefaults",
+            False,
+            True,
+            False,
+            _field_metadata("CURRENT_DEFAULT"),
+            "defaults are not applied yet",
+        ),
         Feature("typeWidening", True, False, False, _field_metadata("delta.typeChanges"), "files are not upcast yet"),
         Feature(
-            "typeWidening-preview", True, False, False, _field_metadata("delta.typeChanges"), "files are not upcast yet"
+            "typeWidening-preview",
+            True,
+            False,
+            False,
+            _field_metadata("delta.typeChanges"),
+            "files are not upcast yet",
+            "preview",
         ),
-        Feature("rowTracking", False, True, False, _ALWAYS, "row ids are not assigned yet"),
-        Feature("clustering", False, True, False, _ALWAYS, "the clustering domain is not kept up yet"),
-        Feature("checkpointProtection", False, True, False, _ALWAYS, "its checkpoint rules are not kept yet"),
-        Feature("icebergCompatV1", False, True, False, _property("delta.enableIcebergCompatV1"), "not kept yet"),
-        Feature("icebergCompatV2", False, True, False, _property("delta.enableIcebergCompatV2"), "not kept yet"),
-        Feature("icebergCompatV3", False, True, False, _property("delta.enableIcebergCompatV3"), "not kept yet"),
-        Feature("variantType", True, False, False, _ALWAYS, "variants are not read yet"),
-        Feature("catalogManaged", True, False, False, _ALWAYS, "ask the table's catalog, which owns its commits"),
+        Feature("variantType", True, False, False, _type("variant"), "variants are not read yet"),
+        Feature("variantType-preview", True, False, False, _type("variant"), "variants are not read yet", "preview"),
+        Feature("variantShredding", True, False, False, _type("variant"), "shredded variants are not put together yet"),
+        Feature(
+            "variantShredding-preview",
+            True,
+            False,
+            False,
+            _type("variant"),
+            "shredded variants are not put together yet",
+            "preview",
+        ),
+        Feature("icebergCompatV1", False, True, False, _property("delta.enableIcebergCompatV1"), _ICEBERG),
+        Feature("icebergCompatV2", False, True, False, _property("delta.enableIcebergCompatV2"), _ICEBERG),
+        Feature("icebergCompatV3", False, True, False, _property("delta.enableIcebergCompatV3"), _ICEBERG, "proposal"),
+        Feature(
+            "icebergWriterCompatV1",
+            False,
+            True,
+            False,
+            _property("delta.enableIcebergWriterCompatV1"),
+            _ICEBERG,
+            "proposal",
+        ),
+        Feature(
+            "icebergWriterCompatV3",
+            False,
+            True,
+            False,
+            _property("delta.enableIcebergWriterCompatV3"),
+            _ICEBERG,
+            "proposal",
+        ),
+        Feature(
+            "materializePartitionColumns",
+            False,
+            True,
+            False,
+            _ALWAYS,
+            "partition values are read from the log; they are not written into files yet",
+            "proposal",
+        ),
+        Feature(
+            "checkpointProtection", False, True, False, _ALWAYS, "its checkpoint rules are not kept yet", "proposal"
+        ),
+        Feature("catalogManaged", True, False, False, _ALWAYS, _CATALOG),
+        Feature("catalogOwned-preview", True, False, False, _ALWAYS, _CATALOG, "preview"),
+        Feature(
+            "coordinatedCommits-preview",
+            False,
+            False,
+            False,
+            _any_property("delta.coordinatedCommits.commitCoordinator-preview"),
+            _CATALOG,
+            "preview",
+        ),
+        Feature(
+            "redirectReaderWriter-preview",
+            True,
+            False,
+            False,
+            _any_property("delta.redirectReaderWriter-preview"),
+            _REDIRECT,
+            "preview",
+        ),
+        Feature(
+            "redirectWriterOnly-preview",
+            False,
+            True,
+            False,
+            _any_property("delta.redirectWriterOnly-preview"),
+            f"reading here stays right; for writers {_REDIRECT}",
+            "preview",
+        ),
+        Feature(
+            "columnMappingUsageTracking",
+            False,
+            True,
+            False,
+            _ALWAYS,
+            "renames and drops are not tracked yet",
+            "proposal",
+        ),
+        Feature(
+            "collations",
+            False,
+            True,
+            False,
+            _field_metadata("__COLLATIONS"),
+            "text compares by its bytes here, whatever collation a column has",
+            "proposal",
+        ),
+        Feature(
+            "collations-preview",
+            False,
+            True,
+            False,
+            _field_metadata("__COLLATIONS"),
+            "text compares by its bytes here, whatever collation a column has",
+            "preview",
+        ),
+        Feature(
+            "geospatial",
+            True,
+            False,
+            False,
+            _type("geometry", "geography"),
+            "geometries have no type here",
+            "proposal",
+        ),
+        Feature(
+            "geospatial-dev",
+            True,
+            False,
+            False,
+            _type("geometry", "geography"),
+            "geometries have no type here",
+            "preview",
+        ),
+        Feature(
+            "timestampNanos",
+            True,
+            False,
+            False,
+            _type("timestamp_nanos", "timestamp_ntz_nanos", "timestamp("),
+            "timestamps end at microseconds here",
+            "proposal",
+        ),
+        Feature(
+            "adaptiveMetadata-preview",
+            True,
+            False,
+            False,
+            _ALWAYS,
+            "its metadata is Iceberg's, not the log's",
+            "preview",
+        ),
     )
 }
 
-# What a version without feature lists implies, cumulatively.
-_WRITER_IMPLIES: Mapping[int, tuple[str, ...]] = {
+#: Types of columns beyond those of every table, by the name the schema has them under: (read, written, why).
+TYPES: Mapping[str, tuple[bool, bool, str]] = {
+    "void": (True, True, "all null; no feature lists it, and no file holds it"),
+    "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
+    "variant": (False, False, "needs the feature variantType; the other columns can be read"),
+    "interval ...": (False, False, "no feature lists it; the other columns can be read"),
+    "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
+}
+
+#: What a version without feature lists implies, cumulatively.
+READER_IMPLIES: Mapping[int, tuple[str, ...]] = {2: ("columnMapping",)}
+WRITER_IMPLIES: Mapping[int, tuple[str, ...]] = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
     4: ("changeDataFeed", "generatedColumns"),
@@ -122,11 +286,10 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     """
     if protocol.min_reader_version > _MAX_READER:
         raise _too_new("reader", protocol.min_reader_version, table, version)
-    if protocol.min_reader_version == 3:
-        listed = sorted(protocol.reader_features or ())
-    else:
-        listed = ["columnMapping"] if protocol.min_reader_version == 2 else []
-    blocked = [name for name in listed if _blocks(name, "read", metadata, schema)]
+    listed = reader_features(protocol)
+    # A feature of writers alone may take the log out of a reader's hands, too; those that are known say so.
+    beside = {name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader}
+    blocked = [name for name in sorted(listed | beside) if _blocks(name, "read", metadata, schema)]
     if blocked:
         raise _unsupported("read", blocked, table, version)
 
@@ -145,11 +308,19 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         raise _unsupported("write", blocked, table, version)
 
 
+def reader_features(protocol: Protocol) -> frozenset[str]:
+    """The features a reader must know: those that a protocol lists, or those that its version implies."""
+    if protocol.min_reader_version >= 3:
+        return protocol.reader_features or frozenset()
+    implied = (names for version, names in READER_IMPLIES.items() if version <= protocol.min_reader_version)
+    return frozenset(name for names in implied for name in names)
+
+
 def writer_features(protocol: Protocol) -> frozenset[str]:
     """The features a protocol lists, or those that its version implies."""
     if protocol.min_writer_version >= 7:
         return protocol.writer_features or frozenset()
-    implied = (names for version, names in _WRITER_IMPLIES.items() if version <= protocol.min_writer_version)
+    implied = (names for version, names in WRITER_IMPLIES.items() if version <= protocol.min_writer_version)
     return frozenset(name for names in implied for name in names)
 
 
@@ -167,7 +338,7 @@ def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:
         return True
     if feature.reads if verb == "read" else feature.writes:
         return False
-    return feature.used is None or feature.used(metadata.configuration, schema)
+    return feature.used(metadata.configuration, schema)
 
 
 def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFeatureError:
@@ -181,28 +352,36 @@ def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFea
 
 def _unsupported(verb: str, names: list[str], table: str, version: int) -> UnsupportedFeatureError:
     reasons = "; ".join(f"{n}: {FEATURES[n].why}" if n in FEATURES else f"{n}: unknown here" for n in names)
+    if any(n in FEATURES and FEATURES[n].why == _CATALOG for n in names):
+        hint = "Ask the catalog: use an engine that is connected to it, or have that engine copy the table elsewhere"
+    else:
+        hint = "Drop the feature with the engine that added it, or use that engine"
     return UnsupportedFeatureError(
         f"cannot {verb} a table that uses {', '.join(names)} ({reasons})",
         table=table,
         version=version,
-        hint="Drop the feature with the engine that added it, or use that engine",
+        hint=hint,
     )
 
 
 def _all_fields(schema: Schema) -> Iterator[Field]:
-    from lakehouse_lib.schema import StructType
+    for kind in _all_types(schema):
+        if isinstance(kind, StructType):
+            yield from kind.fields
 
-    pending = list(schema.fields)
+
+def _primitives(schema: Schema) -> Iterator[str]:
+    return (kind.type for kind in _all_types(schema) if isinstance(kind, PrimitiveType))
+
+
+def _all_types(schema: Schema) -> Iterator[DataType]:
+    pending: list[DataType] = [schema]
     while pending:
-        field = pending.pop()
-        yield field
-        kinds = [field.type]
-        while kinds:
-            kind = kinds.pop()
-            if isinstance(kind, StructType):
-                pending.extend(kind.fields)
-            kinds.extend(
-                child
-                for name in ("element_type", "key_type", "value_type")
-                if (child := getattr(kind, name, None)) is not None
-            )
+        kind = pending.pop()
+        yield kind
+        if isinstance(kind, StructType):
+            pending.extend(one.type for one in kind.fields)
+        elif isinstance(kind, ArrayType):
+            pending.append(kind.element_type)
+        elif isinstance(kind, MapType):
+            pending.extend((kind.key_type, kind.value_type))
