@@ -96,7 +96,7 @@ def health(
     target = target_file_size or _target(snapshot.configuration)
     sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
     small = sizes < target / 2
-    partition = partition_codes(files, snapshot.schema, snapshot.partition_columns)
+    partition = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
     small_counts = np.bincount(partition, weights=small).astype(np.int64) if len(partition) else counts
     expired = _expired(snapshot, moment)

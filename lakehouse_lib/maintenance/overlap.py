@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.schema import DataType, PrimitiveType, column_mapping
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import ColumnPath, bounds_of
 
@@ -24,6 +24,7 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
         InvalidArgumentError: a column the table does not have, or none that has an order.
     """
     wanted: dict[ColumnPath, DataType] = {}
+    names: dict[ColumnPath, str] = {}
     for name in columns:
         field = snapshot.schema.get(name)
         if field is None or not isinstance(field.type, PrimitiveType):
@@ -34,9 +35,10 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
                 hint=f"Columns are {', '.join(snapshot.schema.names)}",
             )
         if field.name not in snapshot.partition_columns:
-            wanted[(field.name,)] = field.type
+            path = (column_mapping.physical_name(field, snapshot.column_mapping),)
+            wanted[path], names[path] = field.type, field.name
     bounds = bounds_of(snapshot.files, wanted) if wanted else {}
-    depths = {path[0]: _mean_depth(one.min, one.max) for path, one in bounds.items()}
+    depths = {names[path]: _mean_depth(one.min, one.max) for path, one in bounds.items()}
     return {name: depth for name, depth in depths.items() if depth is not None}
 
 

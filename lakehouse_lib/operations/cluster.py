@@ -130,7 +130,7 @@ def plan_z_order(
     """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
     files = snapshot.prune(predicate)
     sizes = _numbers(files["size"])
-    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns)
+    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     crowded = [

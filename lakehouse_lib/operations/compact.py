@@ -71,7 +71,7 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
         )
     files = snapshot.prune(predicate)
     sizes = files["size"].to_numpy()
-    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns)
+    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     small = np.flatnonzero(sizes < target_size)
     order = small[np.lexsort([sizes[small], codes[small]])]
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))

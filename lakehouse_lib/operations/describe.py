@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakehouse_lib import features, file_paths
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.schema import column_mapping
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import bounds_of, indexed_columns, leaves, num_records
 
@@ -43,9 +44,15 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
     Args:
         flatten: a column ``min.x`` (``min.a.b`` for a nested one) instead of a member of the struct ``min``.
     """
-    files, schema = snapshot.files, snapshot.schema
+    files, schema, mode = snapshot.files, snapshot.schema, snapshot.column_mapping
     indexed = indexed_columns(schema, snapshot.configuration, snapshot.partition_columns)
-    bounds = bounds_of(files, {path: kind for path, kind in leaves(schema) if path in indexed})
+    stored = {
+        column_mapping.physical_path(schema, path, mode): (path, kind)
+        for path, kind in leaves(schema)
+        if path in indexed
+    }
+    found = bounds_of(files, {physical: kind for physical, (_, kind) in stored.items()})
+    bounds = {path: found[physical] for physical, (path, _) in stored.items()}
     columns = {
         "path": file_paths.decode_all(files["path"], snapshot.store),
         "size_bytes": files["size"],
@@ -57,7 +64,8 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         "min": {".".join(path): one.min for path, one in bounds.items() if not pa.types.is_null(one.min.type)},
         "max": {".".join(path): one.max for path, one in bounds.items() if not pa.types.is_null(one.max.type)},
         "partition": {
-            name: partition_column(files, name, schema.field(name).type) for name in snapshot.partition_columns
+            name: partition_column(files, column_mapping.partition_key(schema, name, mode), schema.field(name).type)
+            for name in snapshot.partition_columns
         },
     }
     for group, members in groups.items():

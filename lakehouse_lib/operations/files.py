@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.partition_values import partition_column
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, column_mapping
 from lakehouse_lib.statistics import num_records
 
 
@@ -38,11 +38,14 @@ def size_summary(files: pa.Table) -> dict[str, float | int]:
     }
 
 
-def partition_codes(files: pa.Table, schema: Schema, partition_columns: Sequence[str]) -> NDArray[np.int64]:
+def partition_codes(
+    files: pa.Table, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
+) -> NDArray[np.int64]:
     """A small whole number a file, equal for the files of one partition. By typed value: one has many spellings."""
     codes = np.zeros(len(files), dtype=np.int64)
     for name in partition_columns:
-        values = partition_column(files, name, schema.field(name).type)
+        key = column_mapping.partition_key(schema, name, mapping)
+        values = partition_column(files, key, schema.field(name).type)
         column = pc.dictionary_encode(values, null_encoding="encode")
         codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]

@@ -137,11 +137,7 @@ class _Pruning:
     def __init__(self, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode) -> None:
         self.schema = schema
         self.mapping = mapping
-        # Without mapping the key is the name as the metadata's partitionColumns spell it.
-        self.keys = {
-            name.lower(): name if mapping == "none" else column_mapping.physical_name(schema.field(name), mapping)
-            for name in partition_columns
-        }
+        self.keys = {name.lower(): column_mapping.partition_key(schema, name, mapping) for name in partition_columns}
         self.known = Known(0, {}, {})
         self.leaves: dict[ColumnPath, _Leaf] = {}
 

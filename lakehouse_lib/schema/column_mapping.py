@@ -42,6 +42,11 @@ def physical_name(field: Field, mode: Mode) -> str:
     return name if isinstance(name, str) else field.name
 
 
+def partition_key(schema: StructType, column: str, mode: Mode) -> str:
+    """The key of a partition column in ``partitionValues``; ``column`` as the metadata's partitionColumns spell it."""
+    return column if mode == "none" else physical_name(schema.field(column), mode)
+
+
 def field_id(field: Field) -> int | None:
     """The Parquet field id of a column, None where none is noted."""
     number = field.metadata.get(_ID)
