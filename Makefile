@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test lint format bench package lock prerequisites clean
+.PHONY: help demo up down test fuzz lint format docs bench package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -28,6 +28,9 @@ down: $(installed) ## Stop what `make up` started
 test: prerequisites $(installed) ## Run the tests
 	@$(python) -m pytest
 
+fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
+	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
+
 lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
@@ -37,6 +40,9 @@ lint: $(installed) ## Check style, types and the walls between the parts
 format: $(installed) ## Rewrite the code in the project's style
 	@$(python) -m ruff check --fix .
 	@$(python) -m ruff format .
+
+docs: $(installed) ## Write the pages that are made from the code
+	@$(python) -m docs.protocol_support
 
 bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
 	@$(python) -m benchmarks

@@ -37,6 +37,11 @@ class Feature:
     why: str
     status: Status = "released"
 
+    @property
+    def always_used(self) -> bool:
+        """Whether listing the feature is using it."""
+        return self.used is _ALWAYS
+
 
 def _property(name: str) -> Use:
     return lambda properties, _: properties.get(name, "").lower() == "true"

@@ -1,0 +1,94 @@
+"""Write protocol-support.md from the library's own table of features: ``python -m docs.protocol_support``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lakehouse_lib.features import FEATURES, READER_IMPLIES, TYPES, WRITER_IMPLIES, Feature
+
+PAGE = Path(__file__).with_name("protocol-support.md")
+
+_HEAD = """\
+# Protocol support
+
+What this library does with a table that lists a feature of the [Delta protocol][protocol]. `make docs` writes this page
+from `lakehouse_lib/features.py`, which is also what decides when a table is opened.
+
+*yes*: supported, in use or not. *if unused*: a table may list the feature; it is refused, by the feature's name, once
+its schema or its properties put it to use. *no*: refused. A feature that is not on this page is refused, too. Whatever
+cannot be read cannot be written.
+
+[protocol]: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+
+## Features
+
+A *reader* feature is one that readers have to know; *writer* features concern writers alone. Previews and proposals are
+names that engines put into tables before PROTOCOL.md lists them.
+"""
+
+_VERSIONS = """
+## Versions without a list of features
+
+A reader version below 3 and a writer version below 7 list nothing: each implies the features of its own line and of
+those above it. The same table decides.
+"""
+
+_TYPES = """
+## Types
+
+All types of the protocol's schema are read and written; these need a word. A table can be described whatever types it
+has: only a column of a type that is refused cannot be read.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return "".join(
+        (
+            _HEAD,
+            _table(("feature", "kind", "read", "write", ""), [_row(feature) for feature in FEATURES.values()]),
+            _VERSIONS,
+            _table(("version", "implies"), [*_implied("reader", READER_IMPLIES), *_implied("writer", WRITER_IMPLIES)]),
+            _TYPES,
+            _table(
+                ("type", "read", "write", ""), [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()]
+            ),
+        )
+    )
+
+
+def _row(feature: Feature) -> tuple[str, ...]:
+    kind = "reader" if feature.reader else "writer"
+    if feature.status != "released":
+        kind += f", {feature.status}"
+    read = _support(feature, feature.reads)
+    write = _support(feature, feature.writes) if read != "no" else "no"
+    return f"`{feature.name}`", kind, read, write, feature.why
+
+
+def _support(feature: Feature, supported: bool) -> str:
+    if supported:
+        return "yes"
+    return "no" if feature.always_used else "if unused"
+
+
+def _implied(side: str, implies: Mapping[int, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [(f"{side} {version}", ", ".join(f"`{name}`" for name in names)) for version, names in implies.items()]
+
+
+def _type(name: str, reads: bool, writes: bool, why: str) -> tuple[str, ...]:
+    return f"`{name}`", _yes(reads), _yes(writes), why
+
+
+def _yes(supported: bool) -> str:
+    return "yes" if supported else "no"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

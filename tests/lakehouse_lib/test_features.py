@@ -1,0 +1,159 @@
+"""The table of features: every name there is, refused by name and with its reason where it is in use."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.features import FEATURES, check_read, check_write
+from lakehouse_lib.log import names
+from lakehouse_lib.schema import Field, Schema, StructType
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+
+# Read off TableFeature.scala of delta-spark 4.4.0, PROTOCOL.md and the proposals beside it.
+NAMES = [
+    "adaptiveMetadata-preview",
+    "allowColumnDefaults",
+    "appendOnly",
+    "catalogManaged",
+    "catalogOwned-preview",
+    "changeDataFeed",
+    "checkConstraints",
+    "checkpointProtection",
+    "clustering",
+    "collations",
+    "collations-preview",
+    "columnMapping",
+    "columnMappingUsageTracking",
+    "coordinatedCommits-preview",
+    "deletionVectors",
+    "domainMetadata",
+    "generatedColumns",
+    "geospatial",
+    "geospatial-dev",
+    "icebergCompatV1",
+    "icebergCompatV2",
+    "icebergCompatV3",
+    "icebergWriterCompatV1",
+    "icebergWriterCompatV3",
+    "identityColumns",
+    "inCommitTimestamp",
+    "invariants",
+    "materializePartitionColumns",
+    "redirectReaderWriter-preview",
+    "redirectWriterOnly-preview",
+    "rowTracking",
+    "timestampNanos",
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "variantShredding",
+    "variantShredding-preview",
+    "variantType",
+    "variantType-preview",
+]
+
+SCHEMA = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+PLAIN = Schema.from_json(json.dumps(SCHEMA))
+
+
+def protocol(*names: str) -> Protocol:
+    readers = [name for name in names if name not in FEATURES or FEATURES[name].reader]
+    return Protocol(3, 7, frozenset(readers), frozenset(names))
+
+
+def metadata(**configuration: str) -> Metadata:
+    return Metadata("id", json.dumps(SCHEMA), configuration=configuration)
+
+
+def refusal(check, *listed: str, schema: Schema = PLAIN, **configuration: str) -> str:
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        check(protocol(*listed), metadata(**configuration), schema, table="t", version=3)
+    assert (caught.value.table, caught.value.version) == ("t", 3)
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def test_every_name_there_is_has_its_line():
+    assert sorted(FEATURES) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_cannot_be_read_is_not_written_and_what_is_refused_says_why(name):
+    feature = FEATURES[name]
+    assert feature.name == name
+    assert feature.reads or not feature.writes
+    assert feature.why or (feature.reads and feature.writes)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if FEATURES[name].always_used])
+def test_features_that_are_in_use_once_listed_are_refused_by_name(name):
+    feature = FEATURES[name]
+    for check, supported in ((check_read, feature.reads), (check_write, feature.writes)):
+        if supported:
+            check(protocol(name), metadata(), PLAIN, table="t", version=3)
+        else:
+            assert f"uses {name} ({name}: {feature.why})" in refusal(check, name)
+
+
+def test_a_feature_nobody_has_heard_of_is_refused():
+    assert "secretFiles: unknown here" in refusal(check_read, "secretFiles")
+    writers = Protocol(1, 7, None, frozenset(["secretRules"]))
+    check_read(writers, metadata(), PLAIN, table="t", version=3)
+    with pytest.raises(UnsupportedFeatureError, match="secretRules: unknown here"):
+        check_write(writers, metadata(), PLAIN, table="t", version=3)
+
+
+@pytest.mark.parametrize("name", ["catalogManaged", "catalogOwned-preview"])
+def test_a_catalogs_table_is_refused_by_path_with_the_way_out(tmp_path, name):
+    store = LocalStore(str(tmp_path), fsync=False)
+    body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [name], "writerFeatures": [name]}
+    meta = {"id": "i", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA)}
+    lines = [{"protocol": body}, {"metaData": meta | {"partitionColumns": [], "configuration": {}}}]
+    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    with pytest.raises(UnsupportedFeatureError, match=rf"{name}.*catalog decides.*{tmp_path}.*Ask the catalog"):
+        load_snapshot(store)
+
+
+def test_a_coordinators_table_is_refused_though_only_writers_list_it():
+    key = "delta.coordinatedCommits.commitCoordinator-preview"
+    assert "catalog decides" in refusal(check_read, "coordinatedCommits-preview", **{key: "dynamodb"})
+    check_read(protocol("coordinatedCommits-preview"), metadata(), PLAIN, table="t", version=3)
+
+
+@pytest.mark.parametrize("name", ["geospatial", "geospatial-dev"])
+@pytest.mark.parametrize("kind", ["geometry(4326)", "geography"])
+def test_types_put_a_feature_to_use_at_any_depth(name, kind):
+    inside = StructType([Field("g", StructType.from_json(json.dumps(_nested(kind))))])
+    assert name in refusal(check_read, name, schema=Schema(inside.fields))
+    check_read(protocol(name), metadata(), PLAIN, table="t", version=3)
+
+
+def test_versions_without_lists_imply_their_features():
+    mapped = metadata(**{"delta.columnMapping.mode": "name"})
+    if not FEATURES["columnMapping"].reads:
+        with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+            check_read(Protocol(2, 5), mapped, PLAIN, table="t", version=3)
+    check_read(Protocol(1, 4), mapped, PLAIN, table="t", version=3)  # no mapping before reader version 2
+    with pytest.raises(UnsupportedFeatureError, match="reader version 4"):
+        check_read(Protocol(4, 7, frozenset(), frozenset()), metadata(), PLAIN, table="t", version=3)
+
+
+def test_the_page_is_what_the_table_gives():
+    generator = import_module("docs.protocol_support")
+    page = Path(generator.__file__).with_name("protocol-support.md").read_text(encoding="utf-8")
+    assert page == generator.page(), "run `make docs`"
+    for name in NAMES:
+        assert f"| `{name}` |" in page
+
+
+def _nested(kind):
+    element = {"type": "array", "elementType": kind, "containsNull": True}
+    value = {"type": "map", "keyType": "string", "valueType": element, "valueContainsNull": True}
+    return {"type": "struct", "fields": [{"name": "v", "type": value, "nullable": True, "metadata": {}}]}
