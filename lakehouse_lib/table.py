@@ -326,7 +326,12 @@ class DeltaTable:
             return None
         if isinstance(condition, str):
             return parse(condition, self._snapshot.schema, table=self.table_uri)
-        return from_filters(condition, self._snapshot.schema, table=self.table_uri)
+        return from_filters(
+            condition,
+            self._snapshot.schema,
+            partition_columns=self._snapshot.partition_columns,
+            table=self.table_uri,
+        )
 
     def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
         from lakehouse_lib.predicates import Predicate

@@ -40,7 +40,7 @@ def number(text: str) -> Literal:
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise InvalidPredicateError(f"{text!r} is no number") from None
+        raise InvalidPredicateError(f"{text[:50]!r} is no number", hint="Write it with fewer digits.") from None
     if "e" in text.lower():
         return Literal(float(value), _DOUBLE)
     # The type only says that it is a number; the value is exact, and takes the type of what it is compared with.

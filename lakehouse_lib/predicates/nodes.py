@@ -169,6 +169,15 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
+def depth(node: Node) -> int:
+    """Levels of the tree; of any depth, for it does not recurse."""
+    levels, level = 0, [node]
+    while level:
+        levels += 1
+        level = [child for one in level for child in children(one)]
+    return levels
+
+
 def columns_of(node: Node) -> frozenset[str]:
     """The top-level names of the columns that it reads."""
     return frozenset(one.path[0] for one in walk(node) if isinstance(one, Column))

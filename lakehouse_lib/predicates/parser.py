@@ -10,7 +10,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.predicates.comparison import among, compare
 from lakehouse_lib.predicates.names import resolve
-from lakehouse_lib.predicates.nodes import IsNull, Literal, Node, Not, conjunction, disjunction
+from lakehouse_lib.predicates.nodes import Column, IsNull, Literal, Node, Not, conjunction, disjunction
 from lakehouse_lib.predicates.predicate import Predicate
 from lakehouse_lib.predicates.spark import render
 from lakehouse_lib.schema import PrimitiveType, Schema
@@ -50,14 +50,21 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
 
 
 def from_filters(
-    filters: Sequence[Filter] | Sequence[Sequence[Filter]], schema: Schema, *, table: str | None = None
+    filters: Sequence[Filter] | Sequence[Sequence[Filter]],
+    schema: Schema,
+    *,
+    partition_columns: Sequence[str] = (),
+    table: str | None = None,
 ) -> Predicate:
     """Filters in disjunctive normal form, as the ``deltalake`` package and pyarrow take them.
 
     Args:
         filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which hold, or a list of such lists, one of which
-            holds. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None ask for (no) null.
+            holds. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None ask for (no) null; listed
+            it matches nothing, as NULL does in SQL. A value may be text whatever the column's type.
         schema: the table's.
+        partition_columns: of these the empty string is null, and a string's value may be a whole number, as
+            ``deltalake`` has it.
         table: for the error.
 
     Raises:
@@ -67,7 +74,10 @@ def from_filters(
         raise InvalidPredicateError("an empty filter", table=table, hint="Leave the filter out to take every row.")
     groups: list[Any] = list(filters) if isinstance(filters[0], list) else [filters]
     try:
-        root = disjunction([conjunction([_condition(one, schema) for one in group]) for group in groups])
+        conditions = [[_condition(one, schema, partition_columns) for one in group] for group in groups]
+        if not all(conditions):
+            raise InvalidPredicateError("a list without conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]].')
+        root = disjunction([conjunction(one) for one in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
             f"{error.message} in the filters {_shown(str(filters))}", table=table, hint=error.hint
@@ -75,29 +85,42 @@ def from_filters(
     return Predicate(render(root), root)
 
 
-def _condition(one: Filter, schema: Schema) -> Node:
+def _condition(one: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
     if not isinstance(one, (tuple, list)) or len(one) != 3:
         raise InvalidPredicateError(f"{one!r} is no condition", hint='Write ("column", "operator", value).')
     name, operator, value = one
     word = " ".join(str(operator).lower().split())
     column = resolve([name] if name in schema else str(name).split("."), schema)
+    in_log = column.path[0].lower() in {known.lower() for known in partition_columns}
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise InvalidPredicateError(f"{value!r} is no list of values for {word}")
-        found = among(column, [_literal(item) for item in value])
+            raise InvalidPredicateError(
+                f"{_shown(str(value))} is no list of values for {word}", hint='Write ("column", "in", [1, 2]).'
+            )
+        found = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
         return found if word == "in" else Not(found)
     if word not in _OPERATORS:
         raise InvalidPredicateError(
             f"{operator!r} is no operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in."
         )
+    value = _as_in_log(value, column) if in_log else value
     if value is None and _OPERATORS[word] in ("=", "!="):
         return IsNull(column) if _OPERATORS[word] == "=" else Not(IsNull(column))
     return compare(_OPERATORS[word], column, _literal(value))
 
 
+def _as_in_log(value: Any, column: Column) -> Any:
+    if isinstance(value, (str, bytes)) and not value:
+        return None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if whole and column.type == PrimitiveType("string") else value
+
+
 def _literal(value: Any) -> Literal:
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+    if getattr(value, "shape", None) == ():
         value = value.item()  # a numpy scalar
+    elif hasattr(value, "as_py"):
+        value = value.as_py()  # an Arrow one
     if value is None:
         return Literal(None, PrimitiveType("void"))
     if isinstance(value, bool):
@@ -119,7 +142,10 @@ def _literal(value: Any) -> Literal:
         return Literal(micros, PrimitiveType("timestamp_ntz" if naive else "timestamp"))
     if isinstance(value, dt.date):
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
-    raise InvalidPredicateError(f"{value!r} of type {type(value).__name__} is no value of a column")
+    raise InvalidPredicateError(
+        f"{_shown(str(value))} of type {type(value).__name__} is no value of a column",
+        hint="Give a number, text, bytes, a boolean, a date, a datetime or None.",
+    )
 
 
 def _shown(text: str) -> str:

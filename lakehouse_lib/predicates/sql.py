@@ -33,6 +33,7 @@ from lakehouse_lib.predicates.nodes import (
     Not,
     Opaque,
     conjunction,
+    depth,
     disjunction,
 )
 from lakehouse_lib.schema import PrimitiveType, Schema
@@ -65,6 +66,11 @@ _TYPES = {
     "TIMESTAMPLTZ": "timestamp",
     "TIMESTAMPNTZ": "timestamp_ntz",
 }
+#: Characters of a predicate: some 100,000 listed numbers, which take seconds to parse.
+MAX_LENGTH = 1_000_000
+#: Levels of a predicate's nodes: what any rendering can recurse into, whatever stack it is called on.
+MAX_DEPTH = 100
+
 _INTEGER = PrimitiveType("integer")
 _STRING = PrimitiveType("string")
 _DATE = PrimitiveType("date")
@@ -74,9 +80,16 @@ def translate(sql: str, schema: Schema) -> Node:
     """Raises InvalidPredicateError, its message without the predicate's own text."""
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("nothing to evaluate", hint="Write a condition, or leave the predicate out.")
+    if len(sql) > MAX_LENGTH:
+        raise InvalidPredicateError(
+            f"{len(sql)} characters are too many (at most {MAX_LENGTH})",
+            hint="Take it in several steps, each with a part of the values.",
+        )
     try:
         tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
-    except (SqlglotError, RecursionError) as error:
+    except RecursionError:
+        raise _too_deep() from None
+    except SqlglotError as error:
         detail: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
         raise InvalidPredicateError(
@@ -89,9 +102,18 @@ def translate(sql: str, schema: Schema) -> Node:
                 hint="Use no aggregates, windows, subqueries or placeholders.",
             )
     try:
-        return _condition(tree, schema)
+        root = _condition(tree, schema)
     except RecursionError:
-        raise InvalidPredicateError("it is nested too deep", hint="Use IN (...) for long lists.") from None
+        raise _too_deep() from None
+    if depth(root) > MAX_DEPTH:
+        raise _too_deep()
+    return root
+
+
+def _too_deep() -> InvalidPredicateError:
+    return InvalidPredicateError(
+        "it is nested too deep", hint="Use IN (...) for long lists, and a AND b AND c without parentheses."
+    )
 
 
 def _condition(tree: Any, schema: Schema) -> Node:
@@ -292,7 +314,7 @@ def _type_of(tree: Any) -> PrimitiveType | None:
         sizes = [str(one.this.this) for one in tree.expressions]
         try:
             return PrimitiveType(f"decimal({','.join(sizes) if len(sizes) == 2 else (sizes or ['10'])[0] + ',0'})")
-        except InvalidSchemaError:
+        except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python reads
             return None
     known = _TYPES.get(name)
     return PrimitiveType(known) if known is not None and not tree.expressions else None
