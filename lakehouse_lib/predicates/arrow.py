@@ -140,11 +140,7 @@ class _Rendering:
             case Arithmetic():
                 return self._arithmetic(node)
             case Function():
-                arguments = [self.value(one) for one in node.arguments]
-                if node.name == "coalesce":
-                    return pc.coalesce(*arguments)
-                function = {"length": pc.utf8_length, "year": pc.year, "month": pc.month, "day": pc.day}[node.name]
-                return function(arguments[0])
+                return self._function(node)
         return self.boolean(node, exact=True)
 
     def _comparison(self, node: Comparison) -> Any:
@@ -224,6 +220,21 @@ class _Rendering:
             # Rounded down here: Arrow's cast refuses to drop the time of day.
             return pc.floor_temporal(value, unit="day").cast(target)
         return value.cast(target)
+
+    def _function(self, node: Function) -> Any:
+        arguments = [self.value(one) for one in node.arguments]
+        match node.name:
+            case "coalesce":
+                return pc.coalesce(*arguments)
+            case "concat":
+                return pc.binary_join_element_wise(*arguments, "")
+            case "substring":
+                start, length = (one.value for one in node.arguments[1:] if isinstance(one, Literal))
+                return pc.utf8_slice_codeunits(arguments[0], start=start - 1, stop=start - 1 + length)
+            case "trim" | "ltrim" | "rtrim":
+                return getattr(pc, f"utf8_{node.name}")(arguments[0], characters=" ")
+        function = {"length": pc.utf8_length, "year": pc.year, "month": pc.month, "day": pc.day}[node.name]
+        return function(arguments[0])
 
     def _arithmetic(self, node: Arithmetic) -> Any:
         kind = node.type.to_arrow()

@@ -24,10 +24,19 @@ _LOSSLESS = {
 }
 
 
-def cast(operand: Node, kind: PrimitiveType) -> Node | None:
-    """``CAST(operand AS kind)``; None where Arrow and Spark might not agree, or a value could be lost."""
+def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | None:
+    """``CAST(operand AS kind)``; None where Arrow and Spark might not agree, or a value could be lost.
+
+    Args:
+        fails: a literal that is no value of the type is an error; else it is NULL, as for TRY_CAST.
+    """
     if isinstance(operand, Literal):
-        return _cast_literal(operand, kind)
+        try:
+            return _cast_literal(operand, kind)
+        except InvalidPredicateError:
+            if fails:
+                raise
+            return Literal(None, kind)
     if operand.type == kind:
         return operand
     if isinstance(operand.type, PrimitiveType) and kind.type in _LOSSLESS.get(operand.type.type, ()):

@@ -24,14 +24,15 @@ from lakehouse_lib.predicates.nodes import (
     Column,
     Comparison,
     In,
-    IsNull,
     Literal,
     Node,
     Opaque,
     disjunction,
     false_unless_null,
+    is_null,
     true_unless_null,
 )
+from lakehouse_lib.predicates.preimage import below, is_widening
 from lakehouse_lib.schema import DataType, PrimitiveType
 
 INTEGRAL_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -57,7 +58,7 @@ def compare(operator: str, left: Node, right: Node) -> Node:
     if isinstance(right, Literal):
         if isinstance(left, Literal):
             return _fold(operator, left, right)
-        return _with_literal(operator, left, right)
+        return below(_with_literal(operator, *_unwidened(left, right)))
     if left.type is not None and right.type is not None and family(left.type) != family(right.type):
         raise mismatch(left, f"compared with {describe(right)}")
     if left.type is not None:
@@ -74,6 +75,8 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
         raise InvalidPredicateError(f"IN over {operand.sql!r} has no type here")
     if isinstance(operand, Literal):
         return disjunction([_fold("=", operand, one) for one in listed])
+    if is_widening(operand):
+        return among(operand.operand, [_unwidened(operand, one)[1] for one in listed])
     kind = family(operand.type)
     if kind == "void":
         return UNKNOWN
@@ -83,7 +86,7 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
         if fitted is not None:
             values[fitted] = None
     if values:
-        return In(operand, tuple(values), has_null)
+        return below(In(operand, tuple(values), has_null))
     return UNKNOWN if has_null else false_unless_null(operand)
 
 
@@ -122,9 +125,18 @@ def mismatch(operand: Node, what: str) -> InvalidPredicateError:
     )
 
 
+def _unwidened(operand: Node, literal: Literal) -> tuple[Node, Literal]:
+    if not is_widening(operand):
+        return operand, literal
+    # Compared as doubles, the literal is rounded to one.
+    if operand.type.type in FLOATING and literal.value is not None:
+        literal = Literal(_float(_number_of(operand, literal)), PrimitiveType("double"))
+    return _unwidened(operand.operand, literal)
+
+
 def _with_literal(operator: str, operand: Node, literal: Literal) -> Node:
     if literal.value is None:
-        return IsNull(operand) if operator == "<=>" else UNKNOWN
+        return is_null(operand) if operator == "<=>" else UNKNOWN
     if isinstance(operand, Opaque):
         return Comparison(operator, operand, literal)
     kind = operand.type

@@ -49,7 +49,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``name`` is one of length, year, month, day, coalesce."""
+    """``name`` is one of length, year, month, day, coalesce, substring (from 1, by a start and a length that are
+    literals), trim, ltrim, rtrim (of spaces), concat."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -197,9 +198,18 @@ def disjunction(nodes: list[Node]) -> Node:
     return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else FALSE
 
 
+def is_null(operand: Node) -> Node:
+    match operand:
+        case Literal():
+            return TRUE if operand.value is None else FALSE
+        case Cast():  # it never fails
+            return is_null(operand.operand)
+    return IsNull(operand)
+
+
 def true_unless_null(operand: Node) -> Node:
-    return Or((Not(IsNull(operand)), UNKNOWN))
+    return Or((Not(is_null(operand)), UNKNOWN))
 
 
 def false_unless_null(operand: Node) -> Node:
-    return And((IsNull(operand), UNKNOWN))
+    return And((is_null(operand), UNKNOWN))

@@ -242,6 +242,9 @@ def _without_not(node: Node, negated: bool) -> Node:
         case And() | Or():
             parts = [_without_not(one, negated) for one in node.operands]
             return conjunction(parts) if isinstance(node, And) != negated else disjunction(parts)
+        case Comparison("<=>", left, Literal(value=bool(value))) if not negated and not isinstance(left, Column):
+            # IS TRUE and IS FALSE: what NULL would be does not matter.
+            return _without_not(left, negated=not value)
         case Comparison() if negated and node.operator != "<=>":
             return Comparison(_OPPOSITE[node.operator], node.left, node.right)
         case Literal() if negated:

@@ -24,6 +24,11 @@ from lakehouse_lib.predicates.nodes import (
 )
 from lakehouse_lib.schema import DataType, PrimitiveType
 
+_DAY = 86_400_000_000
+_OF_DAYS = ("year", "month", "day")
+#: Compared with each other, Spark would read one of the two in the session's time zone.
+_ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
+
 _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
@@ -34,13 +39,16 @@ def render(node: Node) -> str:
         case Literal():
             return _literal(node.value, node.type)
         case Cast():
-            return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(node.type.type, node.type.type.upper())})"
+            return _cast(node)
         case Comparison():
+            if {_type_name(node.left), _type_name(node.right)} in _ZONE_APART:
+                return f"({_micros(node.left)} {node.operator} {_micros(node.right)})"
             return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
         case Arithmetic():
             return f"({render(node.left)} {node.operator} {render(node.right)})"
         case Function():
-            return f"{node.name}({', '.join(map(render, node.arguments))})"
+            parts = (_day_of(one) if node.name in _OF_DAYS else render(one) for one in node.arguments)
+            return f"{node.name}({', '.join(parts)})"
         case Opaque():
             return f"({node.sql})"
         case In():
@@ -56,6 +64,40 @@ def render(node: Node) -> str:
             return f"({' AND '.join(map(render, node.operands))})"
         case Or():
             return f"({' OR '.join(map(render, node.operands))})"
+
+
+def _cast(node: Cast) -> str:
+    kind, given = node.type.type, _type_name(node.operand)
+    if given == "timestamp" and kind == "date":
+        return _day_of(node.operand)
+    if given == "date" and kind == "timestamp":
+        return f"timestamp_micros({_micros(node.operand)})"
+    return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(kind, kind.upper())})"
+
+
+def _type_name(node: Node) -> str:
+    return node.type.type if isinstance(node.type, PrimitiveType) else ""
+
+
+def _day_of(node: Node) -> str:
+    """The day in UTC, whatever the session's time zone."""
+    if _type_name(node) != "timestamp":
+        return render(node)
+    micros = _micros(node)
+    return f"date_from_unix_date(CAST(({micros} - pmod({micros}, {_DAY}L)) DIV {_DAY}L AS INT))"
+
+
+def _micros(node: Node) -> str:
+    """Microseconds since 1970 of a date or timestamp, in UTC."""
+    text = render(node)
+    match _type_name(node):
+        case "date":
+            return f"(unix_date({text}) * {_DAY}L)"
+        case "timestamp_ntz":
+            clock = f"hour({text}) * 3600000000L + minute({text}) * 60000000L"
+            seconds = f"CAST(extract(SECOND FROM {text}) * 1000000 AS BIGINT)"
+            return f"(unix_date(CAST({text} AS DATE)) * {_DAY}L + {clock} + {seconds})"
+    return f"unix_micros({text})"
 
 
 def _compared(node: Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import sqlglot
@@ -11,10 +12,11 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError
+from lakehouse_lib.predicates import functions
 from lakehouse_lib.predicates.arithmetic import calculate, shift
+from lakehouse_lib.predicates.branches import CHOICES, ask
 from lakehouse_lib.predicates.casts import cast, number
 from lakehouse_lib.predicates.comparison import (
-    TEMPORAL,
     among,
     compare,
     describe,
@@ -25,8 +27,6 @@ from lakehouse_lib.predicates.nodes import (
     BOOLEAN,
     UNKNOWN,
     Column,
-    Function,
-    IsNull,
     Like,
     Literal,
     Node,
@@ -35,6 +35,7 @@ from lakehouse_lib.predicates.nodes import (
     conjunction,
     depth,
     disjunction,
+    is_null,
 )
 from lakehouse_lib.schema import PrimitiveType, Schema
 
@@ -71,9 +72,7 @@ MAX_LENGTH = 1_000_000
 #: Levels of a predicate's nodes: what any rendering can recurse into, whatever stack it is called on.
 MAX_DEPTH = 100
 
-_INTEGER = PrimitiveType("integer")
 _STRING = PrimitiveType("string")
-_DATE = PrimitiveType("date")
 
 
 def translate(sql: str, schema: Schema) -> Node:
@@ -117,6 +116,12 @@ def _too_deep() -> InvalidPredicateError:
 
 
 def _condition(tree: Any, schema: Schema) -> Node:
+    choice = tree.unnest()
+    if isinstance(choice, CHOICES):
+        read = partial(_condition, schema=schema)
+        found = ask(choice, read, read)
+        if found is not None:
+            return found
     node = _node(tree, schema)
     if isinstance(node, Literal) and node.value is None:
         return UNKNOWN
@@ -183,13 +188,14 @@ def _value(tree: Any, _: Schema) -> Node | None:
     return Literal(None, PrimitiveType("void"))
 
 
-def _adjacent(tree: Any, _: Schema) -> Node | None:
+def _concat(tree: Any, schema: Schema) -> Node | None:
     # 'it''s' is it's to some engines and its to others: a delete must not depend on which.
-    if all(isinstance(one, exp.Literal) and one.is_string for one in tree.expressions):
+    written = tree.args.get("safe")  # concat(...), that is
+    if not written and all(isinstance(one, exp.Literal) and one.is_string for one in tree.expressions):
         raise InvalidPredicateError(
             "two string literals side by side", hint="Write a quote inside a string as \\', or join them by concat."
         )
-    return None
+    return _function(tree, schema)
 
 
 def _logic(tree: Any, schema: Schema) -> Node | None:
@@ -209,44 +215,53 @@ def _compare(tree: Any, schema: Schema) -> Node | None:
         return None
     if isinstance(tree.this, exp.Tuple) or isinstance(tree.expression, exp.Tuple):
         return None
-    return compare(_COMPARISONS[type(tree)], _node(tree.this, schema), _node(tree.expression, schema))
+    return _compare_as(_COMPARISONS[type(tree)], tree, schema)
+
+
+def _compare_as(operator: str, tree: Any, schema: Schema) -> Node | None:
+    right = _node(tree.expression, schema)
+    if isinstance(right, Literal):
+        return _ask(tree.this, schema, lambda left: compare(operator, left, right))
+    left = _node(tree.this, schema)
+    if isinstance(left, Literal):
+        return _ask(tree.expression, schema, lambda one: compare(operator, left, one))
+    return compare(operator, left, right)
 
 
 def _distinct_from(tree: Any, schema: Schema) -> Node | None:
-    return Not(compare("<=>", _node(tree.this, schema), _node(tree.expression, schema)))
+    same = _compare_as("<=>", tree, schema)
+    return Not(same) if same is not None else None
 
 
 def _between(tree: Any, schema: Schema) -> Node | None:
     if not _plain(tree, "this", "low", "high"):
         return None
-    operand = _node(tree.this, schema)
-    return conjunction(
-        [
-            compare(">=", operand, _node(tree.args["low"], schema)),
-            compare("<=", operand, _node(tree.args["high"], schema)),
-        ]
-    )
+    low, high = _node(tree.args["low"], schema), _node(tree.args["high"], schema)
+
+    def between(operand: Node) -> Node:
+        return conjunction([compare(">=", operand, low), compare("<=", operand, high)])
+
+    if isinstance(low, Literal) and isinstance(high, Literal):
+        return _ask(tree.this, schema, between)
+    return between(_node(tree.this, schema))
 
 
 def _in(tree: Any, schema: Schema) -> Node | None:
     if not _plain(tree, "this", "expressions"):
         return None
-    operand = _node(tree.this, schema)
     values = [_node(one, schema) for one in tree.expressions]
-    if isinstance(operand, Opaque):
-        return None
     literals = [one for one in values if isinstance(one, Literal)]
     if len(literals) == len(values):
-        return among(operand, literals)
-    return disjunction([compare("=", operand, one) for one in values])
+        return _ask(tree.this, schema, lambda one: None if isinstance(one, Opaque) else among(one, literals))
+    operand = _node(tree.this, schema)
+    return None if isinstance(operand, Opaque) else disjunction([compare("=", operand, one) for one in values])
 
 
 def _is(tree: Any, schema: Schema) -> Node | None:
-    operand = _node(tree.this, schema)
     if isinstance(tree.expression, exp.Null):
-        return IsNull(operand)
+        return _ask(tree.this, schema, is_null)
     if isinstance(tree.expression, exp.Boolean):
-        return compare("<=>", operand, Literal(bool(tree.expression.this), BOOLEAN))
+        return _compare_as("<=>", tree, schema)
     return None
 
 
@@ -258,16 +273,35 @@ def _like(tree: Any, schema: Schema) -> Node | None:
             return None
     if not _plain(tree, "this", "expression", "negate"):
         return None
-    operand, pattern = _node(tree.this, schema), _node(tree.expression, schema)
+    several = tree.expression
+    if isinstance(several, exp.Any | exp.All):
+        listed = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.unnest()]
+        join = disjunction if isinstance(several, exp.Any) != bool(tree.args.get("negate")) else conjunction
+    else:
+        listed, join = [several], conjunction
+    patterns = [_node(one, schema) for one in listed]
+
+    def like(operand: Node) -> Node | None:
+        parts = [_match(operand, one, escape) for one in patterns]
+        found = [one for one in parts if one is not None]
+        if len(found) < len(parts):
+            return None
+        return join([Not(one) for one in found] if tree.args.get("negate") else found)
+
+    return _ask(tree.this, schema, like)
+
+
+def _match(operand: Node, pattern: Node, escape: str) -> Node | None:
     if not isinstance(pattern, Literal) or isinstance(operand, Opaque):
         return None
     if pattern.value is None:
         return UNKNOWN
+    if isinstance(operand, Literal) and operand.value is None:
+        return UNKNOWN
     if operand.type != _STRING or not isinstance(pattern.value, str):
         raise mismatch(operand, f"matched with LIKE {describe(pattern)}")
     _check_pattern(pattern.value, escape)
-    like = Like(operand, pattern.value, escape)
-    return Not(like) if tree.args.get("negate") else like
+    return Like(operand, pattern.value, escape)
 
 
 def _check_pattern(pattern: str, escape: str) -> None:
@@ -324,37 +358,26 @@ def _cast(tree: Any, schema: Schema) -> Node | None:
     kind = _type_of(tree.args["to"])
     if kind is None or not _plain(tree, "this", "to", "safe", "requires_string"):
         return None
-    return cast(_node(tree.this, schema), kind)
+    return cast(_node(tree.this, schema), kind, fails=not tree.args.get("safe"))
 
 
 def _function(tree: Any, schema: Schema) -> Node | None:
-    if isinstance(tree, exp.Coalesce):
-        arguments = [_node(one, schema) for one in [tree.this, *tree.expressions]]
-        kind = arguments[0].type
-        if kind is None or not _plain(tree, "this", "expressions", "is_nvl", "is_null"):
-            return None
-        if isinstance(kind, PrimitiveType) and not isinstance(arguments[0], Literal):
-            fitted = [arguments[0], *(_argument(one, kind) for one in arguments[1:])]
-            if all(one is not None for one in fitted):
-                return Function("coalesce", tuple(one for one in fitted if one is not None), kind)
-        return None
-    inner = tree.this.this if isinstance(tree.this, exp.TsOrDsToDate) else tree.this
-    operand = _node(inner, schema)
-    if isinstance(operand, Literal) or not isinstance(operand.type, PrimitiveType):
-        return None
-    if isinstance(tree, exp.Length):
-        return Function("length", (operand,), _INTEGER) if operand.type == _STRING else None
-    if operand.type.type not in TEMPORAL:
-        return None
-    return Function(type(tree).__name__.lower(), (operand,), _INTEGER)
+    read, known = functions.READERS[type(tree)]
+    return read(tree, partial(_node, schema=schema)) if _plain(tree, *known) else None
 
 
-def _argument(node: Node, kind: PrimitiveType) -> Node | None:
-    if not isinstance(node, Literal):
-        return node if node.type == kind else None
-    # Borrow the exactness of a comparison: it says whether the literal is a value of the type.
-    probe = compare("=", Column(("",), kind), node)
-    return getattr(probe, "right", None)
+def _choice(tree: Any, schema: Schema) -> Node | None:
+    return _function(tree, schema) if isinstance(tree, exp.Coalesce) else None
+
+
+def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
+    """``question`` of the value of ``tree``, or of each of its branches where it is a CASE or the like."""
+    choice = tree.unnest()
+    if isinstance(choice, CHOICES):
+        found = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
+        if found is not None:
+            return found
+    return question(_node(tree, schema))
 
 
 _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
@@ -366,7 +389,7 @@ _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.Null: _value,
     exp.HexString: _value,
     exp.RawString: _value,
-    exp.Concat: _adjacent,
+    exp.Concat: _concat,
     exp.And: _logic,
     exp.Or: _logic,
     exp.Not: _not,
@@ -379,11 +402,8 @@ _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.Neg: _negate,
     exp.Cast: _cast,
     exp.TryCast: _cast,
-    exp.Coalesce: _function,
-    exp.Length: _function,
-    exp.Year: _function,
-    exp.Month: _function,
-    exp.Day: _function,
+    **dict.fromkeys(functions.READERS.keys() - {exp.Concat}, _function),
+    **dict.fromkeys(CHOICES, _choice),
     **dict.fromkeys(_COMPARISONS, _compare),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
 }
