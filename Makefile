@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test fuzz lint format docs bench package lock prerequisites clean
+.PHONY: help demo up down test interop fuzz lint format docs bench bench-log package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -13,8 +13,12 @@ python := .venv/bin/python
 installed := .venv/.installed
 interpreter := $(or $(wildcard $(python)),$(PYTHON))
 
+# delta-spark belongs to another Spark than ours, so it has an environment of its own; Spark fetches its jars.
+delta_spark := .peers/delta-spark
+peer_tables := .peers/delta-spark-tables
+
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' Makefile
 
 demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
 	@$(python) -m demo
@@ -30,6 +34,9 @@ test: prerequisites $(installed) ## Run the tests
 
 fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
+
+interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
+	@$(python) -m pytest tests/interop/delta_spark/matrix.py
 
 lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .
@@ -47,6 +54,9 @@ docs: $(installed) ## Write the pages that are made from the code
 bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
 	@$(python) -m benchmarks
 
+bench-log: prerequisites $(installed) ## Time opening, pruning and scanning tables of many files beside the peers
+	@$(python) -m benchmarks.log
+
 package: $(installed) ## Build the wheel into dist/
 	@$(python) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
@@ -63,7 +73,7 @@ prerequisites: ## Check that Python and Java are there, or say what to do
 
 clean: ## Stop what runs and remove all that make made, .venv and .demo included
 	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
-	rm -rf .venv .demo .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .demo .bench .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf metastore_db derby.log spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -72,4 +82,15 @@ $(installed): requirements.lock pyproject.toml | prerequisites
 	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv .venv
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(delta_spark)/.installed: tests/interop/delta_spark/requirements.txt | prerequisites
+	@echo "Installing delta-spark into $(delta_spark): some minutes, once."
+	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv $(delta_spark)
+	@$(delta_spark)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(peer_tables)/.written: $(delta_spark)/.installed $(wildcard tests/interop/delta_spark/tables/*.sql) \
+    tests/interop/delta_spark/write.py tests/interop/delta_spark/scripts.py
+	@$(delta_spark)/bin/python tests/interop/delta_spark/write.py $(peer_tables)
 	@touch $@

@@ -1,0 +1,31 @@
+"""The matrix of `make interop`: one line a table, printed when the run ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+#: table -> reader -> what came of its versions
+OUTCOMES: dict[str, dict[str, str]] = defaultdict(dict)
+READERS = ("arrow", "spark", "changes", "duckdb")
+
+
+@pytest.fixture
+def outcomes() -> dict[str, dict[str, str]]:
+    return OUTCOMES
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if not OUTCOMES:
+        return
+    lines = [["table", "versions", *READERS]]
+    for name, found in OUTCOMES.items():
+        lines.append([name, found.get("versions", ""), *(found.get(reader, "") for reader in READERS)])
+    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
+    terminalreporter.section("what delta-spark wrote, as others read it")
+    for line in lines:
+        terminalreporter.write_line(
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        )

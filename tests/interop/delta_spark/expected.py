@@ -1,0 +1,118 @@
+"""What delta-spark read from its tables, and how a reader of ours compares with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.peers import plain
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version as delta-spark saw it. ``refused``: why delta-spark itself could not read it, else None."""
+
+    number: int
+    rows: Path | None
+    schema: tuple[tuple[str, object], ...]
+    timestamp: int | None
+    operation: str | None
+    refused: str | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table that delta-spark wrote: ``changes`` are its change rows from version ``changes_from`` to the latest."""
+
+    name: str
+    path: Path
+    versions: tuple[Version, ...]
+    changes_from: int | None
+    changes: Path | None
+
+
+def written(folder: Path) -> list[Written]:
+    """The tables below ``folder``, by name; ``write.py`` says how they lie there."""
+    manifests = sorted((folder / "expected").rglob("manifest.json"))
+    return [_written(folder, str(manifest.parent.relative_to(folder / "expected"))) for manifest in manifests]
+
+
+def _written(folder: Path, name: str) -> Written:
+    expected = folder / "expected" / name
+    manifest = json.loads((expected / "manifest.json").read_text())
+    changes = manifest.get("changes")
+    return Written(
+        name,
+        folder / "tables" / name,
+        tuple(_version(entry, expected) for entry in manifest["versions"]),
+        changes["from"] if changes else None,
+        expected / changes["rows"] if changes else None,
+    )
+
+
+def _version(entry: Mapping[str, Any], expected: Path) -> Version:
+    rows, schema = entry.get("rows"), entry.get("schema")
+    return Version(
+        entry["version"],
+        expected / rows if rows is not None else None,
+        names_and_types(schema) if schema is not None else (),
+        entry.get("timestamp"),
+        entry.get("operation"),
+        entry.get("refused"),
+    )
+
+
+@lru_cache(maxsize=256)
+def rows_of(file: Path) -> pa.Table:
+    with pa.ipc.open_file(file) as reader:
+        return plain(reader.read_all())
+
+
+def names_and_types(kind: Any) -> Any:
+    """A schema's JSON down to names and types: what Spark and the log say alike (Spark shows no field ids)."""
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "struct":
+        return tuple((field["name"], names_and_types(field["type"])) for field in kind["fields"])
+    if kind["type"] == "array":
+        return ("array", names_and_types(kind["elementType"]))
+    assert kind["type"] == "map", kind
+    return ("map", names_and_types(kind["keyType"]), names_and_types(kind["valueType"]))
+
+
+def difference(ours: pa.Table, theirs: pa.Table) -> str:
+    """Where two tables differ, or nothing; NaN is NaN and -0.0 is not 0.0. ``theirs`` is plain already."""
+    if ours.column_names != theirs.column_names:
+        return f"columns {ours.column_names}, not {theirs.column_names}"
+    ours = plain(ours)
+    for name in theirs.column_names:
+        found, wanted = ours.schema.field(name).type, theirs.schema.field(name).type
+        if not same_type(found, wanted):
+            return f"column {name!r} is {found}, not {wanted}"
+    if ours.num_rows != theirs.num_rows:
+        return f"{ours.num_rows} rows, not {theirs.num_rows}"
+    for index, (found, wanted) in enumerate(zip(ours.to_pylist(), theirs.to_pylist(), strict=True)):
+        if repr(found) != repr(wanted):
+            columns = [name for name in wanted if repr(found[name]) != repr(wanted[name])]
+            return (
+                f"row {index}: "
+                + ", ".join(f"{name} = {found[name]!r}, not {wanted[name]!r}" for name in columns)[:400]
+            )
+    return ""
+
+
+def same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Equal, whatever inner fields of lists and maps are called and whether they are marked as nullable."""
+    if one.num_fields != other.num_fields or one.id != other.id:
+        return False
+    if pa.types.is_struct(one) and [field.name for field in one] != [field.name for field in other]:
+        return False
+    if one.num_fields:
+        return all(same_type(one.field(i).type, other.field(i).type) for i in range(one.num_fields))
+    return bool(one.equals(other))

@@ -1,0 +1,181 @@
+"""Every version of every table that ``write.py`` wrote: both engines read what delta-spark read.
+
+Not part of `make test`, for delta-spark has to be there: `make interop` runs it. A difference fails. A table that uses
+a feature which is not read has to be refused by the feature's name; the matrix shows that, and what DuckDB reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lakehouse_lib import DeltaTable
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError, UnsupportedFeatureError
+from tests.interop.delta_spark.expected import Version, Written, difference, names_and_types, rows_of, written
+from tests.interop.delta_spark.scripts import scripts
+from tests.peers import duckdb_delta, read_duckdb
+
+TABLES = {table.name: table for table in written(Path(".peers/delta-spark-tables").resolve())}
+NAMES = list(scripts())
+
+Outcomes = dict[str, dict[str, str]]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_every_script_was_written() -> None:
+    assert sorted(TABLES) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_schema(name: str, engine: Engine, outcomes: Outcomes) -> None:
+    table = TABLES[name]
+    outcomes[name]["versions"] = str(len(table.versions))
+    wrong, refused = compared(table.versions, lambda version: version_as_spark_read_it(table, version, engine))
+    outcomes[name][engine.name] = summary(len(table.versions), wrong, refused)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_history_and_time_travel(name: str) -> None:
+    table = TABLES[name]
+    seen = [version for version in table.versions if version.timestamp is not None]
+    try:
+        ours = {commit["version"]: commit for commit in DeltaTable(table.path).history()}
+    except UnsupportedFeatureError:
+        return
+    for version in seen:
+        commit = ours[version.number]
+        assert (commit["timestamp"], commit["operation"]) == (version.timestamp, version.operation), version.number
+        moment = EPOCH + timedelta(milliseconds=version.timestamp or 0)
+        assert DeltaTable(table.path, timestamp=moment).version() == version.number
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in TABLES and TABLES[name].changes is not None])
+def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
+    table = TABLES[name]
+    assert table.changes is not None
+    assert table.changes_from is not None
+    theirs = rows_of(table.changes)
+    spans = [(table.changes_from, table.versions[-1].number)]
+    spans += [(version, version) for version in range(table.changes_from, table.versions[-1].number + 1)]
+
+    def compare(span: tuple[int, int]) -> str:
+        first, last = span
+        ours = changes(table, engine, first, last)
+        wanted = theirs.filter((pc.field("_commit_version") >= first) & (pc.field("_commit_version") <= last))
+        # delta-spark was asked once, with the latest schema: columns that came later are not in an earlier span.
+        return difference(ours, wanted if span == spans[0] else wanted.select(ours.column_names))
+
+    wrong, refused = compared(spans, compare)
+    found = summary(len(spans), wrong, refused)
+    before = outcomes[name].get("changes")
+    outcomes[name]["changes"] = found if before in (None, found) else f"{before} / {found}"
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB's reader (delta-kernel-rs) fails nothing; where it differs, the matrix says so."""
+    table = TABLES[name]
+    readable = [version for version in table.versions if version.rows is not None]
+    differing: list[int] = []
+    unread: list[int] = []
+    for version in readable:
+        try:
+            ours = read_duckdb(table.path, version.number, third)
+        except duckdb.Error:
+            unread.append(version.number)
+            continue
+        if difference(ours, rows_of(version.rows)):
+            differing.append(version.number)
+    same = len(readable) - len(differing) - len(unread)
+    parts = [f"{same} same"] if same else []
+    parts += [f"{len(unread)} not read"] if unread else []
+    parts += [f"{len(differing)} differ"] if differing else []
+    outcomes[name]["duckdb"] = ", ".join(parts)
+
+
+@pytest.fixture(scope="module")
+def third() -> Any:
+    connection = duckdb_delta()
+    yield connection
+    connection.close()
+
+
+# --- comparing
+
+
+def compared(cases: Iterable[Any], compare: Callable[[Any], str]) -> tuple[list[str], list[str]]:
+    """What differs, and the features whose versions are refused."""
+    wrong: list[str] = []
+    refused: list[str] = []
+    for case in cases:
+        label = case.number if isinstance(case, Version) else case
+        try:
+            found = compare(case)
+        except UnsupportedFeatureError as error:
+            named = re.search(r"uses ([\w, -]+)", str(error))
+            if named is None:
+                wrong.append(f"{label}: refused without a feature's name: {error}")
+            else:
+                refused.append(named[1].strip())
+            continue
+        except Exception as error:
+            wrong.append(f"{label}: {type(error).__name__}: {str(error)[:500]}")
+            continue
+        if found:
+            wrong.append(f"{label}: {found}")
+    return wrong, refused
+
+
+def summary(total: int, wrong: list[str], refused: list[str]) -> str:
+    same = total - len(wrong) - len(refused)
+    parts = [f"{same} same"] if same else []
+    parts += [f"{len(refused)} refused: {', '.join(sorted(set(refused)))}"] if refused else []
+    parts += [f"{len(wrong)} WRONG"] if wrong else []
+    return ", ".join(parts)
+
+
+def version_as_spark_read_it(table: Written, version: Version, engine: Engine) -> str:
+    if version.rows is None:
+        return refusal(table, version, engine)
+    opened = DeltaTable(table.path, version=version.number)
+    theirs = rows_of(version.rows)
+    schema = names_and_types(json.loads(opened.schema().to_json()))
+    if schema != version.schema:
+        return f"schema {schema}, not {version.schema}"
+    if opened.count() != theirs.num_rows:
+        return f"counted {opened.count()} rows, not {theirs.num_rows}"
+    return difference(rows(opened, engine), theirs)
+
+
+def refusal(table: Written, version: Version, engine: Engine) -> str:
+    """A version that delta-spark cannot read has to be an error of ours, too."""
+    try:
+        read = rows(DeltaTable(table.path, version=version.number), engine)
+    except DeltaError:
+        return ""
+    return f"{read.num_rows} rows, where delta-spark says: {version.refused}"
+
+
+def rows(table: DeltaTable, engine: Engine) -> pa.Table:
+    result: Any = engine.read(table.snapshot, None, None)
+    found: pa.Table = result.read_all() if engine.name == "arrow" else result.toArrow()
+    return found
+
+
+def changes(table: Written, engine: Engine, first: int, last: int) -> pa.Table:
+    opened = DeltaTable(table.path, engine=engine)
+    result: Any = opened.load_cdf(starting_version=first, ending_version=last)
+    found: pa.Table = result.toArrow() if hasattr(result, "toArrow") else result.read_all()
+    return found
