@@ -1,0 +1,72 @@
+"""Open, list, prune, refresh and scan tables of many files beside the peers; prints tables, one a section.
+
+Each contestant answers in a process of its own (cold), then again in it (warm), in turns; answers are compared.
+Results are kept a section each, so that a run can be taken up with --only; --write puts what is kept into
+docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.log import page, report
+from benchmarks.log.sections import SECTIONS, SIZES, Options
+
+HOME = Path(__file__).resolve().parent.parent.parent / ".bench"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to measure")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each, of which the median counts (%(default)s)")
+    parser.add_argument(
+        "--files", type=int, default=1_000_000, help="files of the tables that are opened (%(default)s)"
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="files of the tables of `growth`")
+    parser.add_argument("--scan-files", type=int, default=10_000, help="files of the table that is read (%(default)s)")
+    parser.add_argument("--spread-files", type=int, default=10_000_000, help="files of the table of `spread`")
+    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the kept results into docs/benchmarks.md")
+    parser.add_argument("--write-only", action="store_true", help="the same without measuring anything")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: give 1 or more")
+    for count in (options.files, options.scan_files, options.spread_files, *options.sizes):
+        if count < 100:
+            parser.error(f"{count} files: give 100 or more")
+    results = options.home / "log-results"
+    results.mkdir(parents=True, exist_ok=True)
+    chosen = Options(
+        options.home.resolve(),
+        options.files,
+        options.rounds,
+        tuple(options.sizes),
+        options.scan_files,
+        options.spread_files,
+    )
+    for name in [] if options.write_only else options.only:
+        load = os.getloadavg()[0]
+        result = SECTIONS[name](chosen)
+        kept = {
+            "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "rounds": options.rounds,
+            "load": [round(load, 1), round(os.getloadavg()[0], 1)],
+            "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}, {platform.system()}",
+            "result": result,
+        }
+        (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
+        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, result)}", flush=True)
+    if options.write or options.write_only:
+        page.write(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""delta-spark's plan of a predicate: ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``.
+
+Runs in the peers' own environment and knows nothing of this project. Starting the session does not count; the plan is
+done when it knows its files. Prints one line of JSON like ``runs.py``:
+``{"seconds", "warm": [...], "others": [...], "count", "digest", "peak_mb"}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+_REPEATS = 3
+
+
+def main(table: str, conditions: list[str], ivy: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Spark prints is no answer
+    session: Any = (
+        SparkSession.builder.master("local[2]")
+        .appName("delta-spark plans")
+        .config("spark.driver.memory", "6g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.jars.packages", PACKAGE)
+        .config("spark.jars.ivy", ivy)
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .config("spark.sql.shuffle.partitions", "4")
+        .getOrCreate()
+    )
+    session.range(1).count()
+
+    def plan(condition: str) -> list[str]:
+        frame = session.read.format("delta").load(table).where(condition)
+        query = frame._jdf.queryExecution()
+        query.executedPlan()
+        files: list[str] = list(frame.inputFiles())
+        return files
+
+    first, found = _timed(plan, conditions[0])
+    warm = [_timed(plan, conditions[0])[0] for _ in range(_REPEATS)]
+    others = [_timed(plan, one)[0] for one in conditions[1:]]
+    names = sorted(file.rsplit("/", 1)[-1] for file in found)
+    told = {
+        "seconds": first,
+        "warm": warm,
+        "others": others,
+        "count": len(found),
+        "digest": hashlib.sha256("\n".join(names).encode()).hexdigest()[:16],
+        "peak_mb": _jvm_peak_mb(),
+    }
+    print(json.dumps(told), file=answers, flush=True)
+    session.stop()
+
+
+def _timed(work: Any, argument: str) -> tuple[float, Any]:
+    start = time.perf_counter()
+    answer = work(argument)
+    return time.perf_counter() - start, answer
+
+
+def _jvm_peak_mb() -> float:
+    """Of the JVM below this process."""
+    peaks = [0]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if re.search(rf"^PPid:\s+{os.getpid()}$", text, re.M) and (peak := re.search(r"VmHWM:\s+(\d+)", text)):
+            peaks.append(int(peak[1]))
+    return max(peaks) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2].split(";"), sys.argv[3])

@@ -1,0 +1,181 @@
+"""What was measured as Markdown, for a terminal and for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_Result = Mapping[str, Any]
+
+
+def show(section: str, result: _Result) -> str:
+    """The Markdown of one section's result."""
+    return _SHOWN[section](result)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns line up in a terminal, too; all but the first are set to the right."""
+    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *rest = zip(cells, widths, strict=True)
+        return f"| {first[0]:<{first[1]}} | " + " | ".join(f"{text:>{width}}" for text, width in rest) + " |"
+
+    rule = "|" + "|".join("-" * (width + 1) + (":" if i else "-") for i, width in enumerate(widths)) + "|"
+    return "\n".join([line(head), rule, *map(line, rows)])
+
+
+def seconds(value: float | None) -> str:
+    """Three digits that count."""
+    if value is None:
+        return "-"
+    return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def _opening(result: _Result) -> str:
+    rows = []
+    for question in result["questions"].values():
+        rows += _cold_rows(question)
+        rows.append(_row(f"{question['title']}, warm", question, "warm"))
+    return f"{result['files']:,} files\n\n" + table(_HEAD, rows)
+
+
+def _pruning(result: _Result) -> str:
+    return "\n\n".join(
+        _chosen(one, "JSON alone" if "json" in name else "JSON and structs") for name, one in result.items()
+    )
+
+
+def _partitions(result: _Result) -> str:
+    return _chosen(result, "")
+
+
+def _chosen(result: _Result, statistics_as: str) -> str:
+    question = result["questions"]["prune"]
+    rows = _cold_rows(question)
+    rows += [
+        _row("the predicate alone, first time", question, _first_look),
+        _row("again, same condition", question, "warm"),
+        _row("again, another value", question, "others"),
+    ]
+    about = f", statistics as {statistics_as}" if statistics_as else ""
+    return f"{result['files']:,} files{about}\n\n" + table(_HEAD, rows)
+
+
+def _refreshing(result: _Result) -> str:
+    question = result["questions"]["refresh"]
+    rows = [
+        _row(question["title"], question, "warm"),
+        _row("and the plan that finds the new file", question, "others"),
+    ]
+    return f"{result['files']:,} files\n\n" + table(_HEAD, rows)
+
+
+def _growth(result: _Result) -> str:
+    head = [
+        "files",
+        "ours: prune",
+        "as Arrow",
+        "file_uris()",
+        "peak MB",
+        "delta-rs: prune",
+        "as Arrow",
+        "file_uris()",
+        "peak MB",
+    ]
+    rows = []
+    for count, one in result.items():
+        cells = [f"{int(count):,}"]
+        for name in ("ours", "delta-rs"):
+            asked = {key: question["contestants"].get(name, {}) for key, question in one["questions"].items()}
+            cells += [seconds(_median(asked[key].get("cold"))) for key in ("prune", "files", "uris")]
+            peaks = [max(each["peak_mb"]) for each in asked.values() if each.get("peak_mb")]
+            cells.append(f"{max(peaks):,.0f}" if peaks else "-")
+        rows.append(cells)
+    return table(head, rows)
+
+
+def _scanning(result: _Result) -> str:
+    rows = []
+    for question in result["questions"]:
+        ours, plain = (_median(question[name]) for name in ("ours", "plain"))
+        assert ours is not None
+        assert plain is not None
+        rows.append([question["title"], seconds(ours), seconds(plain), f"{ours / plain:.2f}x"])
+    about = f"{result['files']:,} files, {result['rows']:,} rows\n\n"
+    return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows)
+
+
+def _spreading(result: _Result) -> str:
+    rows = [
+        [step["title"], *(seconds(_median(step.get(name))) for name in ("spread", "process"))]
+        for step in result["steps"]
+    ]
+    peaks = ["peak MB of a process", *(f"{result['peak_mb'][name]:,.0f}" for name in ("worker", "process"))]
+    driver = ["peak MB of the driver's Python", f"{result['peak_mb']['driver']:,.0f}", "-"]
+    return f"{result['files']:,} files, {result['workers']} workers\n\n" + table(
+        ["", "on Spark", "in one process"], [*rows, peaks, driver]
+    )
+
+
+_HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
+_SHOWN: dict[str, Callable[[_Result], str]] = {
+    "open": _opening,
+    "prune": _pruning,
+    "refresh": _refreshing,
+    "partitions": _partitions,
+    "growth": _growth,
+    "scan": _scanning,
+    "spread": _spreading,
+}
+
+
+def _cold_rows(question: _Result) -> list[list[str]]:
+    return [
+        _row(f"{question['title']}, cold", question, "cold"),
+        _row("- with the interpreter's start", question, "process"),
+        _row("- of it imports", question, "imports"),
+        _row("- peak MB", question, "peak_mb", _megabytes),
+    ]
+
+
+def _row(
+    title: str,
+    question: _Result,
+    what: str | Callable[[_Result], float | None],
+    spelled: Callable[[float | None], str] = seconds,
+) -> list[str]:
+    values: dict[str, float | None] = {}
+    cells = {}
+    for name in ("ours", "delta-rs", "delta-spark"):
+        one = question["contestants"].get(name)
+        found = None if one is None else what(one) if callable(what) else _median(one[what])
+        values[name] = found
+        cells[name] = one["missing"].split(":")[0] if one is not None and one["missing"] else spelled(found)
+    return [
+        title,
+        cells["ours"],
+        cells["delta-rs"],
+        _ratio(values["delta-rs"], values["ours"]),
+        cells["delta-spark"],
+        _ratio(values["delta-spark"], values["ours"]),
+    ]
+
+
+def _first_look(one: _Result) -> float | None:
+    if not one["opened"]:  # a session that was started before: the plan is all of it
+        return _median(one["cold"])
+    return statistics.median(whole - opened for whole, opened in zip(one["cold"], one["opened"], strict=True))
+
+
+def _ratio(peer: float | None, ours: float | None) -> str:
+    return f"{peer / ours:.2f}x" if peer and ours else "-"
+
+
+def _megabytes(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _median(values: Sequence[float] | None) -> float | None:
+    return statistics.median(values) if values else None

@@ -1,0 +1,190 @@
+"""A process that opens one table and answers questions about it, and how long that took it.
+
+``python -m benchmarks.log.runs CONTESTANT QUESTION TABLE [CONDITION ...]`` prints two lines of JSON: when the first
+answer is there ``{"seconds", "imports", "peak_mb"}``, so that whoever started the process can stop its own clock, then
+``{"warm": [...], "count", "digest", ...}``. Seconds run from the interpreter's start, imports included; the digest of
+the answer is made after the clock has stopped.
+"""
+
+from __future__ import annotations
+
+import time
+
+_START = time.perf_counter()
+
+import hashlib  # noqa: E402 - the clock runs first
+import json  # noqa: E402
+import shutil  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+from collections.abc import Callable, Iterable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Protocol  # noqa: E402
+
+WARM = 5
+
+
+class Reader(Protocol):
+    """A contestant: one open table."""
+
+    def uris(self) -> list[str]: ...
+
+    def files(self) -> Any:
+        """What it has as Arrow: ours the actions as they are, delta-rs the parsed ones."""
+
+    def actions(self) -> Any:
+        """The actions, statistics parsed: a row a file."""
+
+    def prune(self, condition: str) -> list[str]: ...
+
+    def refresh(self) -> None: ...
+
+
+class Ours:
+    def __init__(self, table: str) -> None:
+        from lakehouse_lib import DeltaTable
+
+        self.table = DeltaTable(table)
+
+    def uris(self) -> list[str]:
+        return self.table.file_uris()
+
+    def files(self) -> Any:
+        return self.table.files()
+
+    def actions(self) -> Any:
+        return self.table.get_add_actions(flatten=True)
+
+    def prune(self, condition: str) -> list[str]:
+        paths: list[str] = self.table.files(condition)["path"].to_pylist()
+        return paths
+
+    def refresh(self) -> None:
+        self.table.update_incremental()
+
+
+class DeltaRs:
+    def __init__(self, table: str) -> None:
+        from deltalake import DeltaTable
+
+        self.table = DeltaTable(table)
+
+    def uris(self) -> list[str]:
+        return self.table.file_uris()
+
+    def files(self) -> Any:
+        return self.table.get_add_actions(flatten=True)
+
+    actions = files
+
+    def prune(self, condition: str) -> list[str]:
+        return self.table.file_uris(file_pruning_predicate=condition)
+
+    def refresh(self) -> None:
+        self.table.update_incremental()
+
+
+def contestant(name: str) -> Callable[[str], Reader]:
+    """Opens a table; the library is imported by then."""
+    if name == "delta-rs":
+        from deltalake import DeltaTable
+
+        return DeltaRs
+    from lakehouse_lib import DeltaTable  # noqa: F401 - which loads the rest, too
+
+    return Ours
+
+
+def main(name: str, question: str, table: str, conditions: list[str]) -> None:
+    opened = contestant(name)
+    imports = time.perf_counter() - _START
+    if question == "refresh":
+        _refresh(opened, table)
+        return
+
+    def ask(reader: Reader | None, condition: str = "") -> Any:
+        return getattr(reader, question)(condition) if condition else getattr(reader, question)()
+
+    reader: Reader | None = opened(table)
+    open_seconds = time.perf_counter() - _START
+    answer = ask(reader, *conditions[:1])
+    seconds = time.perf_counter() - _START
+    _say({"seconds": seconds, "imports": imports, "opened": open_seconds, "peak_mb": peak_mb()})
+    if conditions:
+        again = [_seconds(lambda: ask(reader, conditions[0])) for _ in range(WARM)]
+        others = [_seconds(lambda one=one: ask(reader, one)) for one in conditions[1:]]
+        _say({"warm": again, "others": others, **_told(question, answer)})
+        return
+    told = _told(question, answer)
+    answer = reader = None  # a million strings would slow the next answer down
+    warm = [_seconds(lambda: ask(opened(table))) for _ in range(WARM)]
+    _say({"warm": warm, **told})
+
+
+def _refresh(opened: Callable[[str], Reader], table: str) -> None:
+    """New commits, one after the other, to a copy of the table that has been opened and asked before."""
+    from benchmarks.log import tables
+
+    shape = tables.Shape.of(Path(table).name)
+    seconds, found = [], []
+    with tempfile.TemporaryDirectory(dir=Path(table).parent) as folder:
+        own = tables.copy(Path(table), Path(folder, "table"))
+        reader = opened(str(own))
+        reader.prune(tables.point(shape))
+        _say({"seconds": time.perf_counter() - _START, "imports": 0, "peak_mb": peak_mb()})
+        for number in range(tables.COMMITS, tables.COMMITS + WARM):
+            tables.write_commit(own, shape, number)
+            new = tables.point_of_commit(shape, number)
+            start = time.perf_counter()
+            reader.refresh()
+            seconds.append(time.perf_counter() - start)
+            answer = reader.prune(new)
+            found.append(time.perf_counter() - start)
+            if len(answer) != 1:
+                raise SystemExit(f"{new} finds {len(answer)} files after a refresh")
+        shutil.rmtree(own)
+    _say({"warm": seconds, "others": found, "count": len(seconds), "digest": ""})
+
+
+def peak_mb() -> float:
+    """The most memory this process has had resident; not that of the process it was forked from, which
+    ``getrusage`` would count."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except FileNotFoundError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # bytes on macOS
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def digest(locations: Iterable[str]) -> str:
+    """Of a list in any order."""
+    return hashlib.sha256("\n".join(sorted(locations)).encode()).hexdigest()[:16]
+
+
+def names(locations: Iterable[str]) -> list[str]:
+    """Without folders: what is the same however a contestant spells a location."""
+    return [one.rsplit("/", 1)[-1] for one in locations]
+
+
+def _told(question: str, answer: Any) -> dict[str, Any]:
+    if isinstance(answer, list):
+        return {"count": len(answer), "digest": digest(names(answer) if question == "prune" else answer)}
+    return {"count": answer.num_rows, "digest": ""}
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    answer = work()
+    seconds = time.perf_counter() - start
+    del answer
+    return seconds
+
+
+def _say(body: dict[str, Any]) -> None:
+    print(json.dumps(body), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -1,0 +1,135 @@
+"""Rows through ``to_spark`` beside plain Spark Parquet over the same folder, in one session, in turns.
+
+``python -m benchmarks.log.scan HOME FILES ROUNDS`` prints a line of JSON. The log is delta-rs', so that nothing of ours
+makes our own reading easier. Each run begins with opening the table or listing the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from deltalake import DeltaTable as PeerTable
+
+from benchmarks import data
+from benchmarks.contestant import _session as session
+
+ROWS_A_FILE = 2_000
+_FULL = ("sum(quantity)", "max(customer)", "count(DISTINCT status)", "count(*)")
+
+
+def make(home: Path, files: int) -> Path:
+    """Files of the same size, ``order_id`` ascending from file to file; made unless they are there."""
+    table = home / f"scan-{files}"
+    if table.exists():
+        return table
+    unfinished = table.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    log = unfinished / "_delta_log"
+    log.mkdir(parents=True)
+
+    def one(number: int) -> str:
+        rows = data.orders(number * ROWS_A_FILE, ROWS_A_FILE, files * ROWS_A_FILE)
+        path = unfinished / f"part-{number:05d}-c000.snappy.parquet"
+        pq.write_table(rows, path)
+        first, last = number * ROWS_A_FILE, (number + 1) * ROWS_A_FILE - 1
+        stats = {
+            "numRecords": ROWS_A_FILE,
+            "minValues": {"order_id": first},
+            "maxValues": {"order_id": last},
+            "nullCount": {"order_id": 0},
+        }
+        meta = path.stat()
+        add = {
+            "path": path.name,
+            "partitionValues": {},
+            "size": meta.st_size,
+            "modificationTime": int(meta.st_mtime * 1000),
+            "dataChange": True,
+            "stats": json.dumps(stats),
+        }
+        return json.dumps({"add": add})
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        adds = list(pool.map(one, range(files)))
+    kinds = {"order_id": "long", "customer": "long", "item": "integer", "quantity": "double", "day": "date"}
+    fields = [
+        {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in {**kinds, "status": "string"}.items()
+    ]
+    metadata = {
+        "id": "0a1c7e1c-6b1f-4b59-9df0-6f6f2f1f0c12",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": {},
+        "createdTime": 1_700_000_000_000,
+    }
+    head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    (log / f"{0:020d}.json").write_text("\n".join([*map(json.dumps, head), *adds]) + "\n")
+    PeerTable(unfinished).create_checkpoint()
+    unfinished.rename(table)
+    return table
+
+
+def measure(table: Path, files: int, rounds: int) -> dict[str, Any]:
+    """Alternate, and compare the answers."""
+    spark = session()
+    where = f"order_id BETWEEN {files // 2 * ROWS_A_FILE} AND {(files // 2 + 2) * ROWS_A_FILE - 1}"
+
+    def ours(condition: str | None) -> Any:
+        from lakehouse_lib import DeltaTable, SparkEngine
+        from lakehouse_lib.predicates import parse
+
+        opened = DeltaTable(table, engine=SparkEngine(spark)).snapshot
+        predicate = parse(condition, opened.schema) if condition else None
+        return SparkEngine(spark).read(opened, None, predicate)
+
+    def plain(condition: str | None) -> Any:
+        frame = spark.read.parquet(str(table))
+        return frame.where(condition) if condition else frame
+
+    whole = {"ours": ours(None), "plain": plain(None)}  # planned once: what is left is the scan
+    questions = [
+        ("full aggregate, from opening the table", ours, plain, None),
+        ("selective aggregate (2 files' rows), from opening the table", ours, plain, where),
+        ("full aggregate of a DataFrame that is there", lambda _: whole["ours"], lambda _: whole["plain"], None),
+    ]
+    results = []
+    for title, first, second, condition in questions:
+        runs: dict[str, list[float]] = {"ours": [], "plain": []}
+        contestants = {"ours": first, "plain": second}
+        for turn in range(rounds + 1):  # the first warms the JVM up and is not counted
+            answers = {}
+            for name in contestants if turn % 2 else reversed(contestants):
+                start = time.perf_counter()
+                answers[name] = _aggregate(contestants[name], condition)
+                if turn:
+                    runs[name].append(time.perf_counter() - start)
+            if answers["ours"] != answers["plain"]:
+                raise SystemExit(f"{title}: {answers}")
+        results.append({"title": title, **runs})
+    spark.stop()
+    return {"files": files, "rows": files * ROWS_A_FILE, "questions": results}
+
+
+def _aggregate(frame: Callable[[str | None], Any], condition: str | None) -> list[Any]:
+    row = list(frame(condition).selectExpr(*_FULL).collect()[0])
+    return [round(row[0], 1), *row[1:]]
+
+
+def main(home: str, files: int, rounds: int) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Spark prints is no answer
+    print(json.dumps(measure(make(Path(home), files), files, rounds)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,175 @@
+"""What is measured: each section asks its questions and gives plain values, which ``report.py`` shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from benchmarks.log import tables
+from benchmarks.log.contest import ROOT, Measured, Question, contest
+
+#: Files of the tables of the growth section.
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+_PAIR = ("ours", "delta-rs")
+#: A run of a table larger than this is asked fewer times: minutes each, and little noise.
+_LARGE = 2_000_000
+_LARGE_ROUNDS = 3
+
+
+class Options(NamedTuple):
+    """Attributes:
+    home: where tables and results are kept.
+    files: of the tables that are opened.
+    rounds: runs of each, of which the median counts.
+    sizes: of the growth section.
+    scan_files: of the table with data.
+    spread_files: of the table whose snapshot stays on the cluster.
+    """
+
+    home: Path
+    files: int = 1_000_000
+    rounds: int = 5
+    sizes: tuple[int, ...] = SIZES
+    scan_files: int = 10_000
+    spread_files: int = 10_000_000
+
+
+def opening(options: Options) -> dict[str, Any]:
+    """Open a table of many files and list them."""
+    shape = tables.Shape(options.files)
+    questions = [
+        Question("uris", "open + file_uris()"),
+        Question("files", "open + files as Arrow (ours files(), delta-rs get_add_actions())"),
+        Question("actions", "open + get_add_actions(flatten=True)"),
+    ]
+    found = contest(_make(options, shape), questions, _PAIR, options.rounds)
+    return _section(shape, questions, found)
+
+
+def pruning(options: Options) -> dict[str, Any]:
+    """Plan a point predicate, by statistics as structs and by JSON alone."""
+    both = {}
+    for shape in (tables.Shape(options.files), tables.Shape(options.files, parsed=False)):
+        questions = [_point("prune", "open + files that may match id = x", shape)]
+        table = _make(options, shape)
+        found = contest(table, questions, _PAIR, options.rounds)
+        # A session each, tens of seconds: it has its own rounds.
+        peer = contest(table, questions, ("delta-spark",), min(options.rounds, 3))
+        _agree(shape, found["prune"], peer["prune"])
+        found["prune"].update(peer["prune"])
+        both[shape.name] = _section(shape, questions, found)
+    return both
+
+
+def refreshing(options: Options) -> dict[str, Any]:
+    """Follow an open table by one new commit."""
+    shape = tables.Shape(options.files)
+    questions = [Question("refresh", "one new commit: update_incremental()")]
+    return _section(shape, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
+
+
+def partitions(options: Options) -> dict[str, Any]:
+    """One of many partitions (the experiment of the Delta paper, section 6.1)."""
+    shape = tables.Shape(options.files, partitioned=True)
+    questions = [_point("prune", "open + files of the partition key = x", shape)]
+    return _section(shape, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
+
+
+def growth(options: Options) -> dict[str, Any]:
+    """The same questions of tables of a thousand to ten million files."""
+    sizes = {}
+    need = dict.fromkeys(_PAIR, 0.0)
+    for count in options.sizes:
+        shape = tables.Shape(count)
+        questions = [
+            Question("uris", "open + file_uris()"),
+            Question("files", "open + files as Arrow"),
+            _point("prune", "open + prune id = x", shape),
+        ]
+        able = [name for name in _PAIR if need[name] < psutil.virtual_memory().available / 1e6]
+        rounds = min(options.rounds, _LARGE_ROUNDS) if count > _LARGE else options.rounds
+        found = contest(_make(options, shape), questions, able, rounds)
+        for name in _PAIR:
+            if name not in able:
+                for one in found.values():
+                    one[name] = Measured(missing=f"not measured: needs about {need[name] / 1000:.0f} GB")
+                continue
+            peaks = [peak for one in found.values() for peak in one[name].peak_mb]
+            need[name] = 11 * max(peaks, default=0)  # what ten times as many files will take
+        sizes[str(count)] = _section(shape, questions, found)
+    return sizes
+
+
+def scanning(options: Options) -> dict[str, Any]:
+    """Rows through ``to_spark`` beside plain Spark Parquet over the same folder."""
+    return _in_a_process("benchmarks.log.scan", options, str(options.scan_files), str(options.rounds))
+
+
+def spreading(options: Options) -> dict[str, Any]:
+    """A snapshot that stays on the cluster beside that of one process."""
+    table = _make(options, tables.Shape(options.spread_files))
+    rounds = min(options.rounds, _LARGE_ROUNDS)
+    return _in_a_process("benchmarks.log.spread", options, str(table), str(rounds))
+
+
+SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
+    "open": opening,
+    "prune": pruning,
+    "refresh": refreshing,
+    "partitions": partitions,
+    "growth": growth,
+    "scan": scanning,
+    "spread": spreading,
+}
+
+
+def _make(options: Options, shape: tables.Shape) -> Path:
+    """In a process of its own, whose memory goes when the table is made."""
+    if not (options.home / shape.name).exists():
+        print(f"making {shape.name}", file=sys.stderr, flush=True)
+        code = "import sys, pathlib; from benchmarks.log import tables as t; "
+        code += "t.make(pathlib.Path(sys.argv[1]), t.Shape.of(sys.argv[2]))"
+        subprocess.run([sys.executable, "-c", code, str(options.home), shape.name], check=True, cwd=ROOT)
+    return options.home / shape.name
+
+
+def _point(name: str, title: str, shape: tables.Shape) -> Question:
+    conditions = tuple(tables.point(shape, share) for share in (0.5, 0.1, 0.3, 0.7, 0.9))
+    return Question(name, title, conditions)
+
+
+def _agree(shape: tables.Shape, ours: dict[str, Measured], peers: dict[str, Measured]) -> None:
+    told = {(one.count, one.digest) for one in (*ours.values(), *peers.values()) if one.cold}
+    if len(told) > 1:
+        raise SystemExit(f"the plans of {shape.name} differ: {told}")
+
+
+def _section(shape: tables.Shape, questions: list[Question], found: dict[str, dict[str, Measured]]) -> dict[str, Any]:
+    return {
+        "files": shape.live,
+        "questions": {
+            question.name: {
+                "title": question.title,
+                "contestants": {name: dataclasses.asdict(one) for name, one in found[question.name].items()},
+            }
+            for question in questions
+        },
+    }
+
+
+def _in_a_process(module: str, options: Options, *arguments: str) -> dict[str, Any]:
+    log = options.home / f"{module.rsplit('.', 1)[-1]}.log"
+    with log.open("ab") as errors:
+        command = [sys.executable, "-m", module, str(options.home), *arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{module} failed; {log} says why")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer

@@ -1,0 +1,414 @@
+"""Tables of any number of files that have a log and no data: a checkpoint in the shape Spark writes, and ten commits.
+
+Written straight with pyarrow, in bounded memory, so that ten million files take minutes. As after Spark's shuffle the
+files of a checkpoint come in no order, so that row groups say nothing about the files in them. Made once, kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+#: The checkpoint's version; ten commits follow, and the ones before are cleaned up.
+CHECKPOINT = 100
+COMMITS = 10
+ADDS, REMOVES = 10, 5  # of each commit
+
+#: Rows of a file: ``id`` runs through the table, so a point predicate chooses one file.
+ROWS_A_FILE = 1000
+
+_BATCH = 100_000
+_ROW_GROUP = 200_000  # about the 128 MB that Spark's writer gathers
+_PART = 1_000_000
+_START = 1_700_000_000_000
+_NAMES = (
+    "Abbott",
+    "Bauer",
+    "Castro",
+    "Dubois",
+    "Eriksen",
+    "Fischer",
+    "Garcia",
+    "Hughes",
+    "Ivanov",
+    "Jensen",
+    "Kowalski",
+)
+_COLUMNS = ("id", "customer", "amount", "day", "at", "name")
+
+_BOUNDS = pa.struct(
+    [
+        ("id", pa.int64()),
+        ("customer", pa.int64()),
+        ("amount", pa.float64()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("name", pa.string()),
+    ]
+)
+_PARSED = pa.struct(
+    [
+        ("numRecords", pa.int64()),
+        ("minValues", _BOUNDS),
+        ("maxValues", _BOUNDS),
+        ("nullCount", pa.struct([(name, pa.int64()) for name in _COLUMNS])),
+    ]
+)
+_MAP = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+        ("maxRowIndex", pa.int64()),
+    ]
+)
+_REMOVE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+_PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+_METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
+_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+
+
+class Shape(NamedTuple):
+    """What a table looks like.
+
+    Attributes:
+        files: in the checkpoint; the ten commits add 100 more and remove 50.
+        partitioned: by ``key``, a partition a file.
+        parsed: statistics as structs beside the JSON, which is Spark's default.
+    """
+
+    files: int
+    partitioned: bool = False
+    parsed: bool = True
+
+    @property
+    def name(self) -> str:
+        kind = "partitions" if self.partitioned else "files" if self.parsed else "json-files"
+        return f"log-{self.files}-{kind}"
+
+    @classmethod
+    def of(cls, name: str) -> Shape:
+        """The shape a folder's name tells."""
+        _, files, kind = name.split("-", 2)
+        return cls(int(files), kind == "partitions", kind != "json-files")
+
+    @property
+    def live(self) -> int:
+        """Files of the newest version."""
+        return self.files + COMMITS * (ADDS - REMOVES)
+
+
+def make(home: Path, shape: Shape) -> Path:
+    """The table's folder below ``home``; made unless it is there."""
+    table = home / shape.name
+    if table.exists():
+        return table
+    unfinished = home / f"{shape.name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    log = unfinished / "_delta_log"
+    log.mkdir(parents=True)
+    size = _write_checkpoint(log, shape)
+    hint = {"version": CHECKPOINT, "size": shape.files + 2, "sizeInBytes": size, "numOfAddFiles": shape.files}
+    if len(_parts(shape)) > 1:
+        hint["parts"] = len(_parts(shape))
+    (log / "_last_checkpoint").write_text(json.dumps(hint))
+    gone = _paths(shape, 0, COMMITS * REMOVES)
+    for number in range(COMMITS):
+        removed = gone[number * REMOVES : (number + 1) * REMOVES]
+        write_commit(unfinished, shape, number, removed)
+    unfinished.rename(table)
+    return table
+
+
+def write_commit(table: Path, shape: Shape, number: int, removed: list[str] | None = None) -> None:
+    """Commit ``number`` after the checkpoint: ten new files, and ``removed`` go."""
+    version = CHECKPOINT + 1 + number
+    moment = _START + shape.files + number * 60_000
+    info = {"timestamp": moment, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "isBlindAppend": True}
+    lines: list[dict[str, Any]] = [{"commitInfo": info}]
+    for path in removed or []:
+        lines.append({"remove": {"path": path, "deletionTimestamp": moment, "dataChange": True}})
+    added = _adds(Shape(shape.files, shape.partitioned, False), shape.files + number * ADDS, ADDS)
+    for row in added.to_pylist(maps_as_pydicts="strict"):
+        lines.append({"add": {**{key: value for key, value in row.items() if value is not None}, "dataChange": True}})
+    text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+    (table / "_delta_log" / f"{version:020d}.json").write_text(text + "\n")
+
+
+def copy(source: Path, target: Path) -> Path:
+    """A table of its own over the same checkpoint: hard links, so a new commit in it leaves the source alone."""
+    shutil.rmtree(target, ignore_errors=True)
+    log = target / "_delta_log"
+    log.mkdir(parents=True)
+    for path in (source / "_delta_log").iterdir():
+        (log / path.name).hardlink_to(path)
+    return target
+
+
+def point(shape: Shape, share: float = 0.5) -> str:
+    """A condition that chooses one file (of a partitioned table: one partition), somewhere in the table."""
+    number = int(shape.files * share)
+    return f"key = {number}" if shape.partitioned else f"id = {number * ROWS_A_FILE + ROWS_A_FILE // 2}"
+
+
+def point_of_commit(shape: Shape, number: int) -> str:
+    """A condition that chooses a file which commit ``number`` after the checkpoint has added."""
+    return point(shape, (shape.files + number * ADDS) / shape.files)
+
+
+def _parts(shape: Shape) -> list[tuple[int, int]]:
+    """First file and number of files of each part; one part up to a million files."""
+    starts = range(0, shape.files, _PART)
+    return [(start, min(_PART, shape.files - start)) for start in starts]
+
+
+def _write_checkpoint(log: Path, shape: Shape) -> int:
+    parts = _parts(shape)
+    size = 0
+    for number, (start, count) in enumerate(parts, start=1):
+        middle = f".{number:010d}.{len(parts):010d}" if len(parts) > 1 else ""
+        path = log / f"{CHECKPOINT:020d}.checkpoint{middle}.parquet"
+        with pq.ParquetWriter(path, _schema(shape), compression="snappy") as writer:
+            for group in _groups(shape, start, count, with_metadata=number == 1):
+                writer.write_table(group, row_group_size=_ROW_GROUP + 2)
+        size += path.stat().st_size
+    return size
+
+
+def _groups(shape: Shape, start: int, count: int, *, with_metadata: bool) -> Iterator[pa.Table]:
+    schema = _schema(shape)
+    for first in range(start, start + count, _ROW_GROUP):
+        end = min(first + _ROW_GROUP, start + count)
+        tables = [
+            _rows(schema, "add", _adds(shape, at, min(_BATCH, end - at)).to_struct_array())
+            for at in range(first, end, _BATCH)
+        ]
+        if with_metadata and first == start:
+            protocol = pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}], _PROTOCOL)
+            tables = [
+                _rows(schema, "protocol", protocol),
+                _rows(schema, "metaData", pa.array([_metadata(shape)], _METADATA)),
+                *tables,
+            ]
+        yield pa.concat_tables(tables)
+
+
+def _rows(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedArray) -> pa.Table:
+    columns = [actions if one.name == name else pa.nulls(len(actions), one.type) for one in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _schema(shape: Shape) -> pa.Schema:
+    add = pa.struct(list(_adds(shape, 0, 1).schema))
+    return pa.schema(
+        [
+            ("txn", _TXN),
+            ("add", add),
+            ("remove", _REMOVE),
+            ("metaData", _METADATA),
+            ("protocol", _PROTOCOL),
+            ("domainMetadata", _DOMAIN),
+        ]
+    )
+
+
+def _metadata(shape: Shape) -> dict[str, Any]:
+    kinds = ["long", "long", "double", "date", "timestamp", "string"]
+    columns = [*zip(_COLUMNS, kinds, strict=True), *([("key", "integer")] if shape.partitioned else [])]
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    return {
+        "id": "5f1c7e1c-6b1f-4b59-9df0-6f6f2f1f0c11",
+        "format": {"provider": "parquet", "options": []},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": ["key"] if shape.partitioned else [],
+        "configuration": [],
+        "createdTime": _START,
+    }
+
+
+def _adds(shape: Shape, start: int, count: int) -> pa.Table:
+    """Files ``start`` to ``start + count`` as Spark's checkpoints have them; always the same."""
+    random = np.random.default_rng([11, start])
+    numbers = _scattered(shape, np.arange(start, start + count))
+    paths = _names(random, start, count)
+    values = pa.nulls(count, _MAP)
+    if shape.partitioned:
+        keys = pa.array(numbers).cast(pa.string())
+        paths = pc.binary_join_element_wise("key=", keys, "/", paths, "")
+        values = _map("key", keys)
+    else:
+        values = pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), *(pa.array([], pa.string()),) * 2)
+    statistics = _statistics(random, numbers)
+    columns = {
+        "path": paths,
+        "partitionValues": values,
+        "size": pa.array(random.integers(1 << 20, 1 << 27, count)),
+        "modificationTime": pa.array(_START + np.arange(start, start + count)),
+        "dataChange": pa.repeat(pa.scalar(False), count),
+        "tags": pa.nulls(count, _MAP),
+        "deletionVector": pa.nulls(count, _VECTOR),
+        "baseRowId": pa.nulls(count, pa.int64()),
+        "defaultRowCommitVersion": pa.nulls(count, pa.int64()),
+        "clusteringProvider": pa.nulls(count, pa.string()),
+        "stats": _json(statistics),
+    }
+    if shape.parsed:
+        columns["stats_parsed"] = statistics
+        if shape.partitioned:
+            columns["partitionValues_parsed"] = pa.StructArray.from_arrays(
+                [pa.array(numbers.astype(np.int32))], ["key"]
+            )
+    return pa.table(columns)
+
+
+def _paths(shape: Shape, start: int, count: int) -> list[str]:
+    """Paths of the first files of a batch that starts at ``start``."""
+    paths: list[str] = _adds(shape, start, min(_BATCH, shape.files))["path"].to_pylist()[:count]
+    return paths
+
+
+def _scattered(shape: Shape, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A permutation of the checkpoint's files; those of the commits stay as they are."""
+    step = int(shape.files * 0.618) | 1
+    while math.gcd(step, shape.files) != 1:
+        step += 2
+    return np.where(numbers < shape.files, numbers * step % shape.files, numbers)
+
+
+def _names(random: np.random.Generator, start: int, count: int) -> pa.Array:
+    """``part-00000-<uuid>-c000.snappy.parquet``, the number that of a task of two hundred."""
+    task = (start + np.arange(count)) % 200
+    digits = np.stack([task // 10**power % 10 for power in (4, 3, 2, 1, 0)], axis=1) + ord("0")
+    parts = [
+        _text(count, "part-"),
+        digits,
+        _text(count, "-"),
+        _uuids(random, count),
+        _text(count, "-c000.snappy.parquet"),
+    ]
+    text = np.ascontiguousarray(np.concatenate(parts, axis=1).astype(np.uint8))
+    offsets = np.arange(count + 1, dtype=np.int32) * text.shape[1]
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+def _uuids(random: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    nibbles = random.integers(0, 16, (count, 32), dtype=np.uint8)
+    nibbles[:, 12] = 4
+    nibbles[:, 16] = 8
+    hexadecimal = np.frombuffer(b"0123456789abcdef", np.uint8)[nibbles]
+    dash = _text(count, "-")
+    ends = (0, 8, 12, 16, 20, 32)
+    parts: list[np.ndarray[Any, Any]] = []
+    for first, last in pairwise(ends):
+        parts += [hexadecimal[:, first:last], dash]
+    return np.concatenate(parts[:-1], axis=1)
+
+
+def _text(count: int, text: str) -> np.ndarray[Any, Any]:
+    return np.broadcast_to(np.frombuffer(text.encode(), np.uint8), (count, len(text)))
+
+
+def _map(key: str, values: pa.Array) -> pa.Array:
+    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32))
+    return pa.MapArray.from_arrays(offsets, pa.repeat(pa.scalar(key), len(values)), values)
+
+
+def _statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa.StructArray:
+    count = len(numbers)
+    first = numbers * ROWS_A_FILE
+    day = (18_000 + numbers // 2000).astype(np.int32)
+    moment = day.astype(np.int64) * 86_400_000_000 + random.integers(0, 43_200_000, count) * 1000
+    names = pa.array(_NAMES)
+    low = [
+        pa.array(first),
+        pa.array(random.integers(0, 5_000, count)),
+        pa.array(np.round(random.uniform(0, 20, count), 2)),
+        pa.array(day).cast(pa.date32()),
+        pa.array(moment).cast(pa.timestamp("us", "UTC")),
+        names.take(pa.array(random.integers(0, 3, count))),
+    ]
+    high = [
+        pa.array(first + ROWS_A_FILE - 1),
+        pa.array(random.integers(995_000, 1_000_000, count)),
+        pa.array(np.round(random.uniform(900, 999, count), 2)),
+        pa.array(day).cast(pa.date32()),
+        pa.array(moment + 40_000_000_000).cast(pa.timestamp("us", "UTC")),
+        names.take(pa.array(random.integers(7, len(_NAMES), count))),
+    ]
+    zeros = [pa.array(np.zeros(count, np.int64))] * 5
+    nulls = pa.StructArray.from_arrays([*zeros, pa.array(random.integers(0, 50, count))], list(_COLUMNS))
+    return pa.StructArray.from_arrays(
+        [
+            pa.array(np.full(count, ROWS_A_FILE)),
+            pa.StructArray.from_arrays(low, fields=list(_BOUNDS)),
+            pa.StructArray.from_arrays(high, fields=list(_BOUNDS)),
+            nulls,
+        ],
+        fields=list(_PARSED),
+    )
+
+
+def _json(statistics: pa.StructArray) -> pa.Array:
+    """The same as JSON, as Spark spells it: timestamps cut to milliseconds."""
+    records, low, high, nulls = statistics.flatten()
+    parts: list[Any] = ['{"numRecords":', records.cast(pa.string())]
+    for title, bounds in (("minValues", low), ("maxValues", high), ("nullCount", nulls)):
+        parts.append(f',"{title}":{{')
+        for number, (name, values) in enumerate(zip(_COLUMNS, bounds.flatten(), strict=True)):
+            parts += [f'{"," if number else ""}"{name}":', *_quoted(values)]
+        parts.append("}")
+    parts.append("}")
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _quoted(values: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(values.type):
+        text = values.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.timestamp("ms")).cast(pa.string())
+        return ['"', pc.replace_substring(text, " ", "T"), 'Z"']
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return [values.cast(pa.string())]
+    return ['"', values.cast(pa.string()), '"']
