@@ -1,14 +1,16 @@
 """Paths of data files: from the log's form to the store's and back (PROTOCOL.md, section Add File).
 
 In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
-In the store it is relative and decoded. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
+In the store it is decoded, and relative to the table's folder; a file of another folder that the user allows to be read
+(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there. One decoding,
+exactly: the log's ``a%2520b`` is the file ``a%20b``.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
-from urllib.parse import quote, unquote, urlsplit
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,76 +20,131 @@ from lakehouse_lib.store.base import ObjectStore
 
 # What RFC 3986 allows unescaped in a path, but for the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
-_NOT_PLAIN = r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.?(/|$)|//"
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
+_NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
+# file:/x, file:///x and file://localhost/x; another authority is another machine.
+_LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
+_ELSEWHERE = r"^(?i:file)://[^/]"
+_HERE = r"^(?i:file)://(?i:localhost)/"
+_MOST_PASSES = 60  # beyond, decoding path by path is no slower
 
 
 def encode(path: str) -> str:
     """A store path as the log wants it."""
     encoded = quote(path, safe=_SAFE)
     # A first segment with a colon would read as a scheme.
-    return f"./{encoded}" if _SCHEME.match(encoded) else encoded
+    return f"./{encoded}" if re.match(_SCHEME, encoded) else encoded
 
 
-def decode(path: str, store: ObjectStore) -> str:
-    """A log path as a store path.
+def decode(path: str, store: ObjectStore, *, version: int | None = None) -> str:
+    """A log path as a store path; ``decode_all`` of one."""
+    decoded: str = decode_all(pa.repeat(pa.scalar(path, pa.string()), 1), store, version=version)[0].as_py()
+    return decoded
+
+
+def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = None) -> pa.Array:
+    """A column of log paths as store paths: most are plain and pass untouched.
+
+    Args:
+        version: the version of the table, for the error.
 
     Raises:
-        PathOutsideTableError: the path points out of the table's folder.
+        PathOutsideTableError: a path that points out of the table's folder, to none that ``store`` allows.
     """
-    outside = PathOutsideTableError(
-        f"the log refers to {path!r}, which is outside the table's folder",
-        table=store.root,
-        hint="Files of another folder (a shallow clone, a tampered log) are refused",
-    )
-    text = path
-    if _SCHEME.match(text):
-        parts = urlsplit(text)
-        if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-            raise outside
-        text = parts.path
-    text = unquote(text)
-    if text.startswith("/"):
-        text = posixpath.normpath("/" + text.lstrip("/"))
-        root = store.root.rstrip("/")
-        if not text.startswith(root + "/"):
-            raise outside
-        text = text[len(root) + 1 :]
-    if ".." in text.split("/") or "\x00" in text:
-        raise outside
-    text = posixpath.normpath(text)
-    if text in (".", ""):
-        raise outside
-    return text
-
-
-def decode_all(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """``decode`` of a column: most paths are plain and pass untouched."""
-    if isinstance(paths, pa.ChunkedArray):
-        paths = paths.combine_chunks()
-    odd = pc.match_substring_regex(paths, _NOT_PLAIN)
-    if not pc.any(odd, min_count=0).as_py():
-        return paths
-    mended = pa.array([decode(path, store) for path in paths.filter(odd).to_pylist()], type=paths.type)
-    return pc.replace_with_mask(paths, odd, mended)
+    form = _canonical(paths, store)
+    if form.refused is not None:
+        refused = pc.or_(form.refused, _outside(form.paths, store.allowed_roots))
+        if pc.any(refused, min_count=0).as_py():
+            path = form.written.filter(refused)[0].as_py()
+            raise PathOutsideTableError(
+                f"the log refers to {path!r}, which is outside the table's folder",
+                table=store.root,
+                version=version,
+                hint="Files of another folder (a shallow clone, a tampered log) are refused; if they are meant, name "
+                "their folder in the storage option allowed_roots",
+            )
+    return form.whole()
 
 
 def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of log paths in one canonical form, so that two spellings of a file compare equal.
 
-    Paths that leave the table stay as they are: only what is read or deleted is refused, by ``decode``.
+    That is the store's form. Paths that leave the table are here, too (only what is read or deleted is refused, by
+    ``decode_all``), and those of other stores stay as they are.
     """
-    if isinstance(paths, pa.ChunkedArray):
-        paths = paths.combine_chunks()
-    odd = pc.match_substring_regex(paths, _NOT_PLAIN)
+    return _canonical(paths, store).whole()
+
+
+def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
+    """A column of store paths as whole paths, as the operating system has them."""
+    paths = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    inside = pc.binary_join_element_wise(store.root.rstrip("/"), paths, "/")
+    return pc.if_else(pc.starts_with(paths, "/"), paths, inside)
+
+
+class _Canonical(NamedTuple):
+    """Paths of which some had to be mended: ``odd`` marks them, and there is one each in the last three."""
+
+    every: pa.Array
+    odd: pa.Array
+    written: pa.Array
+    paths: pa.Array
+    refused: pa.Array | None
+
+    def whole(self) -> pa.Array:
+        if self.refused is None:
+            return self.every
+        return pc.replace_with_mask(self.every, self.odd, pc.if_else(self.refused, self.written, self.paths))
+
+
+def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
+    every = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    odd = pc.match_substring_regex(every, _NOT_PLAIN)
     if not pc.any(odd, min_count=0).as_py():
+        return _Canonical(every, odd, every, every, None)
+    written = every.filter(odd)
+    local = pc.if_else(
+        pc.and_not(pc.match_substring_regex(written, _ELSEWHERE), pc.match_substring_regex(written, _HERE)),
+        written,
+        pc.replace_substring_regex(written, _LOCAL, r"\1"),
+    )
+    elsewhere = pc.match_substring_regex(local, _SCHEME)
+    text = pc.replace_substring_regex(_unquoted(local), "/+", "/")
+    text = pc.replace_substring_regex(text, r"/(\./)+", "/")
+    text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
+    below = f"{store.root.rstrip('/')}/"
+    text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
+    leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
+    return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
+
+
+def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:
+    """Which store paths are absolute, and below none of the allowed folders."""
+    outside = pc.starts_with(paths, "/")
+    for root in allowed:
+        outside = pc.and_not(outside, pc.starts_with(paths, f"{root.rstrip('/')}/"))
+    return outside
+
+
+def _unquoted(paths: pa.Array) -> pa.Array:
+    """``urllib.parse.unquote`` of each path, by as many passes as there are escapes in use."""
+    if not pc.any(pc.match_substring(paths, "%"), min_count=0).as_py():
         return paths
+    pieces = pc.list_flatten(pc.split_pattern(paths, "%"))
+    codes = pc.unique(pc.utf8_slice_codeunits(pieces, 0, 2))
+    codes = codes.filter(pc.match_substring_regex(codes, "^[0-9A-Fa-f]{2}$")).to_pylist()
+    if len(codes) > _MOST_PASSES:
+        return _unquoted_each(paths)
+    # The percent sign last, for it makes what looks like escapes; none of the others makes one.
+    codes.sort(key=lambda code: code == "25")
+    data = paths.cast(pa.binary())
+    for code in codes:
+        data = pc.replace_substring(data, f"%{code}".encode(), bytes.fromhex(code))
+    try:
+        return data.cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return _unquoted_each(paths)
 
-    def one(path: str) -> str:
-        try:
-            return decode(path, store)
-        except PathOutsideTableError:
-            return path
 
-    mended = pa.array([one(path) for path in paths.filter(odd).to_pylist()], type=paths.type)
-    return pc.replace_with_mask(paths, odd, mended)
+def _unquoted_each(paths: pa.Array) -> pa.Array:
+    return pa.array([None if path is None else unquote(path) for path in paths.to_pylist()], paths.type)

@@ -18,7 +18,9 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
 
     Args:
         table_uri: a path (relative ones against the working folder) or ``file:///...``.
-        storage_options: options of the store; the local store has none.
+        storage_options: options of the store. ``allowed_roots``: absolute paths of other folders whose files the table
+            may refer to, separated by ``os.pathsep`` (``:``), such as the source of a shallow clone; files outside the
+            table's own folder are refused otherwise. They are only read: no verb writes or deletes there.
 
     Raises:
         InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads.
@@ -37,10 +39,28 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
             f"no store for {scheme}: locations ({text!r})",
             hint="Tables on a local disk or a mounted file system are supported",
         )
-    if storage_options:
+    options = dict(storage_options or {})
+    roots = _folders(options.pop("allowed_roots", ""), text)
+    if options:
         raise InvalidArgumentError(
-            f"storage options {sorted(storage_options)} for a local table",
+            f"storage options {sorted(options)} for a local table",
             table=text,
-            hint="The local store takes none; leave storage_options out",
+            hint="The local store takes allowed_roots only; leave the others out",
         )
-    return LocalStore(str(Path(text).expanduser().absolute()))
+    return LocalStore(str(Path(text).expanduser().absolute()), allowed_roots=roots)
+
+
+def _folders(listed: str, table: str) -> list[str]:
+    if not isinstance(listed, str):
+        raise InvalidArgumentError(
+            f"the storage option allowed_roots is {listed!r}",
+            table=table,
+            hint=f"Write the folders as one text, separated by {os.pathsep!r}",
+        )
+    folders = [one for one in listed.split(os.pathsep) if one]
+    for one in folders:
+        if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one:
+            raise InvalidArgumentError(
+                f"the storage option allowed_roots names {one!r}", table=table, hint="Give absolute paths of folders"
+            )
+    return folders

@@ -1,7 +1,8 @@
 """The object store seam: the few verbs the log and the maintenance verbs need.
 
 ``put_if_absent`` is the only primitive the log's correctness rests on; ``put_if_match`` keeps ``_last_checkpoint`` from
-moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding).
+moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Verbs
+that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class ObjectStore(Protocol):
     def root(self) -> str:
         """The table's location, canonical and absolute, as errors show it."""
 
+    @property
+    def allowed_roots(self) -> tuple[str, ...]:
+        """Other folders, absolute, whose files the log may refer to. Files there are read, never written or deleted."""
+
     def read(self, path: str) -> bytes:
         """The whole object; ``ObjectNotFoundError`` when there is none."""
 
@@ -58,7 +63,10 @@ class ObjectStore(Protocol):
         """Size and time of an object, or None."""
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make durable what was written outside ``put`` (data files), before a commit refers to it."""
+        """Make durable what was written outside ``put`` (data files), before a commit refers to it.
+
+        Files of ``allowed_roots`` are passed over: nothing was written there.
+        """
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Random access to an object, for Parquet; ``ObjectNotFoundError`` when there is none."""

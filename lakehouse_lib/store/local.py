@@ -31,11 +31,13 @@ class LocalStore:
     Args:
         root: absolute path of the table's folder; it need not exist yet.
         fsync: make every put and commit survive a power cut; False only for throw-away tables.
+        allowed_roots: absolute paths of other folders whose files may be read.
     """
 
-    def __init__(self, root: str, *, fsync: bool = True) -> None:
+    def __init__(self, root: str, *, fsync: bool = True, allowed_roots: Iterable[str] = ()) -> None:
         self._root = os.path.normpath(root)
         self._fsync = fsync
+        self._allowed_roots = tuple(os.path.normpath(one) for one in allowed_roots)
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -50,9 +52,13 @@ class LocalStore:
     def root(self) -> str:
         return self._root
 
+    @property
+    def allowed_roots(self) -> tuple[str, ...]:
+        return self._allowed_roots
+
     def read(self, path: str) -> bytes:
         with self._failures(path):
-            return self._full(path).read_bytes()
+            return self._readable(path).read_bytes()
 
     def put(self, path: str, data: bytes) -> None:
         with self._failures(path):
@@ -141,7 +147,7 @@ class LocalStore:
     def head(self, path: str) -> ObjectMeta | None:
         with self._failures(path):
             try:
-                status = self._full(path).stat()
+                status = self._readable(path).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return _meta(path, status) if not _is_folder(status) else None
@@ -149,7 +155,7 @@ class LocalStore:
     def sync(self, paths: Iterable[str]) -> None:
         if not self._fsync:
             return
-        files = [self._full(path) for path in paths]
+        files = [self._full(path) for path in paths if not self._is_allowed(path)]
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
         with ThreadPoolExecutor(_SYNC_THREADS) as pool:
             for _ in pool.map(self._sync_one, [*files, *folders]):
@@ -159,7 +165,7 @@ class LocalStore:
         import pyarrow as pa
 
         with self._failures(path):
-            return pa.OSFile(str(self._full(path)), "rb")
+            return pa.OSFile(str(self._readable(path)), "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -173,6 +179,15 @@ class LocalStore:
         if path.startswith("/") or ".." in path.split("/"):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return Path(self._root, path)
+
+    def _readable(self, path: str) -> Path:
+        return Path(path) if self._is_allowed(path) else self._full(path)
+
+    def _is_allowed(self, path: str) -> bool:
+        """Whether it is an absolute path of a file below one of the other folders that may be read."""
+        return ".." not in path.split("/") and any(
+            path.startswith(f"{one.rstrip('/')}/") for one in self._allowed_roots
+        )
 
     def _write_aside(self, path: str, data: bytes) -> Path:
         target = self._full(path)

@@ -1,8 +1,12 @@
 """Paths from the log to the store and back."""
 
+import posixpath
+import re
+from urllib.parse import unquote
+
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import file_paths
@@ -16,6 +20,7 @@ segments = st.text(st.characters(blacklist_categories=("Cs",), blacklist_charact
 )
 
 
+@settings(deadline=None)  # the first column imports pandas
 @given(st.lists(segments, min_size=1, max_size=4))
 def test_encode_then_decode_is_the_same_path(parts):
     path = "/".join(parts)
@@ -42,3 +47,66 @@ def test_spellings_of_one_file_are_one(same):
 def test_a_path_out_of_the_table_is_refused(outside):
     with pytest.raises(PathOutsideTableError, match=r"outside.*table /data/table"):
         file_paths.decode(outside, STORE)
+
+
+spelled = st.lists(
+    st.sampled_from(["a", "b c", "%20", "%2541", "%C3%A9", "%c3%a9", "%zz", "%", "é", "x=%3A", "/", "//", "./", "/."]),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+@settings(deadline=None)  # the first column imports pandas
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "/data/table/", "file:/data/table/", "file:///data/table/"]), spelled)),
+)
+def test_columns_of_paths_are_decoded_as_each_would_be(parts):
+    def one(start: str, rest: str) -> str | None:
+        text = posixpath.normpath(re.sub("/+", "/", unquote(re.sub("^file:(//)?", "", start + rest))))
+        if unquote(start + rest).endswith("/") or ".." in unquote(start + rest).split("/"):
+            return None
+        if text.startswith("/"):
+            return text.removeprefix("/data/table/") if text.startswith("/data/table/") else None
+        return text if text != "." else None
+
+    wanted = [(start + rest, one(start, rest)) for start, rest in parts]
+    fine = [pair for pair in wanted if pair[1] is not None]
+    column = pa.array([path for path, _ in fine], pa.string())
+    assert file_paths.decode_all(column, STORE).to_pylist() == [path for _, path in fine]
+    for path, decoded in wanted:
+        if decoded is None:
+            with pytest.raises(PathOutsideTableError):
+                file_paths.decode(path, STORE)
+
+
+def test_paths_that_are_not_utf_8_are_decoded_like_a_browser_does():
+    assert file_paths.decode("a%FFb", STORE) == "a\ufffdb"
+
+
+def test_files_of_allowed_folders_are_read_in_all_their_spellings():
+    store = LocalStore("/data/table", allowed_roots=["/data/source/", "/other"])
+    spellings = pa.array(["/data/source/a%20b", "file:/data/source/a%20b", "file:///data/source//a%20b", "x"])
+    assert file_paths.decode_all(spellings, store).to_pylist() == ["/data/source/a b"] * 3 + ["x"]
+    assert file_paths.absolute(pa.array(["/data/source/a", "x"]), store).to_pylist() == [
+        "/data/source/a",
+        "/data/table/x",
+    ]
+    for outside in (
+        "/data/sources/x",
+        "/data/source/../x",
+        "file://host/data/source/x",
+        "s3://data/source/x",
+        "/other",
+    ):
+        with pytest.raises(PathOutsideTableError, match="allowed_roots"):
+            file_paths.decode(outside, store)
+
+
+def test_the_error_names_the_version():
+    with pytest.raises(PathOutsideTableError, match=r"'/x/y'.*version 7"):
+        file_paths.decode_all(pa.array(["a", "/x/y"]), STORE, version=7)
+
+
+def test_files_outside_have_one_canonical_form_too():
+    spellings = pa.array(["/x/y%20z", "file:/x/y%20z", "file:///x/y%20z", "s3://b/y%20z"])
+    assert file_paths.canonical(spellings, STORE).to_pylist() == ["/x/y z"] * 3 + ["s3://b/y%20z"]

@@ -120,3 +120,38 @@ def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there
     assert {tmp_path, tmp_path / "new", tmp_path / "new" / "table", tmp_path / "new" / "table" / "_delta_log"} <= set(
         synced
     )
+
+
+def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_bytes(b"theirs")
+    (tmp_path / "secret").write_bytes(b"nobody's")
+    store = open_store(tmp_path / "table", {"allowed_roots": os.pathsep.join([str(other), str(tmp_path / "none")])})
+    store = pickle.loads(pickle.dumps(store))
+    path = str(other / "file")
+    assert store.read(path) == b"theirs"
+    assert store.head(path).size == 6
+    with store.open_input(path) as source:
+        assert source.read() == b"theirs"
+    store.sync([path])
+    for touch in (
+        lambda: store.put(path, b"ours"),
+        lambda: store.put_if_absent(f"{path}2", b"ours"),
+        lambda: store.put_if_match(path, b"ours", b"theirs"),
+        lambda: store.open_output(path),
+        lambda: store.delete_many([path]),
+    ):
+        with pytest.raises(PathOutsideTableError):
+            touch()
+    for outside in (str(tmp_path / "secret"), f"{other}/../secret", f"{other}2/file", str(other)):
+        with pytest.raises(PathOutsideTableError):
+            store.read(outside)
+    assert [one.name for one in other.iterdir()] == ["file"]
+    assert (other / "file").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("roots", ["relative", "/a/../b", "/a\x00", ["/a"]])
+def test_allowed_folders_are_absolute(tmp_path, roots):
+    with pytest.raises(InvalidArgumentError, match="allowed_roots"):
+        open_store(tmp_path, {"allowed_roots": roots})
