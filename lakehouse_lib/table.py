@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.actions import CommitProperties, Metadata, Protocol
+from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.log import latest_version
-from lakehouse_lib.log.history import history
+from lakehouse_lib.readable_table import ReadableTable
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.store import open_store
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as pads
-
     from lakehouse_lib.engine.base import Engine
-    from lakehouse_lib.maintenance.health import Health
     from lakehouse_lib.operations.append import Mode
-    from lakehouse_lib.predicates import Predicate
-
-    Filter = tuple[str, str, Any]
-    Filters = Sequence[Filter] | Sequence[Sequence[Filter]]
+    from lakehouse_lib.readable_table import Filters
 
 
-class DeltaTable:
+class DeltaTable(ReadableTable):
     """A table, open at a version. Reading and metadata stay at it; verbs that change the table move on.
 
     Args:
@@ -54,12 +46,8 @@ class DeltaTable:
         timestamp: datetime | None = None,
         engine: Engine | None = None,
     ) -> None:
-        self.store: ObjectStore = open_store(table_uri, storage_options)
-        self._engine = engine
-        self._snapshot = load_snapshot(self.store, version, timestamp=timestamp)
-
-    def __repr__(self) -> str:
-        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
+        store = open_store(table_uri, storage_options)
+        super().__init__(store, load_snapshot(store, version, timestamp=timestamp), engine)
 
     @classmethod
     def create(
@@ -103,136 +91,7 @@ class DeltaTable:
         """Whether there is a table: a log with a commit or a checkpoint."""
         return latest_version(open_store(table_uri, storage_options)) is not None
 
-    @property
-    def table_uri(self) -> str:
-        """The table's location, absolute."""
-        return self.store.root
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The version it is open at."""
-        return self._snapshot
-
-    @cached_property
-    def engine(self) -> Engine:
-        """Who moves the bytes."""
-        if self._engine is not None:
-            return self._engine
-        from lakehouse_lib.engine.arrow import ArrowEngine
-
-        return ArrowEngine()
-
-    # Metadata: from the log alone.
-
-    def version(self) -> int:
-        return self._snapshot.version
-
-    def schema(self) -> Schema:
-        return self._snapshot.schema
-
-    def metadata(self) -> Metadata:
-        return self._snapshot.metadata
-
-    def protocol(self) -> Protocol:
-        return self._snapshot.protocol
-
-    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp`` (ms)."""
-        return history(self.store, limit)
-
-    def transaction_version(self, app_id: str) -> int | None:
-        """The last version that an application has committed, or None."""
-        found = self._snapshot.transactions.get(app_id)
-        return found.version if found is not None else None
-
-    def detail(self) -> dict[str, Any]:
-        """What DESCRIBE DETAIL tells: sizes in bytes, times in UTC."""
-        from lakehouse_lib.operations.describe import detail
-
-        return detail(self._snapshot)
-
-    def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
-        """How the table fares, from the log alone; see ``maintenance.health``."""
-        from lakehouse_lib.maintenance.health import health
-
-        return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
-
-    def files(self, predicate: str | Filters | None = None) -> pa.Table:
-        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read."""
-        return self._snapshot.prune(self._predicate(predicate))
-
-    def file_uris(self, partition_filters: Filters | None = None) -> list[str]:
-        """Absolute locations of the live files of these partitions."""
-        from lakehouse_lib import file_paths
-
-        files = self._snapshot.prune(self._predicate(partition_filters))
-        return [f"{self.table_uri}/{path}" for path in file_paths.decode_all(files["path"], self.store).to_pylist()]
-
-    def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row a live file: path, size_bytes, modification_time (ms), num_records, null_count, min, max, partition.
-
-        Args:
-            flatten: a column ``min.x`` instead of a member ``x`` of a struct ``min``.
-        """
-        from lakehouse_lib.operations.describe import add_actions
-
-        return add_actions(self._snapshot, flatten=flatten)
-
-    def count(self) -> int:
-        """Rows, by the statistics where every file has them, else by the files' footers."""
-        from lakehouse_lib.operations.files import record_count
-
-        counted = record_count(self._snapshot.files)
-        return counted if counted is not None else int(self.to_pyarrow_dataset().count_rows())
-
-    # Reading.
-
-    def to_pyarrow_table(
-        self,
-        partitions: Sequence[Filter] | None = None,
-        columns: list[str] | None = None,
-        *,
-        filters: str | Filters | pads.Expression | None = None,
-    ) -> pa.Table:
-        """The rows, by the Arrow engine.
-
-        Args:
-            partitions: conditions on partition columns, all of which hold: ``[("day", "=", "2026-01-01")]``.
-            columns: default all, in the schema's order.
-            filters: a SQL condition, conditions as in ``partitions`` or a list of such lists one of which holds, or a
-                pyarrow expression.
-        """
-        import pyarrow.dataset as pads
-
-        from lakehouse_lib.engine.arrow import ArrowEngine
-
-        if isinstance(filters, pads.Expression):
-            return self.to_pyarrow_dataset(partitions).to_table(columns=columns, filter=filters)
-        predicate = self._conjunction(partitions, filters)
-        engine = self.engine if isinstance(self.engine, ArrowEngine) else ArrowEngine()
-        return engine.read(self._snapshot, columns, predicate).read_all()
-
-    def to_pyarrow_dataset(self, partitions: Sequence[Filter] | None = None) -> pads.Dataset:
-        """The live files as a dataset that knows their partition values; reads happen in pyarrow."""
-        from lakehouse_lib.engine.dataset import dataset
-
-        return dataset(self._snapshot, self._snapshot.prune(self._predicate(partitions)))
-
-    def to_pandas(
-        self,
-        partitions: Sequence[Filter] | None = None,
-        columns: list[str] | None = None,
-        *,
-        filters: str | Filters | pads.Expression | None = None,
-    ) -> Any:
-        """``to_pyarrow_table`` as a pandas frame."""
-        return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas()
-
-    def to_spark(self, spark: Any) -> Any:
-        """This version as a DataFrame: Spark's own scan over exactly its files. The session's settings stay."""
-        from lakehouse_lib.engine.spark import SparkEngine
-
-        return SparkEngine(spark).read(self._snapshot, None, None)
+    # Moving to another version.
 
     def load_as_version(self, version: int | str | datetime) -> None:
         """Move to a version, or to the one of a time (a datetime, or ISO 8601 text; without a zone: UTC)."""
@@ -318,29 +177,6 @@ class DeltaTable:
     def _moved(self, metrics: dict[str, Any]) -> dict[str, Any]:
         self.update_incremental()
         return metrics
-
-    def _predicate(self, condition: str | Filters | None) -> Predicate | None:
-        from lakehouse_lib.predicates import from_filters, parse
-
-        if condition is None or (not isinstance(condition, str) and not len(condition)):
-            return None
-        if isinstance(condition, str):
-            return parse(condition, self._snapshot.schema, table=self.table_uri)
-        return from_filters(
-            condition,
-            self._snapshot.schema,
-            partition_columns=self._snapshot.partition_columns,
-            table=self.table_uri,
-        )
-
-    def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
-        from lakehouse_lib.predicates import Predicate
-        from lakehouse_lib.predicates.nodes import conjunction
-
-        first, second = self._predicate(partitions), self._predicate(filters)
-        if first is None or second is None:
-            return first or second
-        return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
 
 
 class TableOptimizer:

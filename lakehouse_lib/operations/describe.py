@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_lib import features, file_paths
 from lakehouse_lib.operations.files import total_size
@@ -74,6 +75,23 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         elif members:
             columns[group] = pa.StructArray.from_arrays(list(members.values()), list(members))
     return pa.table(columns)
+
+
+def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None]]:
+    """The distinct partitions of these files: column -> value as the log spells it, null and "" as None.
+
+    A table without partition columns has none.
+    """
+    names = snapshot.partition_columns
+    if not names:
+        return []
+    keys = [column_mapping.partition_key(snapshot.schema, name, snapshot.column_mapping) for name in names]
+    maps = files["partitionValues"].combine_chunks()
+    columns = [pc.map_lookup(maps, pa.scalar(key), "first") for key in keys]
+    columns = [pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column) for column in columns]
+    found = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
+    rows: list[dict[str, str | None]] = found.to_pylist()
+    return rows
 
 
 def _time(milliseconds: int | None) -> datetime | None:

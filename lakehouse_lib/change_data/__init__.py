@@ -1,0 +1,7 @@
+"""The change data feed: which rows were inserted, updated and deleted by which commit."""
+
+from lakehouse_lib.change_data.feed import ChangeFeed, change_feed
+from lakehouse_lib.change_data.reading import read_changes
+from lakehouse_lib.change_data.versions import CommitRange, commit_range
+
+__all__ = ["ChangeFeed", "CommitRange", "change_feed", "commit_range", "read_changes"]

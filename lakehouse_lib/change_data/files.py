@@ -1,0 +1,151 @@
+"""What one commit changed, as files whose rows are the changes (PROTOCOL.md, section Change Data Files).
+
+A commit with change files is told by them alone. Otherwise the rows of the files it added and removed are what changed,
+as far as the actions say ``dataChange``; where it replaced a file's deletion vector, the rows by which the two differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.change_data.vectors import hidden_rows, hide_all_but
+from lakehouse_lib.errors import LogCorruptedError, StoreError
+from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.replay import file_keys
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.statistics import num_records
+from lakehouse_lib.store import ObjectStore
+
+#: What happened to the rows of a file; None: the file says it itself, row by row.
+ChangeType = Literal["insert", "delete"] | None
+
+
+@dataclass(frozen=True)
+class ChangedFiles:
+    """Files (FILE_SCHEMA) whose live rows all changed in the same way.
+
+    Attributes:
+        before: whether they are described by the metadata before the commit, not by the commit's.
+    """
+
+    files: pa.Table
+    change: ChangeType
+    before: bool = False
+
+
+def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
+    """The commit's changes; files of no rows are left out. Removed files may lack partition values and size."""
+    if len(commit.changes):
+        return [ChangedFiles(_as_files(commit.changes), None)]
+    added, removed = commit.adds, commit.removes
+    kept_added, kept_removed, deleted, restored = _pair(commit, store)
+    parts = [
+        ChangedFiles(_as_files(removed.filter(kept_removed)), "delete", before=True),
+        ChangedFiles(deleted, "delete"),
+        ChangedFiles(restored, "insert"),
+        ChangedFiles(_as_files(added.filter(kept_added)), "insert"),
+    ]
+    return [part for part in parts if len(part.files)]
+
+
+def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
+    """The removed files of a commit, with what their removes leave out taken from when they were added.
+
+    A remove need not say a file's size and partition values, which its rows cannot be read without.
+
+    Raises:
+        LogCorruptedError: a file was removed that was not there.
+    """
+    removed = changed.files
+    vague = pc.is_null(removed["size"])
+    if partitioned:
+        vague = pc.or_(vague, pc.is_null(removed["partitionValues"]))
+    if not pc.any(vague, min_count=0).as_py():
+        return changed
+    earlier = load_snapshot(store, version - 1).files if version else removed.slice(0, 0)
+    found = pc.index_in(file_keys(removed, store), value_set=file_keys(earlier, store))
+    unknown = removed.filter(pc.is_null(found))
+    if len(unknown):
+        raise LogCorruptedError(
+            f"version {version} removed {unknown['path'][0]}, which was no file of the table before",
+            table=store.root,
+            version=version,
+            hint=f"Restore the log from a backup, or ask for the changes after version {version}",
+        )
+    return replace(changed, files=earlier.take(found))
+
+
+def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
+    """Which adds and removes stand alone and say ``dataChange``, and what the others did to their files' rows."""
+    added, removed = commit.adds, commit.removes
+    add_paths = file_paths.canonical(added["path"], store)
+    remove_paths = file_paths.canonical(removed["path"], store)
+    alone_added = pc.invert(pc.is_in(add_paths, value_set=remove_paths))
+    alone_removed = pc.invert(pc.is_in(remove_paths, value_set=add_paths))
+    changes_added, changes_removed = _data_change(added), _data_change(removed)
+    deleted: list[dict[str, Any]] = []
+    restored: list[dict[str, Any]] = []
+    where = {remove_paths[index].as_py(): index for index in _positions(pc.invert(alone_removed))}
+    for index in _positions(pc.invert(alone_added)):
+        other = where[add_paths[index].as_py()]
+        if not changes_added[index].as_py() and not changes_removed[other].as_py():
+            continue
+        new = added.slice(index, 1)
+        vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(other, 1), new)]
+        if vectors[0] == vectors[1]:
+            continue
+        old_hidden, new_hidden = (hidden_rows(store, vector) for vector in vectors)
+        rows = _rows(new, store)
+        for found, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
+            if len(found):
+                into.append(new.to_pylist()[0] | {"deletionVector": hide_all_but(found, rows)})
+    return (
+        pc.and_(alone_added, changes_added),
+        pc.and_(alone_removed, changes_removed),
+        pa.Table.from_pylist(deleted, schema=FILE_SCHEMA),
+        pa.Table.from_pylist(restored, schema=FILE_SCHEMA),
+    )
+
+
+def _positions(mask: pa.Array) -> list[int]:
+    """Where a mask is true."""
+    return [int(index) for index in np.flatnonzero(mask.to_numpy(zero_copy_only=False))]
+
+
+def _data_change(files: pa.Table) -> pa.Array:
+    """The protocol requires it; where a writer forgot it, rows may have changed."""
+    return pc.fill_null(files["dataChange"].combine_chunks(), True)
+
+
+def _rows(file: pa.Table, store: ObjectStore) -> int:
+    """Physical rows of one file, by its statistics, else by its footer."""
+    known = num_records(file)[0].as_py()
+    if known is not None:
+        return int(known)
+    path = file_paths.decode(file["path"][0].as_py(), store)
+    try:
+        with store.open_input(path) as source:
+            return int(pq.read_metadata(source).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(
+            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
+            table=store.root,
+            hint="Restore the file from a backup",
+        ) from error
+
+
+def _as_files(actions: pa.Table) -> pa.Table:
+    """Removes and change files as a files table: what they do not have is null."""
+    columns = [
+        actions[one.name] if one.name in actions.column_names else pa.nulls(len(actions), one.type)
+        for one in FILE_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=FILE_SCHEMA)

@@ -1,0 +1,119 @@
+"""Which commits a request for changes means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.history import commit_times
+from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class CommitRange:
+    """The commits from ``first`` on, one after the other; ``times`` says when each happened, ms since the epoch."""
+
+    first: int
+    times: tuple[int, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """Below ``first`` when there is no commit."""
+        return self.first + len(self.times) - 1
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Version and time of each."""
+        return iter(enumerate(self.times, start=self.first))
+
+
+def commit_range(
+    store: ObjectStore,
+    starting_version: int | None,
+    ending_version: int | None,
+    starting_timestamp: str | datetime | None,
+    ending_timestamp: str | datetime | None,
+    *,
+    allow_out_of_range: bool = False,
+) -> CommitRange:
+    """The commits within all of the bounds given; a bound that is None does not bound.
+
+    Args:
+        ending_version: past the latest version it means the latest.
+        starting_timestamp, ending_timestamp: ISO 8601 or a datetime; without a zone: UTC.
+        allow_out_of_range: a start past the latest version gives no commits instead of an error.
+
+    Raises:
+        InvalidArgumentError: no start at all, a bound that is none, or an end before its start.
+        VersionNotFoundError: a start past the latest commit, or a commit that is cleaned up.
+    """
+    root = store.root
+    first, ending = (
+        _version(starting_version, "starting_version", root),
+        _version(ending_version, "ending_version", root),
+    )
+    since, until = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
+    if first is None and since is None:
+        raise InvalidArgumentError("changes without a start", table=root, hint="Give a starting version or timestamp")
+    for start, end in ((first, ending), (since, until)):
+        if start is not None and end is not None and end < start:
+            raise InvalidArgumentError(
+                f"changes that start at {start} and end before, at {end}", table=root, hint="Swap the two"
+            )
+    listed = list_commits(store)
+    if not listed:
+        raise TableNotFoundError(f"no table there: {names.LOG} holds no commit", table=root)
+    latest = listed[-1].version
+    times = dict(zip([commit.version for commit in listed], commit_times(store, listed), strict=True))
+    start = max(first or 0, _first_from(since, times, latest))
+    if start > latest and not allow_out_of_range:
+        raise VersionNotFoundError(
+            f"the changes are to start after the latest version, {latest}",
+            table=root,
+            version=latest,
+            hint="Start earlier, or say allow_out_of_range=True to get no changes instead",
+        )
+    stop = min(latest, latest if ending is None else ending, _last_until(until, times, latest))
+    missing = [version for version in range(start, stop + 1) if version not in times]
+    if missing:
+        raise VersionNotFoundError(
+            f"commit {missing[0]} is not in the log any more, so nobody knows its changes",
+            table=root,
+            version=missing[0],
+            hint=f"Start at version {max(missing) + 1} or later",
+        )
+    return CommitRange(start, tuple(times[version] for version in range(start, stop + 1)))
+
+
+def _version(version: int | None, name: str, root: str) -> int | None:
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+        raise InvalidArgumentError(f"{name} {version!r}", table=root, hint="Give a whole number, 0 or greater")
+    return version
+
+
+def _first_from(moment: int | None, times: dict[int, int], latest: int) -> int:
+    if moment is None:
+        return 0
+    return min((version for version, time in times.items() if time >= moment), default=latest + 1)
+
+
+def _last_until(moment: int | None, times: dict[int, int], latest: int) -> int:
+    if moment is None:
+        return latest
+    return max((version for version, time in times.items() if time <= moment), default=-1)
+
+
+def _milliseconds(moment: str | datetime | None, root: str) -> int | None:
+    if moment is None:
+        return None
+    try:
+        found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return round(aware.timestamp() * 1000)
+    except (ValueError, AttributeError, OverflowError):
+        raise InvalidArgumentError(
+            f"{moment!r} is no time", table=root, hint="Write it as 2026-01-31T12:00:00Z"
+        ) from None

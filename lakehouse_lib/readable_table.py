@@ -1,0 +1,323 @@
+"""The reading half of ``DeltaTable``: what a version is, its files and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.log.history import history
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+    from lakehouse_lib.engine.arrow import ArrowEngine
+    from lakehouse_lib.engine.base import Engine
+    from lakehouse_lib.maintenance.health import Health
+    from lakehouse_lib.predicates import Predicate
+
+    Filter = tuple[str, str, Any]
+    Filters = Sequence[Filter] | Sequence[Sequence[Filter]]
+
+
+class ReadableTable:
+    """A table at a version, to be read. ``DeltaTable`` opens one.
+
+    Conditions are SQL text, or filters: a list of ``(column, operator, value)`` all of which hold, or a list of such
+    lists one of which holds. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``.
+
+    Anything that takes Arrow data by its PyCapsule interface takes a table: ``pa.table(table)``,
+    ``polars.from_arrow(table)``, ``write_deltalake(target, table)``.
+    """
+
+    def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
+        self.store = store
+        self._snapshot = snapshot
+        self._engine = engine
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, in bounded memory (Arrow PyCapsule interface)."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    @property
+    def table_uri(self) -> str:
+        """The table's location, absolute."""
+        return self.store.root
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version it is open at."""
+        return self._snapshot
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Who moves the bytes."""
+        if self._engine is not None:
+            return self._engine
+        from lakehouse_lib.engine.arrow import ArrowEngine
+
+        return ArrowEngine()
+
+    # Metadata: from the log alone.
+
+    def version(self) -> int:
+        return self._snapshot.version
+
+    def schema(self) -> Schema:
+        return self._snapshot.schema
+
+    def metadata(self) -> Metadata:
+        return self._snapshot.metadata
+
+    def protocol(self) -> Protocol:
+        return self._snapshot.protocol
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp`` (ms)."""
+        return history(self.store, limit)
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last version that an application has committed, or None."""
+        found = self._snapshot.transactions.get(app_id)
+        return found.version if found is not None else None
+
+    def detail(self) -> dict[str, Any]:
+        """What DESCRIBE DETAIL tells: sizes in bytes, times in UTC."""
+        from lakehouse_lib.operations.describe import detail
+
+        return detail(self._snapshot)
+
+    def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
+        """How the table fares, from the log alone; see ``maintenance.health``."""
+        from lakehouse_lib.maintenance.health import health
+
+        return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
+
+    def files(self, predicate: str | Filters | None = None) -> pa.Table:
+        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read."""
+        return self._snapshot.prune(self._predicate(predicate))
+
+    def file_uris(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> list[str]:
+        """Absolute locations of the live files that may hold a row for which the condition is true.
+
+        Args:
+            partition_filters: the older name of the same condition.
+        """
+        from lakehouse_lib import file_paths
+
+        files = self.files(self._one_of(partition_filters, file_pruning_predicate, "partition_filters"))
+        return [f"{self.table_uri}/{path}" for path in file_paths.decode_all(files["path"], self.store).to_pylist()]
+
+    def partitions(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> list[dict[str, str | None]]:
+        """The partitions that have such files: column -> value as the log spells it, null as None.
+
+        Args:
+            partition_filters: the older name of the same condition.
+        """
+        from lakehouse_lib.operations.describe import partitions
+
+        files = self.files(self._one_of(partition_filters, file_pruning_predicate, "partition_filters"))
+        return partitions(self._snapshot, files)
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """One row a live file: path, size_bytes, modification_time (ms), num_records, null_count, min, max, partition.
+
+        Args:
+            flatten: a column ``min.x`` instead of a member ``x`` of a struct ``min``.
+        """
+        from lakehouse_lib.operations.describe import add_actions
+
+        return add_actions(self._snapshot, flatten=flatten)
+
+    def count(self) -> int:
+        """Rows, by the statistics where every file has them, else by the files' footers."""
+        from lakehouse_lib.operations.files import record_count
+
+        counted = record_count(self._snapshot.files)
+        return counted if counted is not None else int(self.to_pyarrow_dataset().count_rows())
+
+    # Rows.
+
+    def scan(self, columns: list[str] | None = None, predicate: str | Filters | None = None) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, in bounded memory, by the Arrow engine.
+
+        Args:
+            columns: default all, in the schema's order.
+            predicate: only rows for which it is true.
+        """
+        return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate))
+
+    def to_pyarrow_table(
+        self,
+        partitions: Sequence[Filter] | None = None,
+        columns: list[str] | None = None,
+        *,
+        filters: str | Filters | pads.Expression | None = None,
+    ) -> pa.Table:
+        """The rows, by the Arrow engine.
+
+        Args:
+            partitions: a condition beside ``filters``, by an older name.
+            columns: default all, in the schema's order.
+            filters: a condition, or a pyarrow expression.
+        """
+        import pyarrow.dataset as pads
+
+        if isinstance(filters, pads.Expression):
+            return self.to_pyarrow_dataset(partitions).to_table(columns=columns, filter=filters)
+        return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
+
+    def to_pyarrow_dataset(
+        self,
+        partitions: Filters | None = None,
+        *,
+        schema: pa.Schema | None = None,
+        as_large_types: bool = False,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> pads.Dataset:
+        """The live files as a dataset that knows their partition values; reads happen in pyarrow.
+
+        Args:
+            partitions: the older name of ``file_pruning_predicate``.
+            schema: the types to read into; default the table's.
+            as_large_types: strings, binaries and lists with 64-bit offsets.
+            file_pruning_predicate: only files that may hold a row for which it is true; their rows are all there.
+
+        Raises:
+            UnsupportedFeatureError: rows that pyarrow's own reading would show wrong (deletion vectors, column
+                mapping); ``scan`` and ``to_pyarrow_table`` read them.
+        """
+        from lakehouse_lib.engine.dataset import dataset
+
+        files = self.files(self._one_of(partitions, file_pruning_predicate, "partitions"))
+        found = dataset(self._snapshot, files)
+        if schema is None and as_large_types:
+            schema = self.schema().to_arrow(as_large_types=True)
+        return found if schema is None else found.replace_schema(schema)
+
+    def to_pandas(
+        self,
+        partitions: Sequence[Filter] | None = None,
+        columns: list[str] | None = None,
+        *,
+        filters: str | Filters | pads.Expression | None = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> Any:
+        """``to_pyarrow_table`` as a pandas frame; ``types_mapper`` as in ``pyarrow.Table.to_pandas``."""
+        return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas(types_mapper=types_mapper)
+
+    def to_spark(self, spark: Any, columns: list[str] | None = None, *, filters: str | Filters | None = None) -> Any:
+        """This version as a DataFrame: Spark's own scan over exactly its files. The session's settings stay.
+
+        Args:
+            columns: default all, in the schema's order.
+            filters: a condition, by which files are left out before Spark plans; Spark pushes its own down besides.
+        """
+        from lakehouse_lib.engine.spark import SparkEngine
+
+        return SparkEngine(spark).read(self._snapshot, columns, self._predicate(filters))
+
+    def load_cdf(
+        self,
+        starting_version: int | None = 0,
+        ending_version: int | None = None,
+        starting_timestamp: str | datetime | None = None,
+        ending_timestamp: str | datetime | None = None,
+        columns: list[str] | None = None,
+        predicate: str | None = None,
+        allow_out_of_range: bool = False,
+    ) -> Any:
+        """The rows that the commits of a range inserted, updated and deleted (PROTOCOL.md, Add CDC File).
+
+        The columns are those of the range's last version, then ``_change_type`` ("insert", "delete",
+        "update_preimage", "update_postimage"), ``_commit_version`` (long) and ``_commit_timestamp`` (timestamp).
+
+        Args:
+            starting_version, ending_version: both included; without an end, up to the latest version, whichever the
+                table is open at.
+            starting_timestamp, ending_timestamp: further bounds: commits at or after, at or before. ISO 8601 or a
+                datetime; without a zone: UTC.
+            columns: default all.
+            predicate: only rows for which it is true; ``_commit_version`` and ``_change_type`` are columns like others.
+            allow_out_of_range: a start past the latest version gives no rows instead of an error.
+
+        Returns:
+            What the table's engine reads: a ``pa.RecordBatchReader`` in bounded memory and in the commits' order, or,
+            of the Spark engine, a DataFrame.
+
+        Raises:
+            DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
+            VersionNotFoundError: a start past the latest version, or a commit that is cleaned up.
+            SchemaMismatchError: rows that the last version's schema cannot show.
+            InvalidArgumentError: bounds that are none.
+        """
+        from lakehouse_lib.change_data import change_feed, commit_range, read_changes
+        from lakehouse_lib.predicates import parse
+
+        commits = commit_range(
+            self.store,
+            starting_version,
+            ending_version,
+            starting_timestamp,
+            ending_timestamp,
+            allow_out_of_range=allow_out_of_range,
+        )
+        feed = change_feed(self.store, commits)
+        condition = None if predicate is None else parse(predicate, feed.schema, table=self.table_uri)
+        return read_changes(feed, self.engine, columns, condition)
+
+    @property
+    def _arrow_engine(self) -> ArrowEngine:
+        from lakehouse_lib.engine.arrow import ArrowEngine
+
+        return self.engine if isinstance(self.engine, ArrowEngine) else ArrowEngine()
+
+    def _predicate(self, condition: str | Filters | None) -> Predicate | None:
+        from lakehouse_lib.predicates import from_filters, parse
+
+        if condition is None or (not isinstance(condition, str) and not len(condition)):
+            return None
+        if isinstance(condition, str):
+            return parse(condition, self._snapshot.schema, table=self.table_uri)
+        return from_filters(
+            condition,
+            self._snapshot.schema,
+            partition_columns=self._snapshot.partition_columns,
+            table=self.table_uri,
+        )
+
+    def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
+        from lakehouse_lib.predicates import Predicate
+        from lakehouse_lib.predicates.nodes import conjunction
+
+        first, second = self._predicate(partitions), self._predicate(filters)
+        if first is None or second is None:
+            return first or second
+        return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
+
+    def _one_of(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
+        if older is not None and newer is not None:
+            raise InvalidArgumentError(
+                f"both {name} and file_pruning_predicate", table=self.table_uri, hint="Give one of them"
+            )
+        return older if newer is None else newer

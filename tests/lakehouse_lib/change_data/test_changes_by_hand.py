@@ -1,0 +1,241 @@
+"""Changes that follow from adds and removes, on logs made by hand from the protocol's text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib import DeltaTable
+from lakehouse_lib.change_data.vectors import hide_all_but
+from lakehouse_lib.deletion_vectors import load
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.store import LocalStore
+from tests.deletion_vector_bytes import in_file, inline
+
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("id", "part")],
+}
+
+
+class Log:
+    """A table of one column ``id``, partitioned by ``part``, whose commits a test writes line by line."""
+
+    def __init__(self, root: Path, *, partitioned: bool = False) -> None:
+        self.root = root
+        self.version = -1
+        (root / "_delta_log").mkdir(parents=True)
+        features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "changeDataFeed"]}
+        metadata = {
+            "id": "t",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(SCHEMA),
+            "partitionColumns": ["part"] if partitioned else [],
+            "configuration": {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"},
+        }
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+        self.commit({"protocol": protocol}, {"metaData": metadata})
+
+    def commit(self, *actions: dict[str, Any]) -> None:
+        self.version += 1
+        text = "\n".join(json.dumps(one) for one in actions)
+        (self.root / f"_delta_log/{self.version:020}.json").write_text(text + "\n")
+
+    def add(self, path: str, rows: int | None = 10, **more: Any) -> dict[str, Any]:
+        size = (self.root / path).stat().st_size
+        body = {"path": path, "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True}
+        if rows is not None:
+            body["stats"] = json.dumps({"numRecords": rows, "tightBounds": False})
+        return {"add": body | more}
+
+    def remove(self, path: str, **more: Any) -> dict[str, Any]:
+        size = (self.root / path).stat().st_size
+        body = {"path": path, "deletionTimestamp": 1, "dataChange": True, "extendedFileMetadata": True}
+        return {"remove": body | {"partitionValues": {}, "size": size} | more}
+
+    def file(self, path: str, ids: list[int], **columns: list[Any]) -> str:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), **columns}), self.root / path)
+        return path
+
+    def changes(self, engine: Any = None, **range_: Any) -> list[tuple[Any, ...]]:
+        """(version, change, id, part), sorted."""
+        columns = ["_commit_version", "_change_type", "id", "part"]
+        feed = DeltaTable(self.root, engine=engine).load_cdf(columns=columns, **range_)
+        found = feed.toArrow() if hasattr(feed, "toArrow") else feed.read_all()
+        return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "t")
+
+
+def test_added_rows_are_inserts_and_removed_ones_deletes(log: Log, engine: Any) -> None:
+    log.file("a.parquet", [1, 2])
+    log.commit(log.add("a.parquet"))
+    log.commit(log.remove("a.parquet"))
+    assert log.changes(engine) == [
+        (1, "insert", 1, None),
+        (1, "insert", 2, None),
+        (2, "delete", 1, None),
+        (2, "delete", 2, None),
+    ]
+
+
+def test_rows_that_are_rearranged_do_not_change(log: Log) -> None:
+    log.file("a.parquet", [1, 2])
+    log.file("b.parquet", [2, 1])
+    log.commit(log.add("a.parquet"))
+    log.commit(log.remove("a.parquet", dataChange=False), log.add("b.parquet", dataChange=False))
+    assert log.changes(starting_version=2) == []
+
+
+def test_a_flag_that_is_missing_counts_as_a_change(log: Log) -> None:
+    log.file("a.parquet", [1])
+    action = log.add("a.parquet")
+    del action["add"]["dataChange"]
+    log.commit(action)
+    assert log.changes() == [(1, "insert", 1, None)]
+
+
+def test_change_files_alone_tell_of_their_commit(log: Log, engine: Any) -> None:
+    log.file("a.parquet", [1, 2])
+    log.file("b.parquet", [1, 3])
+    log.file("_change_data/c.parquet", [2, 3], _change_type=["update_preimage", "update_postimage"])
+    log.commit(log.add("a.parquet"))
+    size = (log.root / "_change_data/c.parquet").stat().st_size
+    change = {"path": "_change_data/c.parquet", "partitionValues": {}, "size": size, "dataChange": False}
+    log.commit(log.remove("a.parquet"), log.add("b.parquet"), {"cdc": change})
+    assert log.changes(engine, starting_version=2) == [
+        (2, "update_postimage", 3, None),
+        (2, "update_preimage", 2, None),
+    ]
+
+
+class TestDeletionVectors:
+    def test_the_rows_a_new_vector_hides_are_deleted(self, log: Log, engine: Any) -> None:
+        log.file("a.parquet", list(range(10)))
+        log.commit(log.add("a.parquet"))
+        log.commit(log.remove("a.parquet"), log.add("a.parquet", deletionVector=inline([2, 3])))
+        (stored,) = in_file(log.root, [2, 3, 9])
+        log.commit(log.remove("a.parquet", deletionVector=inline([2, 3])), log.add("a.parquet", deletionVector=stored))
+        assert log.changes(engine, starting_version=2) == [
+            (2, "delete", 2, None),
+            (2, "delete", 3, None),
+            (3, "delete", 9, None),
+        ]
+
+    def test_the_rows_it_shows_again_are_inserted(self, log: Log, engine: Any) -> None:
+        log.file("a.parquet", list(range(10)))
+        log.commit(log.add("a.parquet", deletionVector=inline([1, 2, 3])))
+        log.commit(
+            log.remove("a.parquet", deletionVector=inline([1, 2, 3])),
+            log.add("a.parquet", deletionVector=inline([3, 4])),
+        )
+        log.commit(log.remove("a.parquet", deletionVector=inline([3, 4])), log.add("a.parquet"))
+        assert log.changes(engine, starting_version=2) == [
+            (2, "delete", 4, None),
+            (2, "insert", 1, None),
+            (2, "insert", 2, None),
+            (3, "insert", 3, None),
+            (3, "insert", 4, None),
+        ]
+
+    def test_rows_hidden_before_are_not_deleted_with_their_file(self, log: Log, engine: Any) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        log.commit(log.add("a.parquet", deletionVector=inline([1])))
+        log.commit(log.remove("a.parquet", deletionVector=inline([1])))
+        assert log.changes(engine) == [
+            (1, "insert", 0, None),
+            (1, "insert", 2, None),
+            (2, "delete", 0, None),
+            (2, "delete", 2, None),
+        ]
+
+    def test_a_vector_written_anew_changes_nothing(self, log: Log) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        first, second = in_file(log.root, [1], [1])
+        log.commit(log.add("a.parquet", deletionVector=first))
+        log.commit(log.remove("a.parquet", deletionVector=first), log.add("a.parquet", deletionVector=second))
+        assert log.changes(starting_version=2) == []
+
+    def test_a_purge_changes_nothing(self, log: Log) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        log.file("b.parquet", [0, 2])
+        log.commit(log.add("a.parquet", deletionVector=inline([1])))
+        removed = log.remove("a.parquet", deletionVector=inline([1]), dataChange=False)
+        log.commit(removed, log.add("b.parquet", dataChange=False))
+        assert log.changes(starting_version=2) == []
+
+    def test_a_file_without_statistics(self, log: Log) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        log.commit(log.add("a.parquet"))
+        log.commit(log.remove("a.parquet"), log.add("a.parquet", rows=None, deletionVector=inline([1])))
+        assert log.changes(starting_version=2) == [(2, "delete", 1, None)]
+
+    def test_a_path_spelled_otherwise_is_the_same_file(self, log: Log) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        log.commit(log.add("a.parquet"))
+        added = log.add("a.parquet", deletionVector=inline([0]))
+        added["add"]["path"] = (log.root / "a.parquet").as_uri()
+        log.commit(log.remove("a.parquet"), added)
+        assert log.changes(starting_version=2) == [(2, "delete", 0, None)]
+
+    def test_a_vector_beyond_the_file_is_refused(self, log: Log) -> None:
+        log.file("a.parquet", [0, 1, 2])
+        log.commit(log.add("a.parquet", rows=3))
+        log.commit(log.remove("a.parquet"), log.add("a.parquet", rows=3, deletionVector=inline([5])))
+        with pytest.raises(LogCorruptedError, match="row 5 of a file of 3 rows"):
+            log.changes(starting_version=2)
+
+    @pytest.mark.parametrize("shown", [[], [0], [9], [3, 4, 5], list(range(10))], ids=str)
+    def test_a_vector_that_leaves_just_these(self, tmp_path: Path, shown: list[int]) -> None:
+        from pyroaring import BitMap64
+
+        store = LocalStore(str(tmp_path))
+        hidden = load(store, hide_all_but(BitMap64(shown), 10))
+        assert list(hidden) == [row for row in range(10) if row not in shown]
+
+
+class TestRemovesThatSayLittle:
+    def test_partition_values_come_from_when_the_file_was_added(self, tmp_path: Path, engine: Any) -> None:
+        log = Log(tmp_path / "t", partitioned=True)
+        for part in ("5", "6"):
+            log.file(f"part={part}/a.parquet", [int(part)])
+            log.commit(log.add(f"part={part}/a.parquet", partitionValues={"part": part}))
+        bare = [{"remove": {"path": f"part={part}/a.parquet", "dataChange": True}} for part in ("5", "6")]
+        log.commit(*bare)
+        assert log.changes(engine, starting_version=3) == [(3, "delete", 5, 5), (3, "delete", 6, 6)]
+
+    def test_a_file_that_never_was_is_refused(self, log: Log) -> None:
+        log.file("a.parquet", [1])
+        log.commit({"remove": {"path": "a.parquet", "dataChange": True}})
+        with pytest.raises(LogCorruptedError, match=r"removed a\.parquet, which was no file"):
+            log.changes()
+
+
+def test_a_vacuumed_file_is_named(log: Log) -> None:
+    log.file("a.parquet", [1])
+    log.commit(log.add("a.parquet"))
+    log.commit(log.remove("a.parquet"))
+    (log.root / "a.parquet").unlink()
+    with pytest.raises(ObjectNotFoundError, match=r"a\.parquet is missing"):
+        log.changes()
+
+
+def test_commits_that_are_cleaned_up_are_named(log: Log) -> None:
+    for number in range(3):
+        log.file(f"{number}.parquet", [number])
+        log.commit(log.add(f"{number}.parquet"))
+    DeltaTable(log.root, version=2).create_checkpoint()
+    for version in (0, 1):
+        (log.root / f"_delta_log/{version:020}.json").unlink()
+    with pytest.raises(VersionNotFoundError, match="Start at version 2"):
+        log.changes()
+    assert log.changes(starting_version=3) == [(3, "insert", 2, None)]
