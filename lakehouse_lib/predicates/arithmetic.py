@@ -12,6 +12,7 @@ from lakehouse_lib.schema import PrimitiveType
 _MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
 _MICROS["WEEK"] = 7 * _MICROS["DAY"]
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_FAR = 4_000_000  # beyond what dates have, in any unit but the smallest
 _LONG = PrimitiveType("long")
 _DOUBLE = PrimitiveType("double")
 
@@ -55,10 +56,15 @@ def shift(operand: Node, count: int, unit: str) -> Node | None:
     if not isinstance(operand, Literal) or operand.type.type not in TEMPORAL or operand.value is None:
         return None
     date = operand.type.type == "date"
+    if abs(count) > _FAR:
+        return None
     a_day = _MICROS["DAY"]
     if unit in _MONTHS:
         days, clock = (operand.value, 0) if date else divmod(operand.value, a_day)
-        moved = _add_months(days, count * _MONTHS[unit])
+        try:
+            moved = _add_months(days, count * _MONTHS[unit])
+        except (ValueError, OverflowError):  # out of the years 1 to 9999
+            return None
         return Literal(moved if date else moved * a_day + clock, operand.type)
     step = _MICROS.get(unit)
     if step is None or (date and step % a_day):

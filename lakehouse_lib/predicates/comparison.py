@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.predicates.nodes import (
@@ -41,9 +42,10 @@ TEMPORAL = frozenset(["date", "timestamp", "timestamp_ntz"])
 _DAY = 86_400_000_000
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?)?"
-    r"\s*(Z|UTC|[+-]\d{1,2}:?\d{2})?\Z"
+    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z"
 )
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})\Z")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z")
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -298,16 +300,19 @@ def _micros(operand: Node, literal: Literal) -> int:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970 of yyyy-mm-dd, or None."""
+    """Days since 1970 of yyyy-mm-dd (or yyyy-mm, yyyy: its first day), or None."""
     match = _DATE.match(text.strip())
     try:
-        return dt.date(*map(int, match.groups())).toordinal() - 719_163 if match else None
+        return dt.date(*(int(part or 1) for part in match.groups())).toordinal() - 719_163 if match else None
     except ValueError:
         return None
 
 
 def parse_timestamp(text: str) -> int | None:
-    """µs since 1970 of an ISO-8601 timestamp, in UTC where it names no zone; a finer fraction is cut. Or None."""
+    """µs since 1970 of an ISO-8601 timestamp, in UTC where it names no zone; a finer fraction is cut. Or None.
+
+    Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris), of which a repeated hour is the first.
+    """
     match = _TIMESTAMP.match(text.strip())
     if match is None:
         return None
@@ -317,8 +322,22 @@ def parse_timestamp(text: str) -> int | None:
         clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
     except ValueError:
         return None
-    seconds = (moment.toordinal() - 719_163) * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second
-    if zone and zone not in ("Z", "UTC"):
-        hours, minutes = zone[1:].replace(":", "")[:-2], zone[-2:]
-        seconds -= (-1 if zone[0] == "-" else 1) * (int(hours) * 3600 + int(minutes) * 60)
+    offset = _offset(zone, dt.datetime.combine(moment, clock)) if zone else 0
+    if offset is None:
+        return None
+    seconds = (moment.toordinal() - 719_163) * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - offset
     return seconds * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
+
+
+def _offset(zone: str, at: dt.datetime) -> int | None:
+    """Seconds east of UTC."""
+    match = _OFFSET.match("UTC" if zone == "Z" else zone)
+    if match is not None:
+        sign, hours, minutes = match.groups()
+        seconds = int(hours or 0) * 3600 + int(minutes or 0) * 60
+        return -seconds if sign == "-" else seconds
+    try:
+        offset = ZoneInfo(zone).utcoffset(at)
+    except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
+        return None
+    return round(offset.total_seconds()) if offset is not None else None

@@ -9,6 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse_lib.predicates.arithmetic import shift
+from lakehouse_lib.predicates.casts import cast
 from lakehouse_lib.predicates.comparison import TEMPORAL, compare
 from lakehouse_lib.predicates.nodes import Column, Function, Like, Literal, Node, Not, is_null
 from lakehouse_lib.schema import PrimitiveType
@@ -16,8 +18,8 @@ from lakehouse_lib.schema import PrimitiveType
 #: Reads a part of the tree.
 Read = Callable[[Any], Node]
 
+_DATE = PrimitiveType("date")
 _INTEGER = PrimitiveType("integer")
-_LONG = PrimitiveType("long")
 _STRING = PrimitiveType("string")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -81,16 +83,17 @@ def _with_text(tree: Any, read: Read, pattern: Callable[[str], str]) -> Node | N
 def _substring(tree: Any, read: Read) -> Node | None:
     operand = read(tree.this)
     left = isinstance(tree, exp.Left)
-    start = 1 if left else _whole(tree.args.get("start"), read)
-    length = _whole(tree.expression if left else tree.args.get("length"), read)
+    length = tree.expression if left else tree.args.get("length")
+    start = 1 if left else whole(read(tree.args["start"]))
+    length = whole(read(length)) if length is not None else None
     if not _is_text(operand) or start is None or length is None or start < 1 or length < 0:
         return None
     return Function("substring", (operand, Literal(start, _INTEGER), Literal(length, _INTEGER)), _STRING)
 
 
-def _whole(tree: Any, read: Read) -> int | None:
-    found = read(tree) if tree is not None else None
-    value = found.value if isinstance(found, Literal) else None
+def whole(node: Node) -> int | None:
+    """The small whole number that a literal is, or None."""
+    value = node.value if isinstance(node, Literal) else None
     if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < 1 << 30:
         return int(value)
     return None
@@ -113,6 +116,21 @@ def _concat(tree: Any, read: Read) -> Node | None:
     if len(texts) == len(arguments):
         return Literal(None if None in texts else "".join(texts), _STRING)
     return Function("concat", arguments, _STRING)
+
+
+def _to_date(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    return None if operand.type == _STRING and not isinstance(operand, Literal) else cast(operand, _DATE, fails=False)
+
+
+def _add_days(tree: Any, read: Read) -> Node | None:
+    by, sign = tree.expression, 1
+    if isinstance(by, exp.Mul) and isinstance(by.expression, exp.Neg):  # date_sub
+        by, sign = by.this, -1
+    days = whole(read(by))
+    operand = cast(read(tree.this), _DATE)
+    in_days = str(tree.args.get("unit") or "DAY") == "DAY"
+    return shift(operand, sign * days, "DAY") if operand is not None and days is not None and in_days else None
 
 
 def _is_nan(tree: Any, read: Read) -> Node | None:
@@ -162,6 +180,8 @@ READERS: dict[Any, tuple[Callable[[Any, Read], Node | None], tuple[str, ...]]] =
     exp.Trim: (_trim, ("this", "position")),
     exp.DPipe: (_concat, ("this", "expression", "safe")),
     exp.Concat: (_concat, ("expressions", "safe", "coalesce")),
+    exp.TsOrDsToDate: (_to_date, ("this", "safe")),
+    exp.TsOrDsAdd: (_add_days, ("this", "expression", "unit")),
     exp.IsNan: (_is_nan, ("this",)),
     exp.Anonymous: (_named, ("this", "expressions")),
     exp.CurrentDate: (_now, ()),

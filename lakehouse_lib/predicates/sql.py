@@ -22,6 +22,7 @@ from lakehouse_lib.predicates.comparison import (
     describe,
     mismatch,
 )
+from lakehouse_lib.predicates.functions import whole
 from lakehouse_lib.predicates.names import resolve
 from lakehouse_lib.predicates.nodes import (
     BOOLEAN,
@@ -73,6 +74,7 @@ MAX_LENGTH = 1_000_000
 MAX_DEPTH = 100
 
 _STRING = PrimitiveType("string")
+_DATE = PrimitiveType("date")
 
 
 def translate(sql: str, schema: Schema) -> Node:
@@ -276,7 +278,7 @@ def _like(tree: Any, schema: Schema) -> Node | None:
     several = tree.expression
     if isinstance(several, exp.Any | exp.All):
         listed = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.unnest()]
-        join = disjunction if isinstance(several, exp.Any) != bool(tree.args.get("negate")) else conjunction
+        join = disjunction if isinstance(several, exp.Any) else conjunction
     else:
         listed, join = [several], conjunction
     patterns = [_node(one, schema) for one in listed]
@@ -329,7 +331,11 @@ def _negate(tree: Any, schema: Schema) -> Node | None:
 def _arithmetic(tree: Any, schema: Schema) -> Node | None:
     if isinstance(tree.expression, exp.Interval):
         return _shifted(tree, schema)
-    return calculate(_ARITHMETIC[type(tree)], _node(tree.this, schema), _node(tree.expression, schema))
+    left, right = _node(tree.this, schema), _node(tree.expression, schema)
+    days = whole(right)
+    if isinstance(tree, exp.Add | exp.Sub) and days is not None and left.type == _DATE:
+        return shift(left, -days if isinstance(tree, exp.Sub) else days, "DAY")
+    return calculate(_ARITHMETIC[type(tree)], left, right)
 
 
 def _shifted(tree: Any, schema: Schema) -> Node | None:
