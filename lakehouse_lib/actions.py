@@ -7,6 +7,8 @@ dataclass, because a table has few. ``from_json``/``to_json`` speak the log's na
 from __future__ import annotations
 
 import json
+import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -91,21 +93,22 @@ class Metadata:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Metadata:
-        try:
-            form = body.get("format") or {}
-            return cls(
-                id=str(body["id"]),
-                schema_string=_typed(body, "schemaString", str),
-                partition_columns=tuple(_typed(body, "partitionColumns", list)),
-                configuration=dict(body.get("configuration") or {}),
-                name=body.get("name"),
-                description=body.get("description"),
-                created_time=body.get("createdTime"),
-                format_provider=form.get("provider", "parquet"),
-                format_options=dict(form.get("options") or {}),
-            )
-        except (KeyError, AttributeError, ValueError) as error:
-            raise LogCorruptedError(f"a metaData action without a valid {error}") from error
+        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        form = _value(body, "metaData", "format", dict, {})
+        columns = _value(body, "metaData", "partitionColumns", list)
+        if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
+            raise LogCorruptedError(f"a metaData action whose partitionColumns are {excerpt(columns)}")
+        return cls(
+            id=_value(body, "metaData", "id", str),
+            schema_string=_value(body, "metaData", "schemaString", str),
+            partition_columns=tuple(columns),
+            configuration=_strings(body, "metaData", "configuration"),
+            name=_value(body, "metaData", "name", str, None),
+            description=_value(body, "metaData", "description", str, None),
+            created_time=_value(body, "metaData", "createdTime", int, None),
+            format_provider=_value(form, "metaData format", "provider", str, "parquet"),
+            format_options=_strings(form, "metaData format", "options"),
+        )
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -135,16 +138,24 @@ class Protocol:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Protocol:
-        try:
-            readers, writers = body.get("readerFeatures"), body.get("writerFeatures")
-            return cls(
-                int(body["minReaderVersion"]),
-                int(body["minWriterVersion"]),
-                frozenset(readers) if readers is not None else None,
-                frozenset(writers) if writers is not None else None,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise LogCorruptedError(f"a protocol action without a valid {error}") from error
+        """Raises LogCorruptedError naming the field that is missing, of another type or against the versions."""
+        reader = _value(body, "protocol", "minReaderVersion", int)
+        writer = _value(body, "protocol", "minWriterVersion", int)
+        if reader < 1 or writer < 1:
+            raise LogCorruptedError(f"a protocol action of minReaderVersion {reader} and minWriterVersion {writer}")
+        readers, writers = _names(body, "readerFeatures"), _names(body, "writerFeatures")
+        # A version that wants a list and has none, or the other way round, leaves open what a reader must know.
+        for number, since, listed, key in (
+            (reader, 3, readers, "readerFeatures"),
+            (writer, 7, writers, "writerFeatures"),
+        ):
+            if number == since and listed is None:
+                raise LogCorruptedError(f"a protocol action of the versions {reader} and {writer} without {key}")
+            if number < since and listed:
+                raise LogCorruptedError(
+                    f"a protocol action of the versions {reader} and {writer} with {key} {excerpt(sorted(listed))}"
+                )
+        return cls(reader, writer, readers if reader >= 3 else None, writers if writer >= 7 else None)
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -168,10 +179,12 @@ class Transaction:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Transaction:
-        try:
-            return cls(str(body["appId"]), int(body["version"]), body.get("lastUpdated"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise LogCorruptedError(f"a txn action without a valid {error}") from error
+        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        return cls(
+            _value(body, "txn", "appId", str),
+            _value(body, "txn", "version", int),
+            _value(body, "txn", "lastUpdated", int, None),
+        )
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"appId": self.app_id, "version": self.version}
@@ -190,10 +203,12 @@ class DomainMetadata:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> DomainMetadata:
-        try:
-            return cls(str(body["domain"]), str(body.get("configuration") or ""), bool(body.get("removed", False)))
-        except KeyError as error:
-            raise LogCorruptedError(f"a domainMetadata action without a valid {error}") from error
+        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        return cls(
+            _value(body, "domainMetadata", "domain", str),
+            _value(body, "domainMetadata", "configuration", str, ""),
+            _value(body, "domainMetadata", "removed", bool, False),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
@@ -214,19 +229,103 @@ class CommitProperties:
     app_transactions: tuple[Transaction, ...] = ()
 
 
+#: Every action there is; a line with any other name is for readers of a later time and ignored.
+ACTIONS = frozenset(
+    (
+        "add",
+        "remove",
+        "cdc",
+        "metaData",
+        "protocol",
+        "txn",
+        "domainMetadata",
+        "commitInfo",
+        "sidecar",
+        "checkpointMetadata",
+    )
+)
+
+_MISSING: Any = object()
+_INT64 = range(-(2**63), 2**63)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
 def parse_line(line: bytes | str) -> tuple[str, Any]:
-    """The name and body of one action line of a commit; ('', {}) for a line without a known shape."""
-    value = json.loads(line)
+    """The name and body of one action line of a commit; ('', {}) for a line with none that is known.
+
+    Raises:
+        ValueError: no JSON object, two actions in one line, or an action that is no object.
+    """
+    value = parse_json(line)
     if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    for name, body in value.items():
-        if isinstance(body, dict):
-            return name, body
-    return "", {}
+        raise ValueError(f"not a JSON object: {excerpt(value)}")
+    found = [(name, body) for name, body in value.items() if name in ACTIONS and body is not None]
+    if not found:
+        return "", {}
+    if len(found) > 1:
+        raise ValueError(f"{len(found)} actions in one line: {', '.join(name for name, _ in found)}")
+    name, body = found[0]
+    if not isinstance(body, dict):
+        raise ValueError(f"the {name} is {excerpt(body)}, not an object")
+    return name, body
 
 
-def _typed(body: Mapping[str, Any], key: str, kind: type) -> Any:
-    value = body[key]
-    if not isinstance(value, kind):
-        raise ValueError(f"{key}: {value!r}")
+def parse_json(text: bytes | str) -> Any:
+    """JSON as the standard has it: UTF-8, and neither NaN nor Infinity nor half a surrogate pair.
+
+    Raises:
+        ValueError: anything else, and nesting beyond what the parser's stack holds.
+    """
+    decoded = text if isinstance(text, str) else text.decode("utf-8")
+    try:
+        value = _DECODER.decode(decoded)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    if _SURROGATE.search(decoded):
+        json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
     return value
+
+
+def excerpt(value: object) -> str:
+    """A value for a message, however large it is."""
+    return _REPR.repr(value)[:_EXCERPT]
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_EXCERPT = 120
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _EXCERPT
+
+
+def _value(body: Mapping[str, Any], action: str, key: str, kind: type, default: Any = _MISSING) -> Any:
+    value = body.get(key)
+    if value is None:
+        if default is _MISSING:
+            raise LogCorruptedError(f"a {action} action without {key}")
+        return default
+    # A bool is an int to Python, and no number to JSON.
+    right = type(value) is kind and (kind is not int or value in _INT64)
+    if not right:
+        raise LogCorruptedError(f"a {action} action whose {key} is {excerpt(value)}")
+    return value
+
+
+def _strings(body: Mapping[str, Any], action: str, key: str) -> dict[str, str]:
+    values: dict[str, Any] = _value(body, action, key, dict, {})
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise LogCorruptedError(f"a {action} action whose {key} has {excerpt(value)} for {excerpt(name)}")
+    return values
+
+
+def _names(body: Mapping[str, Any], key: str) -> frozenset[str] | None:
+    values = _value(body, "protocol", key, list, None)
+    if values is None:
+        return None
+    if not all(isinstance(value, str) for value in values):
+        raise LogCorruptedError(f"a protocol action whose {key} are {excerpt(values)}")
+    return frozenset(values)

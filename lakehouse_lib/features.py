@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakehouse_lib.actions import Metadata, Protocol
-from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 #: Whether a table uses the feature, judged by its properties and schema.
@@ -287,7 +287,8 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     """Refuse a table that cannot be read right.
 
     Raises:
-        UnsupportedFeatureError: names every feature that stands in the way.
+        UnsupportedFeatureError: names every feature that stands in the way, or a file format other than Parquet.
+        InvalidSchemaError: the table is partitioned by what is no column of a primitive type.
     """
     if protocol.min_reader_version > _MAX_READER:
         raise _too_new("reader", protocol.min_reader_version, table, version)
@@ -297,6 +298,23 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     blocked = [name for name in sorted(listed | beside) if _blocks(name, "read", metadata, schema)]
     if blocked:
         raise _unsupported("read", blocked, table, version)
+    if metadata.format_provider.lower() != "parquet":
+        raise UnsupportedFeatureError(
+            f"the files are in the format {metadata.format_provider[:100]!r}",
+            table=table,
+            version=version,
+            hint="Only Parquet is read; use the engine that wrote them",
+        )
+    columns = {one.name: one.type for one in schema.fields}
+    for name in metadata.partition_columns:
+        if not isinstance(columns.get(name), PrimitiveType):
+            what = "no column" if name not in columns else f"a column of the type {columns[name].type}"
+            raise InvalidSchemaError(
+                f"the table is partitioned by {name[:100]!r}, which is {what}",
+                table=table,
+                version=version,
+                hint="Restore the commit with the table's last metaData action from a backup",
+            )
 
 
 def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakehouse_lib.actions import (
-    CHANGE_FILE_SCHEMA,
-    FILE_SCHEMA,
-    TOMBSTONE_SCHEMA,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    Transaction,
-    parse_line,
-)
+from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_line
 from lakehouse_lib.errors import (
     InvalidArgumentError,
     LogCorruptedError,
@@ -27,7 +20,10 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
+from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, TornLineError, read_lines, split_lines
 from lakehouse_lib.store.base import ObjectStore
+
+_BLOCK_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -46,15 +42,24 @@ class CommitActions:
     info: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_commit(store: ObjectStore, version: int) -> CommitActions:
+def read_commit(store: ObjectStore, version: int, *, size: int | None = None) -> CommitActions:
     """The commit of ``version``.
+
+    Args:
+        size: of the commit file in bytes, where a listing has told it; asked for otherwise.
 
     Raises:
         VersionNotFoundError: there is no such commit file.
         LogCorruptedError: a line that is torn or contradicts another.
     """
+    path = names.commit(version)
     try:
-        data = store.read(names.commit(version))
+        if size is None:
+            meta = store.head(path)
+            size = meta.size if meta is not None else 0
+        if size <= MAX_LINE_BYTES:
+            return parse_commit(store.read(path), version, store.root)
+        return _parse(split_lines(_blocks(store, path)), version, store.root)
     except ObjectNotFoundError as error:
         raise VersionNotFoundError(
             f"the commit file of version {version} is not there",
@@ -62,76 +67,97 @@ def read_commit(store: ObjectStore, version: int) -> CommitActions:
             version=version,
             hint="It was cleaned up or never written; history() lists what is there",
         ) from error
-    return parse_commit(data, version, store.root)
 
 
 def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
-    """The actions of one commit file's bytes."""
-    adds: list[Mapping[str, Any]] = []
-    removes: list[Mapping[str, Any]] = []
-    changes: list[Mapping[str, Any]] = []
-    transactions: list[Transaction] = []
-    domains: list[DomainMetadata] = []
-    metadata: list[Metadata] = []
-    protocol: list[Protocol] = []
-    info: Mapping[str, Any] = {}
-    number = 0
+    """The actions of one commit file's bytes.
 
-    def torn(what: str) -> LogCorruptedError:
-        return LogCorruptedError(
-            f"line {number} of {names.commit(version)} {what}",
-            table=table,
-            version=version,
-            hint="Restore the file from a backup, or read an older version",
-        )
-
-    for number, line in enumerate(data.split(b"\n"), start=1):  # noqa: B007 - torn() tells the line
-        if not line.strip():
-            continue
-        try:
-            name, body = parse_line(line)
-        except (ValueError, RecursionError) as error:
-            raise torn("is no action (torn or not JSON)") from error
-        try:
-            match name:
-                case "add":
-                    adds.append(_checked(body))
-                case "remove":
-                    removes.append(_checked(body))
-                case "cdc":
-                    changes.append(_checked(body))
-                case "metaData":
-                    metadata.append(Metadata.from_json(body))
-                case "protocol":
-                    protocol.append(Protocol.from_json(body))
-                case "txn":
-                    transactions.append(Transaction.from_json(body))
-                case "domainMetadata":
-                    domains.append(DomainMetadata.from_json(body))
-                case "commitInfo":
-                    info = info or body
-                case _:
-                    pass  # sidecar, checkpointMetadata, and whatever comes: unknown actions are ignored
-        except LogCorruptedError as error:
-            raise torn(f"is {error.message}") from error
-    if len(metadata) > 1 or len(protocol) > 1:
-        raise torn("ends a commit with two metaData or two protocol actions")
+    Raises:
+        LogCorruptedError: a line that is torn or contradicts another.
+    """
     if not data.strip():
-        raise torn("is the only one and empty")
+        raise _corrupted("is empty", version, table)
+    return _parse(data.split(b"\n"), version, table)
+
+
+def _parse(lines: Iterable[bytes], version: int, table: str) -> CommitActions:
     try:
-        return CommitActions(
-            version,
-            _columns(adds, FILE_SCHEMA),
-            _columns(removes, TOMBSTONE_SCHEMA),
-            _columns(changes, CHANGE_FILE_SCHEMA),
-            metadata[0] if metadata else None,
-            protocol[0] if protocol else None,
-            tuple(transactions),
-            tuple(domains),
-            info,
-        )
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, AttributeError) as error:
-        raise torn(f"or one before it has a field of the wrong type ({error})") from error
+        actions = read_lines(lines)
+    except TornLineError as error:
+        raise _corrupted(error.what, version, table, line=error.number) from error
+    for name, found in (("metaData", actions.metadata), ("protocol", actions.protocol)):
+        if len(found) > 1:
+            raise _corrupted(f"has {len(found)} {name} actions, where one is the most", version, table)
+    adds = _once(actions.adds, "add", version, table)
+    removes = _once(actions.removes, "remove", version, table)
+    _check_disjoint(adds, removes, version, table)
+    return CommitActions(
+        version,
+        adds,
+        removes,
+        actions.changes,
+        actions.metadata[0] if actions.metadata else None,
+        actions.protocol[0] if actions.protocol else None,
+        actions.transactions,
+        actions.domains,
+        actions.info,
+    )
+
+
+def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
+    """Each path once. A line that repeats another word for word says nothing new; any other two of one path are
+    forbidden (PROTOCOL.md, section Add File and Remove File), and readers differ in which of them they believe."""
+    if len(files) < 2 or pc.count_distinct(files["path"]).as_py() == len(files):
+        return files
+    counts = files["path"].value_counts()
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    seen: dict[str, Any] = {}
+    positions = []
+    for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated).to_numpy(zero_copy_only=False)):
+        row = files.slice(int(position), 1).to_pylist()[0]
+        if seen.setdefault(row["path"], row) is not row:
+            if seen[row["path"]] != row:
+                raise _corrupted(f"has two different {kind} actions of {excerpt(row['path'])}", version, table)
+            positions.append(position)
+    keep = np.ones(len(files), dtype=np.bool_)
+    keep[positions] = False
+    return files.filter(pa.array(keep))
+
+
+def _check_disjoint(adds: pa.Table, removes: pa.Table, version: int, table: str) -> None:
+    """A file, its deletion vector included, is not added and removed at once: actions of a commit have no order."""
+    both = adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
+    if not len(both):
+        return
+    vectors = {path: _vector_id(vector) for path, vector in _paths_and_vectors(removes)}
+    for path, vector in _paths_and_vectors(both):
+        if vectors[path] == _vector_id(vector):
+            raise _corrupted(f"adds and removes {excerpt(path)} at once", version, table)
+
+
+def _paths_and_vectors(files: pa.Table) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    for batch in files.select(["path", "deletionVector"]).to_batches(max_chunksize=65_536):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _vector_id(vector: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    return () if vector is None else (vector["storageType"], vector["pathOrInlineDv"], vector["offset"])
+
+
+def _blocks(store: ObjectStore, path: str) -> Iterator[bytes]:
+    with store.open_input(path) as source:
+        while block := source.read(_BLOCK_BYTES):
+            yield block
+
+
+def _corrupted(what: str, version: int, table: str, *, line: int | None = None) -> LogCorruptedError:
+    where = names.commit(version) if line is None else f"line {line} of {names.commit(version)}"
+    return LogCorruptedError(
+        f"{where} {what}",
+        table=table,
+        version=version,
+        hint="Restore the file from a backup, or read an older version",
+    )
 
 
 def serialize(
@@ -200,24 +226,6 @@ def is_ours(store: ObjectStore, version: int, txn_id: str) -> bool:
     except (ObjectNotFoundError, ValueError):
         return False
     return name == "commitInfo" and body.get("txnId") == txn_id
-
-
-def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(body.get("path"), str) or not body["path"]:
-        raise LogCorruptedError("a file action without a path")
-    return body
-
-
-def _columns(bodies: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    if not bodies:
-        return schema.empty_table()
-    columns = []
-    for column in schema:
-        values = [body.get(column.name) for body in bodies]
-        if pa.types.is_map(column.type):
-            values = [None if v is None else list(v.items()) for v in values]
-        columns.append(pa.array(values, type=column.type))
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lakehouse_lib.actions import excerpt, parse_json
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
+
+#: Levels of types below a column: far beyond what tables have, and within what Python's stack holds when two schemas
+#: are compared, the walk that takes the most of it (six frames a level).
+MAX_NESTING = 100
 
 
 def dump(value: DataType | Field) -> str:
@@ -22,7 +27,8 @@ def load(text: str) -> DataType:
 
 def load_field(text: str) -> Field:
     """Raises InvalidSchemaError for text that is no JSON, or no field."""
-    return _field_from_value(_parse(text))
+    (field,) = _struct_from_value({"fields": [_parse(text)]}, 0).fields
+    return field
 
 
 def _type_to_value(kind: DataType) -> Any:
@@ -53,51 +59,71 @@ def _field_to_value(one: Field) -> dict[str, Any]:
     }
 
 
-def _type_from_value(value: Any) -> DataType:
+def _type_from_value(value: Any, depth: int = 0) -> DataType:
     if isinstance(value, str):
         return PrimitiveType.as_written(value)
     kind = value.get("type") if isinstance(value, dict) else None
-    try:
-        if kind == "struct":
-            return StructType(_field_from_value(one) for one in _list(value["fields"]))
-        if kind == "array":
-            return ArrayType(_type_from_value(value["elementType"]), bool(value.get("containsNull", True)))
-        if kind == "map":
-            return MapType(
-                _type_from_value(value["keyType"]),
-                _type_from_value(value["valueType"]),
-                bool(value.get("valueContainsNull", True)),
-            )
-    except KeyError as error:
-        raise InvalidSchemaError(f"a {kind} type without {error} in the schema: {_excerpt(value)}") from error
-    raise InvalidSchemaError(f"not a type of a Delta table: {_excerpt(value)}")
+    read = _NESTED.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise InvalidSchemaError(f"not a type of a Delta table: {excerpt(value)}")
+    if depth > MAX_NESTING:
+        raise InvalidSchemaError(
+            f"types are nested more than {MAX_NESTING} deep",
+            hint="Flatten the columns, or use the engine that wrote it",
+        )
+    return read(value, depth + 1)
 
 
-def _field_from_value(value: Any) -> Field:
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "type" not in value:
-        raise InvalidSchemaError(f"a field without a name or a type in the schema: {_excerpt(value)}")
-    metadata = value.get("metadata")
-    return Field(
-        value["name"],
-        _type_from_value(value["type"]),
-        bool(value.get("nullable", True)),
-        metadata if isinstance(metadata, dict) else None,
+def _struct_from_value(value: Mapping[str, Any], depth: int) -> StructType:
+    fields: Sequence[Any] = _member(value, "fields", list)
+    found = []
+    # A loop, not an expression of its own: each level of a schema costs two frames of the stack here, not four.
+    for one in fields:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str) or "type" not in one:
+            raise InvalidSchemaError(f"a field without a name or a type in the schema: {excerpt(one)}")
+        metadata = one.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise InvalidSchemaError(f"the metadata of the column {excerpt(one['name'])} is {excerpt(metadata)}")
+        found.append(
+            Field(one["name"], _type_from_value(one["type"], depth), _member(one, "nullable", bool, True), metadata)
+        )
+    return StructType(found)
+
+
+def _array_from_value(value: Mapping[str, Any], depth: int) -> ArrayType:
+    element = _type_from_value(_member(value, "elementType"), depth)
+    return ArrayType(element, _member(value, "containsNull", bool, True))
+
+
+def _map_from_value(value: Mapping[str, Any], depth: int) -> MapType:
+    key = _type_from_value(_member(value, "keyType"), depth)
+    return MapType(
+        key,
+        _type_from_value(_member(value, "valueType"), depth),
+        _member(value, "valueContainsNull", bool, True),
     )
 
 
-def _list(value: Any) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise InvalidSchemaError(f"the fields of a struct are not a list: {_excerpt(value)}")
-    return value
+_NESTED: Mapping[str, Callable[[Mapping[str, Any], int], DataType]] = {
+    "struct": _struct_from_value,
+    "array": _array_from_value,
+    "map": _map_from_value,
+}
+
+
+def _member(value: Mapping[str, Any], key: str, kind: type | None = None, default: Any = None) -> Any:
+    found = value.get(key)
+    if found is None:
+        if default is None:
+            raise InvalidSchemaError(f"a type without {key} in the schema: {excerpt(value)}")
+        return default
+    if kind is not None and not isinstance(found, kind):
+        raise InvalidSchemaError(f"{key} is {excerpt(found)} in the schema: {excerpt(value)}")
+    return found
 
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"the schema is not JSON ({error}): {_excerpt(text)}") from error
-
-
-def _excerpt(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:120]}…"
+        return parse_json(text)
+    except (TypeError, ValueError) as error:
+        raise InvalidSchemaError(f"the schema is not JSON ({error}): {excerpt(text)}") from error

@@ -1,0 +1,135 @@
+"""Schemas that are none: refused by value, quickly; and very large ones, which work."""
+
+import json
+import time
+
+import pytest
+
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.log import names
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema.json_form import MAX_NESTING
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.log_tables import METADATA, PROTOCOL
+
+
+def field(name="x", kind="long", **more):
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}} | more
+
+
+def struct(*fields):
+    return {"type": "struct", "fields": list(fields)}
+
+
+def array(kind):
+    return {"type": "array", "elementType": kind, "containsNull": True}
+
+
+def map_of(kind):
+    return {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": True}
+
+
+def open_table(folder, schema_string, **metadata):
+    store = LocalStore(str(folder), fsync=False)
+    lines = [{"protocol": PROTOCOL}, {"metaData": METADATA | {"schemaString": schema_string} | metadata}]
+    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    return load_snapshot(store)
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        ("", "not JSON"),
+        ("no json", "not JSON"),
+        ('{"type":"struct","fields":[', "not JSON"),
+        ('{"type":"struct","fields":NaN}', "not JSON"),
+        ('"long"', "expected a StructType"),
+        ("5", "not a type"),
+        ("null", "not a type"),
+        ("[]", "not a type"),
+        (array("long"), "expected a StructType"),
+        ({"type": "struct"}, "without fields"),
+        ({"type": "struct", "fields": {}}, "fields is {}"),
+        ({"type": ["struct"], "fields": []}, "not a type"),
+        (struct(5), "a field without a name or a type"),
+        (struct({"name": "x"}), "a field without a name or a type"),
+        (struct({"type": "long"}), "a field without a name or a type"),
+        (struct(field(5)), "a field without a name or a type"),
+        (struct(field(kind=None)), "not a type"),
+        (struct(field(kind=5)), "not a type"),
+        (struct(field(kind={"type": "what"})), "not a type"),
+        (struct(field(kind={"type": "array"})), "without elementType"),
+        (struct(field(kind={"type": "map", "keyType": "string"})), "without valueType"),
+        (struct(field(kind=array("long") | {"containsNull": "no"})), "containsNull is 'no'"),
+        (struct(field(nullable="false")), "nullable is 'false'"),
+        (struct(field(metadata=[1])), r"metadata of the column 'x' is \[1\]"),
+        (struct(field("day"), field("Day")), "two columns are named 'day' and 'Day'"),
+        (struct(field(kind=struct(field("é"), field("É")))), "two columns are named"),
+    ],
+)
+def test_a_schema_that_is_none(tmp_path, schema, what):
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    with pytest.raises(InvalidSchemaError, match=what):
+        Schema.from_json(text)
+    with pytest.raises(InvalidSchemaError, match=what):
+        open_table(tmp_path, text)
+
+
+@pytest.mark.parametrize("columns", [["q"], ["X"], ["x.y"], [""]])
+def test_a_partition_column_that_is_none(tmp_path, columns):
+    with pytest.raises(InvalidSchemaError, match=rf"partitioned by '{columns[0]}', which is no column.*{tmp_path}"):
+        open_table(tmp_path, json.dumps(struct(field())), partitionColumns=columns)
+
+
+@pytest.mark.parametrize("kind", [struct(field("y")), array("long"), map_of("long")])
+def test_a_partition_column_of_a_nested_type(tmp_path, kind):
+    with pytest.raises(InvalidSchemaError, match=rf"partitioned by 'x', which is a column of the type {kind['type']}"):
+        open_table(tmp_path, json.dumps(struct(field(kind=kind))), partitionColumns=["x"])
+
+
+def test_twenty_thousand_columns_work_and_do_not_take_long(tmp_path):
+    text = json.dumps(struct(*(field(f"column{n}") for n in range(20_000))))
+    begin = time.perf_counter()
+    snapshot = open_table(tmp_path, text)
+    assert snapshot.field("COLUMN19999").name == "column19999"
+    assert len(snapshot.schema.to_arrow()) == 20_000
+    assert time.perf_counter() - begin < 5  # 0.2 s on an idle machine
+
+
+@pytest.mark.parametrize("wrap", [lambda kind: struct(field(kind=kind)), array, map_of], ids=["struct", "array", "map"])
+def test_a_hundred_levels_work_and_more_are_refused(tmp_path, wrap):
+    kind = "long"
+    for _ in range(MAX_NESTING):
+        kind = wrap(kind)
+    text = json.dumps(struct(field(kind=kind)))
+    schema = open_table(tmp_path / "deep", text).schema
+    assert schema == Schema.from_json(schema.to_json())
+    assert hash(schema) == hash(Schema.from_json(text))
+    assert schema.to_arrow().names == ["x"]
+    assert MAX_NESTING == 100
+    with pytest.raises(InvalidSchemaError, match="nested more than 100 deep"):
+        open_table(tmp_path / "deeper", json.dumps(struct(field(kind=wrap(kind)))))
+
+
+@pytest.mark.parametrize("levels", [1_000, 100_000])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ('{"type":"array","containsNull":true,"elementType":', "}"),
+        ('{"type":"struct","fields":[{"name":"x","nullable":true,"metadata":{},"type":', "}]}"),
+        ("[", "]"),
+    ],
+)
+def test_a_thousand_levels_are_refused_in_words_and_at_once(tmp_path, levels, begin, end):
+    text = json.dumps(struct(field())).replace('"long"', f'{begin * levels}"long"{end * levels}')
+    started = time.perf_counter()
+    with pytest.raises(InvalidSchemaError, match="nested") as caught:
+        open_table(tmp_path, text)
+    assert time.perf_counter() - started < 5
+    assert len(str(caught.value)) < 1_000
+
+
+def test_a_type_of_a_later_protocol_is_kept_by_its_name(tmp_path):
+    schema = open_table(tmp_path, json.dumps(struct(field("a"), field("b", "hologram")))).schema
+    assert str(schema.field("b").type) == "hologram"
