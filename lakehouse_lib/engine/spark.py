@@ -125,7 +125,7 @@ class SparkEngine:
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)
         with spark_failures():
-            return spark_reading.read_frame(self.spark, scan, snapshot.prune(predicate))
+            return spark_reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
 
     def _tasks(self, function: Callable[[T], pa.Table] | Callable[[T], Iterator[Piece]], tasks: Sequence[T]) -> Any:
         payloads = [pickle.dumps((function, task)) for task in tasks]

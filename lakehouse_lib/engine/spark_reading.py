@@ -1,217 +1,168 @@
 """A snapshot's files as a DataFrame, by Spark's own vectorised Parquet scan over exactly these files.
 
-``spark.read.parquet(*paths)`` looks at every path before it plans; the same list as the log of Spark's streaming file
-sink, one file in a scratch folder, plans 10,000 files in half a second, with pruning and pushdown. Spark then takes
-partition values from folder names, where the table takes them from the log. So files whose folders say what the log
-says are read like that, and the others get the log's values by a broadcast join on the file's path.
+Spark takes partition values from folder names, where the table takes them from the log. Files whose folders say what
+the log says are read like that; the others get the log's values by a join with the file's number. Files that have lost
+rows to deletion vectors are read apart, with the position of each row.
 """
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import json
-import re
-import shutil
-import tempfile
-import unicodedata
-from functools import cache, reduce
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
-from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths, partition_values
-from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine import spark_columns
 from lakehouse_lib.engine.scan import Scan
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.engine.spark_columns import Names, struct_type
+from lakehouse_lib.engine.spark_deletion_vectors import without_deleted
+from lakehouse_lib.engine.spark_layouts import layouts
+from lakehouse_lib.engine.spark_manifest import manifest
+from lakehouse_lib.engine.spark_partitions import branches
 from lakehouse_lib.predicates import to_spark_sql
-from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema.column_mapping import physical_name
+from lakehouse_lib.snapshot import Snapshot
 
-# Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
-_SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
+__all__ = ["read_frame", "struct_type"]
+
 _MOST_BRANCHES = 8
-_FILE, _FOUND = "__lakehouse_file", "__lakehouse_found"
+_FILE, _ROW, _VALUE = "__lakehouse_file", "__lakehouse_row", "__lakehouse_value_"
+
+# A table's rows are the same in every session, whatever it is set to.
+_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
 
 
-def struct_type(schema: Schema) -> Any:
-    """A Delta schema as Spark's StructType: their JSON is the same."""
-    from pyspark.sql.types import StructType
+def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> Any:
+    """The rows of ``files`` that the scan's predicate is true for, with the scan's columns.
 
-    return StructType.fromJson(schema.json())
-
-
-def read_frame(spark: Any, scan: Scan, files: pa.Table) -> Any:
-    """The rows of ``files`` that the scan's predicate is true for, with the scan's columns."""
-    reader = scan.reader
-    paths = file_paths.decode_all(files.column("path"), reader.store)
-    files = files.set_column(files.column_names.index("path"), "path", paths)
-    if not len(files):
-        frame = spark.createDataFrame([], struct_type(reader.schema))
-    elif not reader.constants(files.slice(0, 0)):
-        frame = _typed(_scan(spark, files, reader, reader.schema, folders=False), reader.schema)
+    Raises:
+        UnsupportedFeatureError: a column whose type Spark has no values for.
+        PathOutsideTableError: a file outside the table's folder.
+        LogCorruptedError, ObjectNotFoundError, StoreError: the log or a file is not what it should be.
+    """
+    schema = scan.reader.schema
+    spark_columns.check_types(schema, table=snapshot.store.root, version=snapshot.version)
+    if len(files):
+        frame = reduce(lambda left, right: left.unionAll(right), _frames(spark, snapshot, schema, files))
     else:
-        frame = _partitioned(spark, files, reader)
+        frame = spark.createDataFrame([], struct_type(spark_columns.as_schema(schema)))
     if scan.predicate is not None:
         frame = frame.where(to_spark_sql(scan.predicate))
-    return frame.select(*map(_quoted, scan.columns))
+    return frame.select(*map(spark_columns.quoted, scan.columns))
 
 
-def _partitioned(spark: Any, files: pa.Table, reader: TableReader) -> Any:
-    keys = _branch_keys(files, reader)
-    branches = sorted({key for key in keys if key})
-    if len(branches) > _MOST_BRANCHES:
-        branches = []
-    frames = []
-    for branch in branches:
-        chosen = files.filter(pa.array(np.array([key == branch for key in keys], dtype=bool)))
-        frames.append(_typed(_scan(spark, chosen, reader, reader.schema, folders=True), reader.schema))
-    rest = files.filter(pa.array(np.array([key not in branches for key in keys], dtype=bool)))
-    if len(rest):
-        frames.append(_joined(spark, rest, reader))
-    return reduce(lambda left, right: left.unionAll(right), frames)
+def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
+    """The rows of all files in parts that are each one scan."""
+    paths = file_paths.decode_all(files["path"], snapshot.store)
+    files = files.set_column(files.column_names.index("path"), "path", paths)
+    for names, alike in layouts(snapshot, files):
+        part = _Part.of(spark, snapshot, schema, names)
+        marked = alike["deletionVector"].is_valid()
+        whole = alike.filter(pc.invert(marked))
+        if len(whole):
+            yield from part.scans(whole)
+        if len(whole) < len(alike):
+            yield part.numbered(alike.filter(marked), deleted=True)
 
 
-def _branch_keys(files: pa.Table, reader: TableReader) -> list[str]:
-    """For each file the base folder and folder keys it shares with its branch; "" where folders and log disagree."""
-    names = [one.name for one in reader.schema.fields if one.name in reader.partition_columns]
-    folders = pc.replace_substring_regex(files.column("path"), r"/?[^/]*$", "").to_pylist()
-    if any(str(reader.schema.field(name).type) not in _SPELLED_ALIKE for name in names):
-        return [""] * len(folders)
-    logged = [
-        pc.map_lookup(files.column("partitionValues").combine_chunks(), pa.scalar(name), "first").to_pylist()
-        for name in names
-    ]
-    parse = cache(lambda folder: _parse(f"{reader.store.root}/{folder}" if folder else reader.store.root))
-    taken = {name.lower() for name in reader.schema.names}
-    keys = []
-    for folder, *values in zip(folders, *logged, strict=True):
-        base, found = parse(folder)
-        spelled = dict(found)
-        extra = {key.lower() for key in spelled if key not in names}
-        agrees = (
-            len(spelled) == len(found)
-            and not extra & taken
-            and all(name in spelled for name in names)
-            and all(spelled[name] == (value or None) for name, value in zip(names, values, strict=True))
-        )
-        keys.append("/".join([base, *spelled]) if agrees else "")
-    return keys
+@dataclass(frozen=True)
+class _Part:
+    """Files that have the same names for a scan's columns.
 
+    Attributes:
+        schema: the columns, as users see them.
+        partition: those of them whose values are in the log, by the log's name.
+        names: of the others in the files.
+    """
 
-def _parse(folder: str) -> tuple[str, list[tuple[str, str | None]]]:
-    """Base folder and ``key=value`` folders at a path's end, as Spark finds them."""
-    parts = folder.split("/")
-    found: list[tuple[str, str | None]] = []
-    while parts and "=" in parts[-1] and not parts[-1].startswith("="):
-        key, _, value = parts.pop().partition("=")
-        found.append((unquote(key), None if value == partition_values.HIVE_NULL else unquote(value)))
-    return "/".join(parts), found[::-1]
+    spark: Any
+    snapshot: Snapshot
+    schema: Schema
+    partition: dict[str, Field]
+    names: Names
 
-
-def _scan(spark: Any, files: pa.Table, reader: TableReader, schema: Schema, *, folders: bool) -> Any:
-    """Spark's scan over a manifest. ``folders``: partition values from folder names."""
-    manifest = _manifest(files, reader.store.root)
-    source = spark.read.schema(struct_type(_stored(schema)))
-    if not folders:
-        source = source.option("recursiveFileLookup", "true")
-    return source.parquet(manifest)
-
-
-def _joined(spark: Any, files: pa.Table, reader: TableReader) -> Any:
-    """Partition values from the log, joined by path."""
-    from pyspark.sql import functions as F
-
-    constants = reader.constants(files)
-    data = Schema([one for one in reader.schema.fields if one.name not in constants])
-    frame = _scan(spark, files, reader, data, folders=False)
-    paths = files.column("path").to_pylist()
-    uris = [_java_uri(f"{reader.store.root}/{path}") for path in paths]
-    values = pa.table({_FILE: pa.array(uris, pa.string()), **{f"__value_{name}": v for name, v in constants.items()}})
-    fields = ", ".join([f"`{_FILE}` string", *(f"`__value_{name}` {_ddl(reader, name)}" for name in constants)])
-    logged = spark.createDataFrame(values, fields)
-    located = frame.select("*", F.col("_metadata.file_path").alias(_FILE))
-    joined = located.join(F.broadcast(logged.withColumn(_FOUND, F.lit(True))), _FILE, "left")
-    unknown = F.raise_error(F.concat(F.lit("no partition values for the file "), F.col(_FILE)))
-    columns = [
-        F.when(F.col(_FOUND), F.col(_quoted(f"__value_{one.name}"))).otherwise(unknown).alias(one.name)
-        if one.name in constants
-        else _column(one.name, data)
-        for one in reader.schema.fields
-    ]
-    return joined.select(*columns)
-
-
-def _java_uri(path: str) -> str:
-    """An absolute path as ``_metadata.file_path`` shows it: java.net.URI escapes what is ASCII and not legal in a path,
-    and of the rest spaces and control characters."""
-
-    def escape(match: re.Match[str]) -> str:
-        kept = not match[0].isascii() and unicodedata.category(match[0]) not in ("Zs", "Zl", "Zp", "Cc")
-        return match[0] if kept else quote(match[0], safe="")
-
-    return "file:" + re.sub(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]", escape, path)
-
-
-def _typed(frame: Any, schema: Schema) -> Any:
-    """The scan's columns in the schema's order; void ones are nulls."""
-    return frame.select(*(_column(one.name, schema) for one in schema.fields))
-
-
-def _column(name: str, schema: Schema) -> Any:
-    from pyspark.sql import functions as F
-
-    if schema.field(name).type == PrimitiveType("void"):
-        return F.lit(None).alias(name)
-    return F.col(_quoted(name))
-
-
-def _stored(schema: Schema) -> Schema:
-    return Schema([one for one in schema.fields if one.type != PrimitiveType("void")])
-
-
-def _ddl(reader: TableReader, name: str) -> str:
-    kind = reader.schema.field(name).type
-    if not isinstance(kind, PrimitiveType):
-        raise InvalidArgumentError(f"the partition column {name} has the type {kind}", table=reader.store.root)
-    return kind.type
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _manifest(files: pa.Table, root: str) -> str:
-    """A scratch folder whose file sink log lists exactly these files; the same list gives the same folder."""
-    entries = ["v1"]
-    columns = (files.column(name).to_pylist() for name in ("path", "size", "modificationTime"))
-    for path, size, modified in zip(*columns, strict=True):
-        entry = {
-            "path": Path(root, path).as_uri(),
-            "size": size,
-            "isDir": False,
-            "modificationTime": modified or 0,
-            "blockReplication": 1,
-            "blockSize": 128 << 20,
-            "action": "add",
+    @classmethod
+    def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> _Part:
+        by = {name.lower() for name in snapshot.partition_columns}
+        partition = {
+            physical_name(one, snapshot.column_mapping): one
+            for one in schema.fields
+            if one.name.lower() in by and one.type != PrimitiveType("void")
         }
-        entries.append(json.dumps(entry))
-    text = "\n".join(entries).encode()
-    folder = _scratch() / hashlib.sha256(text).hexdigest()[:32]
-    log = folder / "_spark_metadata"
-    if not (log / "0").exists():
-        log.mkdir(parents=True, exist_ok=True)
-        aside = log / ".0.tmp"
-        aside.write_bytes(text)
-        aside.rename(log / "0")
-    return folder.as_uri()
+        return cls(spark, snapshot, schema, partition, names)
 
+    def scans(self, files: pa.Table) -> Iterator[Any]:
+        """The rows of files that have no deletion vectors."""
+        if not self.partition:
+            yield self._seen(self._scan(files, self._stored()), {})
+            return
+        kinds = {name: one.type for name, one in self.partition.items()}
+        stored = self._stored()
+        coded = branches(files, self.snapshot.store.root, kinds, stored.names)
+        if len(coded.dictionary) > _MOST_BRANCHES:
+            yield self.numbered(files, deleted=False)
+            return
+        for number in range(len(coded.dictionary)):
+            branch = files.filter(pc.equal(coded.indices, number))
+            by = [Field(name, kind) for name, kind in kinds.items()]
+            frame = self._scan(branch, Schema([*stored.fields, *by]), folders=True)
+            yield self._seen(frame, {one.name: name for name, one in self.partition.items()})
+        rest = files.filter(coded.is_null())
+        if len(rest):
+            yield self.numbered(rest, deleted=False)
 
-@cache
-def _scratch() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="lakehouse-manifests-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    def numbered(self, files: pa.Table, *, deleted: bool) -> Any:
+        """The rows of any files; ``deleted``: without those that deletion vectors name."""
+        from pyspark.sql import functions as F
+
+        number = F.unix_millis(F.col("_metadata.file_modification_time")).cast("int").alias(_FILE)
+        row = [F.col("_metadata.row_index").alias(_ROW)] if deleted else []
+        frame = self._scan(files, self._stored(), numbered=True).select("*", number, *row)
+        if deleted:
+            frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=_FILE, row=_ROW)
+        if self.partition:
+            frame = frame.join(F.broadcast(self._values(files)), _FILE, "left")
+        return self._seen(frame, {one.name: _VALUE + name for name, one in self.partition.items()})
+
+    def _values(self, files: pa.Table) -> Any:
+        """The partition values of each file by its number."""
+        columns = [pa.array(np.arange(len(files), dtype=np.int32))]
+        fields = [Field(_FILE, "integer")]
+        for name, one in self.partition.items():
+            columns.append(partition_values.partition_column(files, name, one.type))
+            fields.append(Field(_VALUE + name, one.type))
+        values = pa.table(columns, names=[one.name for one in fields])
+        return self.spark.createDataFrame(values, struct_type(Schema(fields)))
+
+    def _stored(self) -> Schema:
+        """What to ask the files for."""
+        held = {one.name for one in self.partition.values()}
+        return spark_columns.in_files(Schema([one for one in self.schema.fields if one.name not in held]), self.names)
+
+    def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
+        """Spark's scan over a manifest. ``folders``: partition values from folder names."""
+        options = _OPTIONS if folders else {**_OPTIONS, "recursiveFileLookup": "true"}
+        listed = manifest(files, self.snapshot.store, numbered=numbered)
+        return self.spark.read.schema(struct_type(stored)).options(**options).parquet(listed)
+
+    def _seen(self, frame: Any, held: dict[str, str]) -> Any:
+        """The columns as users see them. ``held``: the columns of ``frame`` with partition values."""
+        return frame.select(
+            *(
+                spark_columns.as_column(one, held[one.name])
+                if one.name in held
+                else spark_columns.as_seen(one, self.names)
+                for one in self.schema.fields
+            )
+        )

@@ -1,0 +1,170 @@
+"""A table's columns as Spark finds them in its data files, and back to what users see.
+
+Spark reads by name, so a scan asks for the names that columns have in the files (column mapping), at every depth, and
+renames what comes. A column of void is in no file. A member that a file does not have is asked for by a name nobody
+has: Spark fills it with nulls and still tells a struct that is null from one that is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+
+#: The name of a column or of a struct's member in some files.
+Names = Callable[[Field], str]
+
+_VOID = PrimitiveType("void")
+_ABSENT = "__lakehouse_absent"
+
+
+def struct_type(schema: StructType) -> Any:
+    """A Delta schema as Spark's StructType: their JSON is the same."""
+    from pyspark.sql.types import StructType as SparkStruct
+
+    return SparkStruct.fromJson(json.loads(schema.to_json()))
+
+
+def check_types(schema: Schema, *, table: str, version: int) -> None:
+    """Refuse what Spark has no values for.
+
+    Raises:
+        UnsupportedFeatureError: names the first column of an unknown type.
+    """
+    for one in schema.fields:
+        unknown = _unknown(one.type)
+        if unknown:
+            raise UnsupportedFeatureError(
+                f"column {one.name!r} has the type {unknown}, which is not read on Spark",
+                table=table,
+                version=version,
+                hint="Leave the column out by naming the others",
+            )
+
+
+def in_files(schema: StructType, names: Names) -> Schema:
+    """The columns to ask a scan for: all nullable, for files may hold nulls where the schema allows none."""
+    return Schema([_member(one, names) for one in schema.fields if one.type != _VOID])
+
+
+def as_schema(schema: StructType) -> Schema:
+    """The schema of what a read delivers: ``schema``, all nullable, with the metadata that users may know."""
+    return Schema([Field(one.name, _nullable(one.type), True, _told(one.metadata)) for one in schema.fields])
+
+
+def as_column(field: Field, name: str) -> Any:
+    """The Spark column ``name``, which holds values of ``field``, as users see it."""
+    from pyspark.sql import functions as F
+
+    return F.col(quoted(name)).alias(field.name, metadata=_told(field.metadata))
+
+
+def as_seen(field: Field, names: Names) -> Any:
+    """The column of ``in_files`` that holds ``field``, as users see it: a Spark column."""
+    from pyspark.sql import functions as F
+
+    if field.type == _VOID:
+        column = F.lit(None)
+    else:
+        column = _renamed(F.col(quoted(names(field))), field.type, names)
+    return column.alias(field.name, metadata=_told(field.metadata))
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL reads it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_type(kind: DataType) -> Any:
+    """A Delta type as Spark's, all of it nullable."""
+    return struct_type(StructType([Field("c", _nullable(kind))])).fields[0].dataType
+
+
+def _renamed(column: Any, kind: DataType, names: Names) -> Any:
+    from pyspark.sql import functions as F
+
+    if _has_void(kind):
+        if isinstance(kind, StructType):
+            members = [
+                (F.lit(None) if one.type == _VOID else _renamed(column.getField(names(one)), one.type, names)).alias(
+                    one.name
+                )
+                for one in kind.fields
+            ]
+            return F.when(column.isNotNull(), F.struct(*members))
+        if isinstance(kind, ArrayType):
+            return F.transform(column, lambda item: _renamed(item, kind.element_type, names))
+        assert isinstance(kind, MapType)
+        entries = F.transform(
+            F.map_entries(column),
+            lambda entry: F.struct(
+                _renamed(entry.getField("key"), kind.key_type, names).alias("key"),
+                _renamed(entry.getField("value"), kind.value_type, names).alias("value"),
+            ),
+        )
+        return F.map_from_entries(entries)
+    # A cast of structs goes by position, so one to the same types under other names renames.
+    return column if str(_in_files(kind, names)) == str(kind) else column.cast(spark_type(kind))
+
+
+def _member(field: Field, names: Names) -> Field:
+    if field.type == _VOID:
+        return Field(f"{_ABSENT}_{field.name}", PrimitiveType("boolean"))
+    return Field(names(field), _in_files(field.type, names), True, _told(field.metadata))
+
+
+def _in_files(kind: DataType, names: Names) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([_member(one, names) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_in_files(kind.element_type, names))
+    if isinstance(kind, MapType):
+        return MapType(_in_files(kind.key_type, names), _in_files(kind.value_type, names))
+    return kind
+
+
+def _nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([Field(one.name, _nullable(one.type), True, _told(one.metadata)) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.element_type))
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.key_type), _nullable(kind.value_type))
+    return kind
+
+
+def _has_void(kind: DataType) -> bool:
+    return kind == _VOID or any(_has_void(one) for one in _parts(kind))
+
+
+def _unknown(kind: DataType) -> str | None:
+    """The name of a type within ``kind`` that has no values on Spark; void where no file can hold it."""
+    if isinstance(kind, PrimitiveType):
+        return None if kind.is_known or kind.type == "variant" else kind.type
+    if isinstance(kind, ArrayType | MapType) and _VOID in _parts(kind):
+        return str(kind)
+    return next((found for one in _parts(kind) if (found := _unknown(one))), None)
+
+
+def _parts(kind: DataType) -> list[DataType]:
+    if isinstance(kind, StructType):
+        return [one.type for one in kind.fields]
+    if isinstance(kind, ArrayType):
+        return [kind.element_type]
+    if isinstance(kind, MapType):
+        return [kind.key_type, kind.value_type]
+    return []
+
+
+def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What users may know of a column, such as its comment.
+
+    What the log keeps for writers stays out: with ``EXISTS_DEFAULT`` Spark would fill missing columns, and with the
+    length of a CHAR it would pad what conditions compare.
+    """
+    return {
+        key: value for key, value in metadata.items() if not key.startswith(("delta.", "__")) and "DEFAULT" not in key
+    }
