@@ -30,7 +30,7 @@ INSERT INTO $table (id) VALUES (4);
 CREATE TABLE $table (id LONG NOT NULL, v INT, c CHAR(4), w VARCHAR(6)) USING delta;
 INSERT INTO $table VALUES (1, 5, 'ab', 'varied');
 ALTER TABLE $table ADD CONSTRAINT positive CHECK (v > 0);
-INSERT INTO $table VALUES (2, NULL, NULL, '');
+INSERT INTO $table VALUES (2, 6, NULL, '');
 ALTER TABLE $table DROP CONSTRAINT positive;
 ALTER TABLE $table ALTER COLUMN id DROP NOT NULL;
 INSERT INTO $table VALUES (NULL, -1, 'abcd', 'x');
@@ -45,7 +45,7 @@ DELETE FROM $table WHERE part = 'p1' ;
 MERGE INTO $table t USING (SELECT id FROM range(0, 4, 1, 1)) s ON t.id = s.id
   WHEN MATCHED AND t.id = 0 THEN DELETE
   WHEN MATCHED THEN UPDATE SET v = 'm', part = 'moved'
-  WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'i', NULL);
+  WHEN NOT MATCHED THEN INSERT (id, v, part) VALUES (s.id, 'i', NULL);
 ALTER TABLE $table ADD COLUMN w INT;
 INSERT INTO $table VALUES (20, 'w', 'p0', 1);
 OPTIMIZE $table;
@@ -88,7 +88,7 @@ INSERT INTO $table SELECT id, 'a' FROM range(0, 6, 1, 2);
 UPDATE $table SET v = 'b' WHERE id = 2;
 DELETE FROM $table WHERE id = 4;
 MERGE INTO $table t USING (SELECT id FROM range(4, 8, 1, 1)) s ON t.id = s.id
-  WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'i');
+  WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'i');
 OPTIMIZE $table;
 
 -- table row_tracking_enabled_later: base row ids given afterwards

@@ -43,7 +43,7 @@ DELETE FROM $table;
 -- table empty: no row ever
 CREATE TABLE $table (id LONG, part STRING) USING delta PARTITIONED BY (part);
 INSERT INTO $table SELECT 1L, 'a' WHERE false;
-ALTER TABLE $table SET TBLPROPERTIES ('owner' = 'nobody');
+ALTER TABLE $table SET TBLPROPERTIES ('team' = 'nobody');
 
 -- table vacuumed: files of older versions are gone
 CREATE TABLE $table (id LONG) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true');
