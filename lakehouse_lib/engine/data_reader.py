@@ -1,25 +1,89 @@
-"""Data files as rows of the table, a row group at a time."""
+"""Data files as rows of the table, a row group at a time, without the rows that deletion vectors name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
-from lakehouse_lib import file_paths, partition_values
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError
+from lakehouse_lib import deletion_vectors, file_paths, partition_values
+from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.predicates import Predicate, matches, to_arrow
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.predicates.nodes import Column
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema.column_mapping import Mode, partition_key
 from lakehouse_lib.store import ObjectStore
 
 
 class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
-    """A data file that knows its path in the store, for errors."""
+    """A data file that knows its path in the store, for errors, and which of its rows are deleted.
+
+    Attributes:
+        path: in the store.
+        deleted: positions in the file; None: no row is.
+    """
 
     path = ""
+    deleted: BitMap64 | None = None
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that are not deleted."""
+        count: int = self.metadata.num_rows
+        return count - (len(self.deleted) if self.deleted is not None else 0)
+
+    def live_rows_of(self, group: int) -> int:
+        """Rows of a row group that are not deleted."""
+        count: int = self.metadata.row_group(group).num_rows
+        if self.deleted is None:
+            return count
+        start = self._starts[group]
+        return count - self.deleted.range_cardinality(start, start + count)
+
+    def kept(self, group: int) -> pa.BooleanArray | None:
+        """Which rows of a row group are not deleted; None: all of them."""
+        count: int = self.metadata.row_group(group).num_rows
+        if self.deleted is None or self.live_rows_of(group) == count:
+            return None
+        return deletion_vectors.kept_rows(self.deleted, self._starts[group], count)
+
+    @cached_property
+    def columns(self) -> list[pa.Field]:
+        """The columns as Arrow types, with field ids."""
+        return list(self.schema_arrow)
+
+    @cached_property
+    def leaves(self) -> list[range]:
+        """For each column the numbers of the Parquet columns that it is stored in."""
+        found: list[range] = []
+        start = 0
+        for one in self.columns:
+            stop = start + sum(1 for _ in _leaf_types(one.type))
+            found.append(range(start, stop))
+            start = stop
+        if start != self.metadata.num_columns:
+            raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
+        return found
+
+    @cached_property
+    def has_field_ids(self) -> bool:
+        return has_field_ids(self.columns)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The position of each row group's first row."""
+        starts, start = [], 0
+        for group in range(self.num_row_groups):
+            starts.append(start)
+            start += self.metadata.row_group(group).num_rows
+        return starts
 
 
 @dataclass(frozen=True)
@@ -30,48 +94,78 @@ class TableReader:
         store: the table's store.
         schema: the columns wanted, in this order; columns a file does not have become nulls.
         partition_columns: whose values come from the log.
+        mapping: by what columns are found in files and in partition values.
     """
 
     store: ObjectStore
     schema: Schema
     partition_columns: tuple[str, ...]
+    mapping: Mode
 
-    def open(self, path: str) -> DataFile:
-        """The data file at a log path, with its footer read.
+    def open(self, path: str, vector: Mapping[str, Any] | None) -> DataFile:
+        """The data file at a log path, with its footer and its deletion vector read.
 
         INT96 timestamps come as microseconds: as nanoseconds the years past 2262 wrap around.
 
+        Args:
+            vector: the ``deletionVector`` of the file's action; None reads deleted rows too.
+
         Raises:
-            ObjectNotFoundError: the file is missing although the log refers to it.
+            ObjectNotFoundError: the file, or its deletion vector, is missing although the log refers to it.
             StoreError: it is no Parquet file, or a damaged one.
+            LogCorruptedError: the deletion vector is not what the log says, or not of this file.
         """
         decoded = file_paths.decode(path, self.store)
+        file = self._opened(decoded, None)
+        if vector is not None:
+            deleted = deletion_vectors.load(self.store, vector)
+            if len(deleted) and deleted.max() >= file.metadata.num_rows:
+                file.close()
+                raise LogCorruptedError(
+                    f"the deletion vector of {decoded} deletes row {deleted.max()}, and the file has "
+                    f"{file.metadata.num_rows} rows",
+                    table=self.store.root,
+                    hint="Restore the log from a backup, or read an older version",
+                )
+            file.deleted = deleted
+        return file
+
+    def reopened(self, file: DataFile) -> DataFile:
+        """The same file once more, for another thread; nothing is read again."""
+        again = self._opened(file.path, file.metadata)
+        again.deleted = file.deleted
+        return again
+
+    def _opened(self, path: str, footer: pq.FileMetaData | None) -> DataFile:
         try:
-            file = DataFile(self.store.open_input(decoded), coerce_int96_timestamp_unit="us")
+            file = DataFile(self.store.open_input(path), metadata=footer, coerce_int96_timestamp_unit="us")
         except ObjectNotFoundError as error:
             raise ObjectNotFoundError(
-                f"the data file {decoded} is missing although the log refers to it",
+                f"the data file {path} is missing although the log refers to it",
                 table=self.store.root,
                 hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
                 "older version",
             ) from error
         except (pa.ArrowException, OSError) as error:
-            raise self._damaged(decoded, error) from error
-        file.path = decoded
+            raise self._damaged(path, error) from error
+        file.path = path
         return file
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:
         """The typed partition values of these files, by wanted partition column."""
+        by = {name.lower(): name for name in self.partition_columns}
         return {
-            one.name: partition_values.partition_column(files, one.name, one.type)
+            one.name: partition_values.partition_column(
+                files, partition_key(self.schema, by[one.name.lower()], self.mapping), one.type
+            )
             for one in self.schema.fields
-            if one.name in self.partition_columns
+            if one.name.lower() in by
         }
 
     def row_group(
         self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, threads: bool = False
     ) -> pa.Table:
-        """One row group as the wanted columns.
+        """The rows of one row group that are not deleted, as the wanted columns.
 
         Args:
             constants: the file's partition values.
@@ -79,60 +173,90 @@ class TableReader:
 
         Raises:
             StoreError: the file is damaged.
+            LogCorruptedError: the file does not fit the table's schema.
+            UnsupportedFeatureError: shredded variants.
         """
-        stored = {name.lower(): name for name in file.schema_arrow.names}
-        wanted = self.schema.to_arrow()
-        present = {
-            one.name: stored[one.name.lower()]
-            for one in wanted
-            if one.name not in constants and one.name.lower() in stored
+        mode = self._mode(file)
+        members = Members(file.columns, mode)
+        found = {
+            one.name: place
+            for one in self.schema.fields
+            if one.name not in constants and (place := members.index(one)) is not None
         }
+        places = sorted(set(found.values()))
         try:
-            table = file.read_row_group(index, columns=list(present.values()), use_threads=threads)
+            numbers = [number for place in places for number in file.leaves[place]]
+            table = file.reader.read_row_group(index, column_indices=numbers, use_threads=threads)
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(file.path, error) from error
-        count = file.metadata.row_group(index).num_rows
-        columns = []
-        for one in wanted:
-            if one.name in constants:
-                columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], one.type))
-            elif one.name in present:
-                columns.append(self._typed(table.column(present[one.name]), one))
-            else:
-                columns.append(pa.chunked_array([pa.nulls(count, one.type)], one.type))
+        kept = file.kept(index)
+        if kept is not None and places:
+            table = table.filter(kept)
+        count = file.live_rows_of(index)
+        read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.
-        nullable = pa.schema([one.with_nullable(True) for one in wanted])
+        nullable = pa.schema([one.to_arrow().with_nullable(True) for one in self.schema.fields])
+        columns = []
+        for one, arrow in zip(self.schema.fields, nullable, strict=True):
+            if one.name in constants:
+                columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], arrow.type))
+            elif one.name in found:
+                place = found[one.name]
+                columns.append(self._typed(file, read[place], file.columns[place], one, mode))
+            else:
+                columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
         return pa.Table.from_arrays(columns, schema=nullable)
+
+    def holds(self, file: DataFile, column: Field) -> bool:
+        """Whether the file has the column; one that has not reads as nulls."""
+        return Members(file.columns, self._mode(file)).index(column) is not None
 
     def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns:
             return every
-        stored = file.schema_arrow
+        members = Members(file.columns, self._mode(file))
+        names: dict[str, str] = {}
         for name in predicate.columns:
+            wanted = self.schema.field(name)
+            place = members.index(wanted)
             # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
-            if name not in stored.names or stored.field(name).type != self.schema.field(name).type.to_arrow():
+            if place is None or file.columns[place].type != wanted.type.to_arrow():
                 return every
             # Nor do they tell of NaN, which is above every number here.
-            if any(pa.types.is_floating(leaf) for leaf in _leaf_types(stored.field(name).type)):
+            if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
                 return every
+            names[name] = file.columns[place].name
+        stored = file.schema_arrow
+        if any(len(stored.get_all_field_indices(name)) != 1 for name in names.values()):
+            return every
         import pyarrow.dataset as pads
 
+        own = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
+        renamed = replace(predicate, root=_renamed(predicate.root, names))
         with self.store.open_input(file_paths.decode(path, self.store)) as source:
             fragment = pads.ParquetFileFormat().make_fragment(source)
-            return [one.id for one in fragment.subset(to_arrow(predicate, self.schema), stored).row_groups]
+            return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
         """For each row whether ``predicate`` is true; where it is NULL it is not."""
         return pc.fill_null(matches(predicate, rows, self.schema), False)
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
-        """Each file opened, with its partition values; closed when the next one is asked for."""
+        """Each file opened, with its partition values; closed when the next one is asked for.
+
+        Args:
+            files: path, partitionValues and deletionVector of a files table.
+        """
         constants = self.constants(files)
         for index, path in enumerate(files.column("path").to_pylist()):
-            with self.open(path) as file:
+            with self.open(path, files["deletionVector"][index].as_py()) as file:
                 yield file, {name: values[index] for name, values in constants.items()}
+
+    def _mode(self, file: DataFile) -> Mode:
+        """Files from before a table had field ids have their columns under the physical names."""
+        return "name" if self.mapping == "id" and not file.has_field_ids else self.mapping
 
     def _damaged(self, path: str, error: Exception) -> StoreError:
         return StoreError(
@@ -141,20 +265,37 @@ class TableReader:
             hint="Restore the file from a backup, or an older version without it",
         )
 
-    def _typed(self, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        if column.type == wanted.type:
-            return column
+    def _typed(
+        self, file: DataFile, column: pa.ChunkedArray, stored: pa.Field, wanted: Field, mode: Mode
+    ) -> pa.ChunkedArray:
         try:
-            return column.cast(wanted.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            return conform(column, stored, wanted, mode)
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(
+                f"column {wanted.name} of {file.path}: {error.message}", table=self.store.root, hint=error.hint
+            ) from error
+        except (DoesNotFit, pa.ArrowException) as error:
             raise LogCorruptedError(
-                f"column {wanted.name} of a data file is {column.type}, not {wanted.type}: {error}",
+                f"column {wanted.name} of the data file {file.path} does not fit the table: {error}",
                 table=self.store.root,
                 hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
             ) from error
 
 
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """A predicate's node with its columns under other names."""
+    if isinstance(node, Column):
+        return replace(node, path=(names[node.path[0]], *node.path[1:]))
+    if isinstance(node, tuple):
+        return tuple(_renamed(one, names) for one in node)
+    if not is_dataclass(node) or isinstance(node, type) or not type(node).__module__.endswith("predicates.nodes"):
+        return node
+    return replace(node, **{one.name: _renamed(getattr(node, one.name), names) for one in fields(node) if one.init})
+
+
 def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:
+    if isinstance(arrow, pa.BaseExtensionType):
+        arrow = arrow.storage_type
     if not arrow.num_fields:
         yield arrow
     for index in range(arrow.num_fields):

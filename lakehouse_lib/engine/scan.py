@@ -8,10 +8,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.data_reader import DataFile, TableReader
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, usable, widening
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -31,7 +31,12 @@ class Scan:
 
     @classmethod
     def of(cls, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
-        """Raises InvalidArgumentError for a column the table does not have, or that is named twice."""
+        """What to read.
+
+        Raises:
+            InvalidArgumentError: a column the table does not have, or that is named twice.
+            UnsupportedFeatureError: a column whose type was changed in a way that the protocol does not know.
+        """
         schema = snapshot.schema
         wanted = [snapshot.field(name).name for name in (schema.names if columns is None else columns)]
         if len(set(wanted)) < len(wanted):
@@ -43,7 +48,10 @@ class Scan:
             )
         needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
         fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
-        return cls(TableReader(snapshot.store, fields, snapshot.partition_columns), tuple(wanted), predicate)
+        widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
+        usable.check_readable(fields, table=snapshot.store.root)
+        reader = TableReader(snapshot.store, fields, snapshot.partition_columns, snapshot.column_mapping)
+        return cls(reader, tuple(wanted), predicate)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -52,17 +60,21 @@ class Scan:
         return pa.schema([arrow.field(name).with_nullable(True) for name in self.columns])
 
     def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
-        """A function a row group that may hold wanted rows; each opens the file it needs, so any thread may call it."""
+        """A function a row group that may hold wanted rows; each opens the file it needs, so any thread may call it.
+
+        Args:
+            files: a files table; rows that its deletion vectors name are left out.
+        """
         constants = self.reader.constants(files)
         for index, path in enumerate(files.column("path").to_pylist()):
             values = {name: column[index] for name, column in constants.items()}
-            with self.reader.open(path) as file:
+            with self.reader.open(path, files["deletionVector"][index].as_py()) as file:
                 groups = self.reader.candidates(file, path, self.predicate)
             for group in groups:
-                yield partial(self._load, path, group, values)
+                yield partial(self._load, file, group, values)
 
-    def _load(self, path: str, group: int, values: dict[str, pa.Scalar]) -> pa.Table:
-        with self.reader.open(path) as file:
+    def _load(self, opened: DataFile, group: int, values: dict[str, pa.Scalar]) -> pa.Table:
+        with self.reader.reopened(opened) as file:
             rows = self.reader.row_group(file, group, values)
         if self.predicate is not None:
             rows = rows.filter(self.reader.mask(rows, self.predicate))

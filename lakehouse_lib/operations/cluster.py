@@ -37,7 +37,7 @@ from lakehouse_lib.operations.clustering.waves import (
     gather,
     scatter,
 )
-from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.files import live_records, partition_codes
 from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.snapshot import Snapshot
@@ -142,15 +142,15 @@ def plan_z_order(
         return Plan(len(files), files.slice(0, 0), 0, (), ())
     chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
     known = _known(files, sizes, snapshot, columns)
-    keys_reader = TableReader(snapshot.store, select(snapshot.schema, columns), ())
-    paths = files["path"].to_pylist()
+    keys_reader = TableReader(snapshot.store, select(snapshot.schema, columns), (), snapshot.column_mapping)
+    whole = [FilePart(*one) for one in zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), strict=True)]
     target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     for rows, count in crowded:
         part = _part(known, rows)
         blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
-        ours = [paths[row] for row in rows]
+        ours = [whole[row] for row in rows]
         if count * blocks > 1:
             sample = take_sample(keys_reader, ours, part, count * blocks)
             layout = Layout(
@@ -170,6 +170,7 @@ def plan_z_order(
         snapshot.store,
         select(snapshot.schema, file_schema(snapshot.schema, snapshot.partition_columns).names),
         (),
+        snapshot.column_mapping,
     )
     return Plan(len(files), chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
 
@@ -215,7 +216,7 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
 def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
     """Row counts and key ranges of files as their statistics give them."""
     bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
-    records = next(iter(bounds.values())).num_records
+    records = live_records(files)
     told = _numbers(pc.fill_null(records, -1)).astype(np.float64)
     mean = sizes[told > 0].sum() / told[told > 0].sum() if (told > 0).any() else _GUESSED_ROW_BYTES
     rows = np.where(told >= 0, told, np.maximum(sizes / max(mean, 1e-3), 1))
@@ -230,12 +231,12 @@ def _part(known: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
     )
 
 
-def _loads(paths: Sequence[str], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
+def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
     """Pieces of work of one file or a part of one each, with their rows."""
-    for path, count in zip(paths, rows.tolist(), strict=True):
+    for file, count in zip(files, rows.tolist(), strict=True):
         parts = max(round(count / CHUNK_ROWS), 1)
         for part in range(parts):
-            yield Load((FilePart(path, part, parts),), layout), int(count / parts)
+            yield Load((file._replace(part=part, parts=parts),), layout), int(count / parts)
 
 
 def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
@@ -259,7 +260,7 @@ def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
     """No row may be lost or doubled: what was written has as many as the log says there were."""
-    before, after = statistics.num_records(removed), statistics.num_records(added)
+    before, after = live_records(removed), live_records(added)
     if before.null_count or after.null_count:
         return
     expected, got = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()

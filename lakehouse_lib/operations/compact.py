@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema, target_size_of
 from lakehouse_lib.engine.file_rows import files_table, int64s
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, InvalidArgumentError
-from lakehouse_lib.log.replay import file_keys
+from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Committed
 
@@ -32,11 +32,12 @@ _BIN = "bin"
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write the rows of ``files`` (one partition, path and partitionValues) into one file."""
+    """Write the rows of ``files`` (one partition; path, partitionValues and deletionVector) into one file."""
 
     number: int
     target: WriteTarget
     files: pa.Table
+    mapping: Mode
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,11 @@ def compact(
     size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
     target = rewrite_target(snapshot)
-    chosen = plan.files.select(["path", "partitionValues"])
-    tasks = [CompactTask(number, target, chosen.take(_indices(rows))) for number, rows in enumerate(plan.bins)]
+    chosen = plan.files.select(["path", "partitionValues", "deletionVector"])
+    tasks = [
+        CompactTask(number, target, chosen.take(_indices(rows)), snapshot.column_mapping)
+        for number, rows in enumerate(plan.bins)
+    ]
     # The largest first, so that none of them is left over for the end.
     weights = [int(plan.files["size"].to_numpy()[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
@@ -126,7 +130,7 @@ def merge_files(task: CompactTask) -> pa.Table:
     """A compaction task: one file from many, a row group in memory at a time; a files table with its bin."""
     target = task.target
     stored = file_schema(target.schema, target.partition_columns)
-    reader = TableReader(target.store, Schema([target.schema.field(name) for name in stored.names]), ())
+    reader = TableReader(target.store, select(target.schema, stored.names), (), task.mapping)
     values = dict(task.files["partitionValues"][0].as_py() or ())
     writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
     try:

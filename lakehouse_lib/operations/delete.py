@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
 from lakehouse_lib.engine.file_rows import files_table, int64s, strings
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.predicates import Predicate, evaluate_partitions
+from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction
 
@@ -39,11 +40,12 @@ DELETED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Rewrite those of ``files`` (path and partitionValues) that hold rows to delete."""
+    """Rewrite those of ``files`` (path, partitionValues and deletionVector) that hold rows to delete."""
 
     target: WriteTarget
     files: pa.Table
     predicate: Predicate
+    mapping: Mode
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,9 @@ def plan_delete(snapshot: Snapshot, predicate: Predicate | None, parallelism: in
         snapshot.configuration,
         sys.maxsize,  # a file is replaced by one file
     )
-    chosen = candidates.select(["path", "partitionValues"])
+    chosen = candidates.select(["path", "partitionValues", "deletionVector"])
     tasks = [
-        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate)
+        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
         for rows in _groups(candidates["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
@@ -164,33 +166,34 @@ def rewrite_without(task: DeleteTask) -> pa.Table:
 def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
     target = task.target
     path = file["path"][0].as_py()
-    looked = TableReader(target.store, select(target.schema, sorted(task.predicate.columns)), target.partition_columns)
+    columns = select(target.schema, sorted(task.predicate.columns))
+    looked = TableReader(target.store, columns, target.partition_columns, task.mapping)
     constants = {name: values[0] for name, values in looked.constants(file).items()}
-    with looked.open(path) as source:
+    with looked.open(path, file["deletionVector"][0].as_py()) as source:
         masks = {
             group: looked.mask(looked.row_group(source, group, constants), task.predicate)
             for group in looked.candidates(source, path, task.predicate)
         }
         deleted = sum(mask.true_count for mask in masks.values())
-        kept = source.metadata.num_rows - deleted
+        kept = source.live_rows - deleted
         if not deleted:
             return None
         written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
-    columns = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
-    return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *columns], schema=DELETED_SCHEMA)
+    added = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
+    return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *added], schema=DELETED_SCHEMA)
 
 
-def _copy(task: DeleteTask, file: pa.Table, source: Any, masks: dict[int, pa.BooleanArray]) -> pa.Table:
+def _copy(task: DeleteTask, file: pa.Table, source: DataFile, masks: dict[int, pa.BooleanArray]) -> pa.Table:
     target = task.target
     stored = file_schema(target.schema, target.partition_columns)
-    reader = TableReader(target.store, select(target.schema, stored.names), ())
+    reader = TableReader(target.store, select(target.schema, stored.names), (), task.mapping)
     values = dict(file["partitionValues"][0].as_py() or ())
     writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
     try:
         for group in range(source.num_row_groups):
             mask = masks.get(group)
             hit = 0 if mask is None else mask.true_count
-            if hit < source.metadata.row_group(group).num_rows:
+            if hit < source.live_rows_of(group):
                 rows = reader.row_group(source, group, {})
                 writer.write(rows.filter(pc.invert(mask)) if hit else rows)
         return files_table(writer.finish(), data_change=True)

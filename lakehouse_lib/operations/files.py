@@ -9,14 +9,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
+from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 
 
+def live_records(files: pa.Table) -> pa.Array:
+    """Rows of each file by its statistics, without those that its deletion vector names; null where it does not say.
+
+    ``numRecords`` is what the file holds, deleted rows included (PROTOCOL.md, Writer Requirement for Deletion Vectors).
+    """
+    deleted = pc.struct_field(files["deletionVector"], "cardinality")
+    counts = pc.subtract(num_records(files), pc.fill_null(deleted, 0))
+    return counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
+
+
+def count_rows(snapshot: Snapshot) -> int:
+    """Rows of a version: by the log where it says, else by the files' footers.
+
+    Raises:
+        ObjectNotFoundError, StoreError, LogCorruptedError: a file whose footer is needed is not what it should be.
+    """
+    counts = live_records(snapshot.files)
+    reader = TableReader(snapshot.store, Schema([]), (), snapshot.column_mapping)
+    total = int(pc.sum(counts).as_py() or 0)
+    for file, _ in reader.files(snapshot.files.filter(counts.is_null())):
+        total += file.live_rows
+    return total
+
+
 def record_count(files: pa.Table) -> int | None:
-    """Rows of these files by their statistics; None when a file does not say."""
-    counts = num_records(files)
+    """Rows of these files by the log, deleted ones not counted; None when a file does not say."""
+    counts = live_records(files)
     return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
 
 

@@ -1,13 +1,15 @@
 """Count the rows for which a predicate is true, file by file, reading only the predicate's columns.
 
-Live files are read as the table's schema says. Any other file is read by its own: it may come from before a column was
-added or retyped, or from a writer that died.
+Live files are read as the table's schema says, without rows that deletion vectors name. Stored files are read by their
+own schema (they may come from before a column was added or retyped, or from a writer that died) and with every row that
+is in them: a deletion vector deletes nothing from the disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, ObjectNotFoun
 from lakehouse_lib.partition_values import parse_hive_path
 from lakehouse_lib.predicates import Predicate, matches, may_match, parse
 from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
@@ -62,7 +65,10 @@ def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine
         A table of COUNTED_SCHEMA, paths as in the log.
     """
     predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
-    partitions = sorted(predicate.columns & set(snapshot.partition_columns))
+    partitions = [
+        partition_key(snapshot.schema, name, snapshot.column_mapping)
+        for name in sorted(predicate.columns & set(snapshot.partition_columns))
+    ]
     paths = objects["path"].to_pylist()
     values = _partition_values(snapshot, paths, partitions) if partitions else [[]] * len(paths)
     columns = {
@@ -85,7 +91,9 @@ def _run(
     skip_by_footer: bool,
 ) -> pa.Table:
     names = [name for name in snapshot.schema.names if name in predicate.columns]
-    reader = TableReader(snapshot.store, select(snapshot.schema, names), snapshot.partition_columns)
+    reader = TableReader(
+        snapshot.store, select(snapshot.schema, names), snapshot.partition_columns, snapshot.column_mapping
+    )
     count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [
         CountTask(files.slice(start, count).combine_chunks(), reader, predicate, own_schema, skip_by_footer)
@@ -101,7 +109,8 @@ def count_matches(task: CountTask) -> pa.Table:
     for index, path in enumerate(task.files["path"].to_pylist()):
         values = {name: column[index] for name, column in constants.items()}
         try:
-            found.append(_count(task, path, values))
+            vector = None if task.own_schema else task.files["deletionVector"][index].as_py()
+            found.append(_count(task, path, vector, values))
         except ObjectNotFoundError:
             if not task.own_schema:
                 raise
@@ -115,22 +124,27 @@ def count_matches(task: CountTask) -> pa.Table:
     return task.files.append_column("matches", counted).append_column("note", notes).cast(COUNTED_SCHEMA)
 
 
-def _count(task: CountTask, path: str, constants: dict[str, pa.Scalar]) -> tuple[int, str | None]:
-    with task.reader.open(path) as file:
+def _count(
+    task: CountTask, path: str, vector: Mapping[str, Any] | None, constants: dict[str, pa.Scalar]
+) -> tuple[int, str | None]:
+    with task.reader.open(path, vector) as file:
         reader = task.reader
         if task.own_schema:
-            stored = {name.lower() for name in file.schema_arrow.names} | {name.lower() for name in constants}
-            missing = [name for name in reader.schema.names if name.lower() not in stored]
+            missing = [one.name for one in reader.schema if one.name not in constants and not reader.holds(file, one)]
             if len(missing) == len(reader.schema.names) and missing:
                 return 0, f"no column {', '.join(missing)}"
-            reader = TableReader(reader.store, _own_schema(file, reader.schema, constants), reader.partition_columns)
+            # With column mapping a column that was retyped is another column, and the table's own type is the one.
+            if reader.mapping == "none":
+                reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         predicate = task.predicate
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
             predicate = parse(predicate.sql, reader.schema, table=reader.store.root)
-        if task.skip_by_footer and _ruled_out(file.metadata, predicate, reader, task.files, path):
+        # Footers have the files' own names.
+        by_footer = task.skip_by_footer and reader.mapping == "none"
+        if by_footer and _ruled_out(file.metadata, predicate, reader, task.files, path):
             return 0, None
         if not predicate.columns:  # TRUE or FALSE: nothing to read
-            return _true(matches(predicate, pa.table([pa.nulls(file.metadata.num_rows)], [""]), reader.schema)), None
+            return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""]), reader.schema)), None
         groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
         return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups), None
 

@@ -12,6 +12,8 @@ date                    date32                         date64 too
 timestamp               timestamp[us, tz=UTC]          any unit with any zone: the instant stays
 timestamp_ntz           timestamp[us]                  any unit without a zone
 void                    null                           null
+variant                 struct of two binaries         only the schema of a table names it
+                        (metadata, value)
 array, map, struct      list (member ``element``),     large, view and fixed-size lists too
                         map, struct
 ======================= ============================== ==========================================================
@@ -44,6 +46,8 @@ _TO_ARROW: dict[str, Any] = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
+# As the Parquet variant encoding has it.
+_VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
 
 _FROM_ARROW: dict[Any, str] = {
     **{arrow: name for name, arrow in _TO_ARROW.items()},
@@ -61,7 +65,7 @@ _FROM_ARROW: dict[Any, str] = {
 
 
 def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
-    """Raises InvalidSchemaError for a type without values here (variant and what later protocols bring)."""
+    """Raises InvalidSchemaError for a type without values here (an interval and what later protocols bring)."""
     if isinstance(kind, StructType):
         return pa.struct([field_to_arrow(one, name) for one in kind.fields])
     if isinstance(kind, ArrayType):
@@ -73,6 +77,8 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
     decimal = kind.decimal
     if decimal is not None:
         return pa.decimal128(*decimal)
+    if kind.type == "variant":
+        return _VARIANT
     try:
         return _TO_ARROW[kind.type]
     except KeyError:
@@ -85,6 +91,23 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
 
 def field_to_arrow(one: Field, above: str = "") -> pa.Field:
     return pa.field(one.name, type_to_arrow(one.type, f"{above}.{one.name}" if above else one.name), one.nullable)
+
+
+def with_large_offsets(arrow: pa.DataType) -> pa.DataType:
+    """The type with 64-bit offsets wherever it has offsets, at every depth; maps have no such form."""
+    types = pa.types
+    if types.is_string(arrow):
+        return pa.large_string()
+    if types.is_binary(arrow):
+        return pa.large_binary()
+    if types.is_struct(arrow):
+        return pa.struct([one.with_type(with_large_offsets(one.type)) for one in arrow])
+    if types.is_list(arrow):
+        return pa.large_list(arrow.value_field.with_type(with_large_offsets(arrow.value_type)))
+    if types.is_map(arrow):
+        key, value = (one.with_type(with_large_offsets(one.type)) for one in (arrow.key_field, arrow.item_field))
+        return pa.map_(key, value)
+    return arrow
 
 
 def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:

@@ -40,8 +40,8 @@ class PrimitiveType:
     @classmethod
     def as_written(cls, type: str) -> PrimitiveType:
         """The type a log names, without refusing an unknown one."""
-        # A log may name a type this library does not know (variant, an interval). Such a table can still be described
-        # and its other columns read, so the name is kept and refused only where a value of it is needed.
+        # A log may name a type this library does not know (an interval, a geometry). Such a table can still be
+        # described and its other columns read, so the name is kept and refused only where a value of it is needed.
         self = object.__new__(cls)
         try:
             object.__setattr__(self, "type", _canonical_primitive(type))
@@ -279,9 +279,16 @@ class Schema(StructType):
         value: dict[str, Any] = json.loads(self.to_json())
         return value
 
-    def to_arrow(self) -> pa.Schema:
-        """The Arrow schema data of this table has in memory; see ``schema.arrow`` for the mapping."""
-        return pa.schema([one.to_arrow() for one in self.fields])
+    def to_arrow(self, as_large_types: bool = False) -> pa.Schema:
+        """The Arrow schema data of this table has in memory; see ``schema.arrow`` for the mapping.
+
+        Args:
+            as_large_types: strings, binaries and lists with 64-bit offsets.
+        """
+        arrow = pa.schema([one.to_arrow() for one in self.fields])
+        if not as_large_types:
+            return arrow
+        return pa.schema([one.with_type(_arrow().with_large_offsets(one.type)) for one in arrow])
 
     @classmethod
     def from_arrow(cls, schema: Any) -> Self:

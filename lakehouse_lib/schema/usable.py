@@ -27,8 +27,24 @@ def check_names(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses types that this library has no values for (variant, an interval): tables that have them can be
-    described, not read or written.
+    """Refuses types that no new table can have here: those without values, and variants, which are only read.
+
+    Raises:
+        InvalidSchemaError: names the first such column.
+    """
+    check_readable(schema, table=table)
+    for one in schema.fields:
+        if has_variant(one.type):
+            raise InvalidSchemaError(
+                f"column {one.name!r} has the type 'variant', which this library reads and does not write",
+                table=table,
+                hint="Write the value as a string, or with an engine that writes variants",
+            )
+
+
+def check_readable(schema: StructType, *, table: str | None = None) -> None:
+    """Refuses types that this library has no values for (an interval): tables that have them can be described, and
+    their other columns read.
 
     Raises:
         InvalidSchemaError: names the first such column.
@@ -38,6 +54,17 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
             one.to_arrow()
         except InvalidSchemaError as error:
             raise InvalidSchemaError(error.message, table=table, hint=error.hint) from error
+
+
+def has_variant(kind: DataType) -> bool:
+    """Whether there is a variant in it, at any depth."""
+    if isinstance(kind, StructType):
+        return any(has_variant(one.type) for one in kind.fields)
+    if isinstance(kind, ArrayType):
+        return has_variant(kind.element_type)
+    if isinstance(kind, MapType):
+        return has_variant(kind.key_type) or has_variant(kind.value_type)
+    return kind.type == "variant"
 
 
 def _all_names(kind: DataType, above: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.operations.clustering.keys import integers, is_text, keys, vocabulary
+from lakehouse_lib.operations.clustering.waves import FilePart
 
 Keys = NDArray[Any]
 
@@ -53,22 +54,22 @@ class Sample:
     words: tuple[pa.Array | None, ...]
 
 
-def take_sample(reader: TableReader, paths: Sequence[str], known: FileRanges, leaves: int) -> Sample:
+def take_sample(reader: TableReader, files: Sequence[FilePart], known: FileRanges, leaves: int) -> Sample:
     """Sample the files of one partition.
 
     Args:
         reader: reads the key columns alone.
-        paths: of the files, as in the log.
+        files: whole files.
         known: what the log says of them.
         leaves: what the sample is to be cut into.
     """
     wanted = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
-    read = np.unique(np.linspace(0, len(paths) - 1, min(len(paths), FILES_READ)).astype(np.int64))
+    read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
     rows_each = -(-wanted // len(read))
     groups_each = max(_ROW_GROUPS_READ // len(read), 1)
 
     def one(turn: int) -> pa.Table | None:
-        return _read(reader, paths[read[turn]], rows_each, groups_each, turn)
+        return _read(reader, files[read[turn]], rows_each, groups_each, turn)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         tables = list(pool.map(one, range(len(read))))
@@ -83,14 +84,14 @@ def take_sample(reader: TableReader, paths: Sequence[str], known: FileRanges, le
         for field in reader.schema.to_arrow()
     )
     values = [keys(rows[name], known_words) for name, known_words in zip(reader.schema.names, words, strict=True)]
-    if len(read) == len(paths):
+    if len(read) == len(files):
         return Sample(values, weights, words)
     return _with_unread(Sample(values, weights, words), read, sizes, known, wanted)
 
 
-def _read(reader: TableReader, path: str, rows: int, groups: int, turn: int) -> pa.Table | None:
+def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: int) -> pa.Table | None:
     """Rows at equal distances from some row groups at equal distances; ``turn`` varies which ones."""
-    with reader.open(path) as file:
+    with reader.open(source.path, source.vector) as file:
         count = file.num_row_groups
         if not count:
             return None

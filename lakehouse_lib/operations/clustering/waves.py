@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,9 +37,10 @@ _WORDS = 1023
 
 
 class FilePart(NamedTuple):
-    """The ``part``-th of ``parts`` equal ranges of a file's row groups; ``path`` as in the log."""
+    """The ``part``-th of ``parts`` equal ranges of a file's row groups; path and deletion vector as in the log."""
 
     path: str
+    vector: Mapping[str, Any] | None
     part: int = 0
     parts: int = 1
 
@@ -125,7 +126,7 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
 def _batches(reader: TableReader, sources: Sequence[FilePart]) -> Iterator[pa.Table]:
     """The rows of the sources in order, as many at a time as a processor's cache holds."""
     for source in sources:
-        with reader.open(source.path) as file:
+        with reader.open(source.path, source.vector) as file:
             groups = file.num_row_groups
             for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
                 rows = reader.row_group(file, index, {})

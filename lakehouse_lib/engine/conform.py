@@ -1,0 +1,233 @@
+"""Columns of a data file as columns of the table: found by name or field id, at every depth, in the table's types.
+
+What a file may have otherwise: fewer members of a struct (they are nulls), more of them or in another order, narrower
+types from before a widening, other encodings of the same values (dictionaries, large and fixed-size types, decimals of
+any physical form, timestamps of any unit with or without the UTC flag, INT96).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
+from lakehouse_lib.schema.arrow import is_list
+from lakehouse_lib.schema.column_mapping import Mode, field_id, physical_name
+
+_FIELD_ID = b"PARQUET:field_id"
+_UTC = pa.timestamp("us", tz="UTC")
+_LOCAL = pa.timestamp("us")
+
+
+class DoesNotFit(Exception):
+    """A file's values are none of the table's type; says which and why."""
+
+
+def has_field_ids(fields: Sequence[pa.Field]) -> bool:
+    """Whether a file's writer noted field ids, at any depth. One from before column mapping did not."""
+    pending = list(fields)
+    while pending:
+        one = pending.pop()
+        if _FIELD_ID in (one.metadata or {}):
+            return True
+        pending += [one.type.field(index) for index in range(one.type.num_fields)]
+    return False
+
+
+class Members:
+    """The columns of a file, or the members of a struct in it, to look up by those of the table.
+
+    Args:
+        mode: how the table finds them; in a file without field ids ``id`` is the same as ``name``.
+    """
+
+    def __init__(self, fields: Sequence[pa.Field], mode: Mode) -> None:
+        self._mode: Mode = mode
+        self._exact = {one.name: index for index, one in enumerate(fields)}
+        self._lower = {one.name.lower(): index for index, one in enumerate(fields)}
+        self._ids: dict[int, int] = {}
+        for index, one in enumerate(fields):
+            noted = (one.metadata or {}).get(_FIELD_ID, b"")
+            if noted.lstrip(b"-").isdigit():
+                self._ids[int(noted)] = index
+
+    def index(self, wanted: Field) -> int | None:
+        """Where the column is; None when the file does not have it."""
+        if self._mode == "id" and (number := field_id(wanted)) is not None:
+            return self._ids.get(number)
+        name = physical_name(wanted, self._mode)
+        exact = self._exact.get(name)
+        return exact if exact is not None else self._lower.get(name.lower())
+
+
+def conform(column: pa.ChunkedArray, stored: pa.Field, wanted: Field, mode: Mode) -> pa.ChunkedArray:
+    """A column of a file in the type that the table gives it.
+
+    Args:
+        stored: the column as the file's schema has it, with field ids.
+        mode: ``none`` or ``name`` where the file has no field ids.
+
+    Raises:
+        DoesNotFit: the file's type is none that the table's type may have had, or a value does not fit.
+        UnsupportedFeatureError: a shredded variant.
+    """
+    target = wanted.type.to_arrow()
+    if column.type == target and (mode == "none" or isinstance(wanted.type, PrimitiveType)):
+        return column
+    return pa.chunked_array([_conform(chunk, stored, wanted.type, mode) for chunk in column.chunks], target)
+
+
+def _conform(array: pa.Array, stored: pa.Field, wanted: DataType, mode: Mode) -> pa.Array:
+    array = _plain(array)
+    target = wanted.to_arrow()
+    if pa.types.is_null(array.type) or pa.types.is_null(target):
+        return pa.nulls(len(array), target)
+    if isinstance(wanted, StructType):
+        return _struct(array, stored, wanted, mode)
+    if isinstance(wanted, ArrayType):
+        return _list(array, stored, wanted, mode)
+    if isinstance(wanted, MapType):
+        return _map(array, stored, wanted, mode)
+    if wanted.type == "variant":
+        return _variant(array, target)
+    if array.type == target:
+        return array
+    return _primitive(array, wanted, target)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Without what Arrow lays over a type."""
+    if isinstance(array, pa.ExtensionArray):
+        return _plain(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        return _plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(array.type):
+        return _plain(pc.run_end_decode(array))
+    return array
+
+
+def _members(stored: pa.Field) -> list[pa.Field]:
+    kind = stored.type
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return [kind.field(index) for index in range(kind.num_fields)]
+
+
+def _struct(array: pa.Array, stored: pa.Field, wanted: StructType, mode: Mode) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        raise DoesNotFit(f"it is {array.type}, not {wanted}")
+    target = wanted.to_arrow()
+    if not len(wanted):
+        return pa.Array.from_buffers(target, len(array), array.buffers()[:1], offset=array.offset)
+    fields = _members(stored)
+    members = Members(fields, mode)
+    children = []
+    for one in wanted.fields:
+        index = members.index(one)
+        if index is None:
+            children.append(pa.nulls(len(array), one.type.to_arrow()))
+            continue
+        try:
+            children.append(_conform(array.field(index), fields[index], one.type, mode))
+        except DoesNotFit as error:
+            raise DoesNotFit(f"in member {one.name}: {error}") from None
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _list(array: pa.Array, stored: pa.Field, wanted: ArrayType, mode: Mode) -> pa.Array:
+    if not is_list(array.type):
+        raise DoesNotFit(f"it is {array.type}, not {wanted}")
+    if not pa.types.is_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    try:
+        values = _conform(array.values, _members(stored)[0], wanted.element_type, mode)
+    except DoesNotFit as error:
+        raise DoesNotFit(f"in its elements: {error}") from None
+    return _rewrapped(array, wanted.to_arrow(), values)
+
+
+def _map(array: pa.Array, stored: pa.Field, wanted: MapType, mode: Mode) -> pa.Array:
+    if not pa.types.is_map(array.type):
+        raise DoesNotFit(f"it is {array.type}, not {wanted}")
+    entries = _members(stored)[0].type
+    target = wanted.to_arrow()
+    try:
+        keys = _conform(array.keys, entries.field(0), wanted.key_type, mode)
+        items = _conform(array.items, entries.field(1), wanted.value_type, mode)
+    except DoesNotFit as error:
+        raise DoesNotFit(f"in its entries: {error}") from None
+    pairs = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return _rewrapped(array, target, pairs)
+
+
+def _rewrapped(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists around other values."""
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+    )
+
+
+def _variant(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        raise DoesNotFit(f"it is {array.type}, not a variant")
+    names = {array.type.field(index).name: index for index in range(array.type.num_fields)}
+    if "typed_value" in names:
+        raise UnsupportedFeatureError(
+            "a file holds shredded variants (variantShredding), which are not put together here",
+            hint="Leave the column out, or rewrite the table with delta.enableVariantShredding = false",
+        )
+    if not {"metadata", "value"} <= names.keys():
+        raise DoesNotFit(f"it is {array.type}, not a variant")
+    children = [array.field(names[one.name]).cast(one.type) for one in target]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _primitive(array: pa.Array, wanted: PrimitiveType, target: pa.DataType) -> pa.Array:
+    if not _may_become(array.type, wanted, target):
+        raise DoesNotFit(
+            f"it is {array.type}, not {wanted}, and the protocol knows no widening (typeWidening) from one to the other"
+        )
+    try:
+        if pa.types.is_timestamp(array.type):
+            return _timestamps(array, target)
+        if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
+            # Through a decimal without a scale: at once, Arrow asks for digits that no value needs.
+            return array.cast(pa.decimal128(20, 0)).cast(target)
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DoesNotFit(f"it is {array.type}, not {wanted}: {error}") from error
+
+
+def _may_become(stored: pa.DataType, wanted: PrimitiveType, target: pa.DataType) -> bool:
+    """Whether a file may hold this for a column of that type; that each value fits is up to the cast."""
+    types = pa.types
+    if types.is_integer(target):
+        return bool(types.is_integer(stored))
+    if types.is_floating(target):
+        exact = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32())
+        return stored in exact if wanted.type == "double" else stored == pa.float16()
+    if types.is_decimal(target):
+        return bool(types.is_decimal(stored) or types.is_integer(stored))
+    if types.is_timestamp(target):
+        return bool(types.is_timestamp(stored) or (types.is_date(stored) and wanted.type == "timestamp_ntz"))
+    if types.is_date(target):
+        return bool(types.is_date(stored))
+    if types.is_string(target) or types.is_binary(target):
+        text = types.is_string(stored) or types.is_large_string(stored) or types.is_string_view(stored)
+        raw = types.is_binary(stored) or types.is_large_binary(stored) or types.is_binary_view(stored)
+        return bool(text or raw or (types.is_fixed_size_binary(stored) and types.is_binary(target)))
+    return False
+
+
+def _timestamps(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Microseconds. A file counts from 1970, in UTC or by the wall clock; which of both, the table's type decides."""
+    if array.type.tz is not None:  # a zone that Arrow shows is not in the stored number
+        array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
+    if array.type.unit == "ns":
+        array = pc.floor_temporal(array, unit="microsecond")
+    return array.cast(_UTC if array.type.tz is not None else _LOCAL).cast(target)
