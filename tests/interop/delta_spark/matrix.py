@@ -20,13 +20,17 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import DeltaError, UnsupportedFeatureError
+from lakehouse_lib.errors import DeltaError, PathOutsideTableError, UnsupportedFeatureError
 from tests.interop.delta_spark.expected import Version, Written, difference, names_and_types, rows_of, written
 from tests.interop.delta_spark.scripts import scripts
 from tests.peers import duckdb_delta, read_duckdb
 
-TABLES = {table.name: table for table in written(Path(".peers/delta-spark-tables").resolve())}
-NAMES = list(scripts())
+FOLDER = Path(".peers/delta-spark-tables").resolve()
+TABLES = {table.name: table for table in written(FOLDER)}
+SCRIPTS = scripts()
+NAMES = list(SCRIPTS)
+#: Their files are in other tables' folders, which a reader has to be told.
+CLONES = {name for name, steps in SCRIPTS.items() if any("SHALLOW CLONE" in step for step in steps)}
 
 Outcomes = dict[str, dict[str, str]]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,19 +49,25 @@ def test_rows_and_schema(name: str, engine: Engine, outcomes: Outcomes) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("name", sorted(CLONES))
+def test_a_clone_is_refused_where_nobody_allows_its_source(name: str, engine: Engine) -> None:
+    with pytest.raises(PathOutsideTableError, match="allowed_roots"):
+        rows(DeltaTable(TABLES[name].path), engine)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_history_and_time_travel(name: str) -> None:
     table = TABLES[name]
     seen = [version for version in table.versions if version.timestamp is not None]
     try:
-        ours = {commit["version"]: commit for commit in DeltaTable(table.path).history()}
+        ours = {commit["version"]: commit for commit in opened(table).history()}
     except UnsupportedFeatureError:
         return
     for version in seen:
         commit = ours[version.number]
         assert (commit["timestamp"], commit["operation"]) == (version.timestamp, version.operation), version.number
         moment = EPOCH + timedelta(milliseconds=version.timestamp or 0)
-        assert DeltaTable(table.path, timestamp=moment).version() == version.number
+        assert opened(table, timestamp=moment).version() == version.number
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name in TABLES and TABLES[name].changes is not None])
@@ -149,20 +159,25 @@ def summary(total: int, wrong: list[str], refused: list[str]) -> str:
 def version_as_spark_read_it(table: Written, version: Version, engine: Engine) -> str:
     if version.rows is None:
         return refusal(table, version, engine)
-    opened = DeltaTable(table.path, version=version.number)
+    ours = opened(table, version=version.number)
     theirs = rows_of(version.rows)
-    schema = names_and_types(json.loads(opened.schema().to_json()))
+    schema = names_and_types(json.loads(ours.schema().to_json()))
     if schema != version.schema:
         return f"schema {schema}, not {version.schema}"
-    if opened.count() != theirs.num_rows:
-        return f"counted {opened.count()} rows, not {theirs.num_rows}"
-    return difference(rows(opened, engine), theirs)
+    if ours.count() != theirs.num_rows:
+        return f"counted {ours.count()} rows, not {theirs.num_rows}"
+    return difference(rows(ours, engine), theirs)
+
+
+def opened(table: Written, **how: Any) -> DeltaTable:
+    options = {"allowed_roots": str(FOLDER / "tables")} if table.name in CLONES else None
+    return DeltaTable(table.path, storage_options=options, **how)
 
 
 def refusal(table: Written, version: Version, engine: Engine) -> str:
     """A version that delta-spark cannot read has to be an error of ours, too."""
     try:
-        read = rows(DeltaTable(table.path, version=version.number), engine)
+        read = rows(opened(table, version=version.number), engine)
     except DeltaError:
         return ""
     return f"{read.num_rows} rows, where delta-spark says: {version.refused}"
@@ -175,7 +190,6 @@ def rows(table: DeltaTable, engine: Engine) -> pa.Table:
 
 
 def changes(table: Written, engine: Engine, first: int, last: int) -> pa.Table:
-    opened = DeltaTable(table.path, engine=engine)
-    result: Any = opened.load_cdf(starting_version=first, ending_version=last)
+    result: Any = opened(table, engine=engine).load_cdf(starting_version=first, ending_version=last)
     found: pa.Table = result.toArrow() if hasattr(result, "toArrow") else result.read_all()
     return found
