@@ -182,8 +182,16 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
             a, b = float(a), float(b)
     elif left.type == right.type:
         a, b = left.value, right.value
+    elif left.type.type in TEMPORAL or right.type.type in TEMPORAL:
+        a, b = _micros(right, left), _micros(left, right)
+    elif family(left.type) == "number":
+        a, b = _number(left), _number_of(left, right)
+    elif family(right.type) == "number":
+        a, b = _number_of(right, left), _number(right)
+    elif isinstance(left.value, str):
+        a, b = _fit(right, left), right.value
     else:
-        raise mismatch(left, f"compared with {describe(right)}")
+        a, b = left.value, _fit(left, right)
     if isinstance(a, float) and isinstance(b, float) and (a != a or b != b):
         a, b = a != a, b != b  # NaN is equal to itself and above the rest
         if operator in ("=", "<=>"):

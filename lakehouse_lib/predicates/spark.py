@@ -141,8 +141,8 @@ def _day(days: int) -> str:
     cycles, rest = divmod(days + 719_162, 146_097)
     day = dt.date.fromordinal(rest + 1)
     year = day.year + 400 * cycles
-    sign = "+" if year > 9999 else ""
-    return f"{sign}{year:04}-{day.month:02}-{day.day:02}"
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"
 
 
 def _string(text: str) -> str:

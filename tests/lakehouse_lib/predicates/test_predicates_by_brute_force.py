@@ -1,0 +1,169 @@
+"""No file that holds a match is dropped, and rows are what plain Python says: for every type and many writers' statistics.
+
+``LAKEHOUSE_EXAMPLES=20000 pytest ...`` is the long form.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse, to_arrow
+from lakehouse_lib.schema import Field, Schema, StructType
+from tests.lakehouse_lib.predicates.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows
+from tests.lakehouse_lib.predicates.foreign_statistics import partition_text, statistics
+
+EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
+
+
+def examples(usual: int) -> Any:
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    return settings(max_examples=EXAMPLES or usual, deadline=None, suppress_health_check=slow)
+
+
+def _field(name: str, kind: Any) -> Field:
+    # A physical name that is another column's logical one must not confuse anybody.
+    return Field(
+        name, kind, metadata={"delta.columnMapping.physicalName": f"col-{name}" if name != "long_" else "short_"}
+    )
+
+
+SCHEMA = Schema(
+    [
+        *(_field(path, kind) for kind, path in PATHS.items()),
+        _field(
+            "odd name",
+            StructType(
+                [
+                    _field("inner", "long"),
+                    _field("deep", StructType([_field("word", "string")])),
+                    _field("at", "timestamp"),
+                ]
+            ),
+        ),
+    ]
+)
+
+
+def logical(path: str) -> tuple[str, ...]:
+    return tuple(path.replace("`", "").split("."))
+
+
+def physical(path: str) -> tuple[str, ...]:
+    return tuple("short_" if name == "long_" else f"col-{name}" for name in logical(path))
+
+
+def column(values: list[Any], kind: str) -> pa.Array:
+    arrow = SCHEMA.field(PATHS[kind]).type.to_arrow()
+    if kind == "date":
+        return pa.array(values, pa.int32()).cast(arrow)
+    if kind.startswith("timestamp"):
+        return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(arrow)
+    return pa.array(values, arrow)
+
+
+def table_of(world: list[Row]) -> pa.Table:
+    def of(path: str) -> pa.Array:
+        return column([row[path] for row in world], COLUMNS[path])
+
+    deep = pa.StructArray.from_arrays([of("`odd name`.deep.word")], ["word"])
+    odd = pa.StructArray.from_arrays([of("`odd name`.inner"), deep, of("`odd name`.at")], ["inner", "deep", "at"])
+    return pa.Table.from_arrays([*(of(path) for path in PATHS.values()), odd], schema=SCHEMA.to_arrow())
+
+
+def files_of(stats: list[str | None], values: list[list[tuple[str, str | None]]]) -> pa.Table:
+    columns = {field.name: pa.nulls(len(stats), field.type) for field in FILE_SCHEMA}
+    columns["path"] = pa.array([f"{i}.parquet" for i in range(len(stats))])
+    columns["stats"] = pa.array(stats, pa.string())
+    columns["partitionValues"] = pa.array(values, FILE_SCHEMA.field("partitionValues").type)
+    return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
+
+
+@examples(250)
+@given(data=st.data())
+def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
+    partitions = data.draw(st.lists(st.sampled_from(sorted(PATHS)), max_size=2, unique=True), "partitioned by")
+    mapping = data.draw(st.sampled_from(["none", "name", "id"]), "mapping")
+    names = logical if mapping == "none" else physical
+    world: list[tuple[list[Row], list[Row]]] = []
+    stats, values = [], []
+    for _ in range(data.draw(st.integers(1, 3), "files")):
+        stored = data.draw(rows(4))
+        pairs = []
+        for kind in partitions:
+            value = stored[0][PATHS[kind]] or None if kind in ("string", "binary") else stored[0][PATHS[kind]]
+            for row in stored:
+                row[PATHS[kind]] = value
+            text = data.draw(partition_text(value, kind))
+            if value is not None or data.draw(st.booleans()):
+                pairs.append((names(PATHS[kind])[0], text))
+        live = data.draw(st.lists(st.sampled_from(stored), unique_by=id), "live") if len(stored) > 1 else stored
+        stats.append(data.draw(statistics(stored, names, {PATHS[kind] for kind in partitions}), "stats"))
+        values.append(pairs)
+        world.append((stored, live))
+    every = [row for stored, _ in world for row in stored]
+    condition = data.draw(conditions(every), "condition")
+    columns = [PATHS[kind] for kind in partitions]
+
+    predicate = parse(condition.sql, SCHEMA)
+    kept = may_match(predicate, files_of(stats, values), SCHEMA, columns, mapping)
+    assert kept.null_count == 0
+    for (_, live), keep, said, keys in zip(world, kept.to_pylist(), stats, values, strict=True):
+        assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
+
+
+@examples(150)
+@given(data=st.data())
+def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
+    world = data.draw(rows(6), "rows")
+    condition = data.draw(conditions(world), "condition")
+    expected = [condition.holds(row) for row in world]
+    table = table_of(world)
+    predicate = parse(condition.sql, SCHEMA)
+    assert matches(predicate, table, SCHEMA).to_pylist() == expected
+    # From Parquet, whose row groups the reader skips by their own statistics.
+    sink = pa.BufferOutputStream()
+    numbered = table.append_column("row", pa.array(range(len(world))))
+    pq.write_table(numbered, sink, row_group_size=data.draw(st.integers(1, 3)))
+    fragment = pads.ParquetFileFormat().make_fragment(pa.BufferReader(sink.getvalue()))
+    found = fragment.to_table(filter=to_arrow(predicate, SCHEMA), schema=numbered.schema, columns=["row"])
+    assert found["row"].to_pylist() == [i for i, one in enumerate(expected) if one]
+
+
+@examples(100)
+@given(data=st.data())
+def test_partition_values_decide_exactly(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(sorted(PATHS)), min_size=1, max_size=3, unique=True))
+    columns = {PATHS[kind]: kind for kind in kinds}
+    mapping = data.draw(st.sampled_from(["none", "name"]))
+    names = logical if mapping == "none" else physical
+    world = [
+        {path: row[path] or None if kind in ("string", "binary") else row[path] for path, kind in columns.items()}
+        for row in data.draw(rows(5))
+    ]
+    values = [
+        [(names(path)[0], data.draw(partition_text(row[path], kind))) for path, kind in columns.items()]
+        for row in world
+    ]
+    condition: Condition = data.draw(conditions(world, columns), "condition")
+    files = files_of([None] * len(world), values)
+    predicate = parse(condition.sql, SCHEMA)
+    expected = [condition.holds(row) for row in world]
+    assert evaluate_partitions(predicate, files, SCHEMA, list(columns), mapping).to_pylist() == expected
+    assert may_match(predicate, files, SCHEMA, list(columns), mapping).to_pylist() == [one is True for one in expected]
+
+
+@pytest.mark.parametrize("kind", sorted(PATHS))
+def test_an_unknown_bound_keeps_the_file(kind: str) -> None:
+    path = PATHS[kind]
+    files = files_of([None, "{}", '{"numRecords":5}'], [[], [], []])
+    for sql in (f"{path} IS NULL", f"{path} IS NOT NULL", f"NOT ({path} IS NULL)"):
+        assert may_match(parse(sql, SCHEMA), files, SCHEMA, [], "none").to_pylist() == [True] * 3
