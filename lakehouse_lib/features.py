@@ -68,6 +68,9 @@ _NEVER: Use = lambda _properties, _schema: False  # noqa: E731
 
 _CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
 _ICEBERG = "values are those of any table; files must be written as Iceberg wants them, which is not kept yet"
+_WIDENING = "old files are upcast; a change the protocol does not know is refused; files are not written yet"
+_VARIANT = "a struct of the binaries metadata and value; not written yet"
+_SHREDDED = "a file that is shredded is read by Spark only; not written yet"
 _REDIRECT = "the table has moved, and where to only its redirect says"
 
 FEATURES: Mapping[str, Feature] = {
@@ -87,9 +90,11 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "generatedColumns", False, True, False, _field_metadata("delta.generationExpression"), "not computed yet"
         ),
-        Feature("columnMapping", True, False, False, _mapped, "physical names are not resolved yet"),
+        Feature("columnMapping", True, True, False, _mapped, "physical names and field ids are not written yet"),
         Feature("identityColumns", False, True, False, _field_metadata("delta.identity."), "not generated yet"),
-        Feature("deletionVectors", True, True, True, _NEVER, "a file that has one is refused; none is written"),
+        Feature(
+            "deletionVectors", True, True, True, _NEVER, "rows are read and rewritten without those; none is written"
+        ),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
         Feature("v2Checkpoint", True, False, False, _ALWAYS, "v2 checkpoints are not read yet"),
         Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
@@ -112,28 +117,12 @@ FEATURES: Mapping[str, Feature] = {
             _field_metadata("CURRENT_DEFAULT"),
             "defaults are not applied yet",
         ),
-        Feature("typeWidening", True, False, False, _field_metadata("delta.typeChanges"), "files are not upcast yet"),
-        Feature(
-            "typeWidening-preview",
-            True,
-            False,
-            False,
-            _field_metadata("delta.typeChanges"),
-            "files are not upcast yet",
-            "preview",
-        ),
-        Feature("variantType", True, False, False, _type("variant"), "variants are not read yet"),
-        Feature("variantType-preview", True, False, False, _type("variant"), "variants are not read yet", "preview"),
-        Feature("variantShredding", True, False, False, _type("variant"), "shredded variants are not put together yet"),
-        Feature(
-            "variantShredding-preview",
-            True,
-            False,
-            False,
-            _type("variant"),
-            "shredded variants are not put together yet",
-            "preview",
-        ),
+        Feature("typeWidening", True, True, False, _field_metadata("delta.typeChanges"), _WIDENING),
+        Feature("typeWidening-preview", True, True, False, _field_metadata("delta.typeChanges"), _WIDENING, "preview"),
+        Feature("variantType", True, True, False, _type("variant"), _VARIANT),
+        Feature("variantType-preview", True, True, False, _type("variant"), _VARIANT, "preview"),
+        Feature("variantShredding", True, True, False, _type("variant"), _SHREDDED),
+        Feature("variantShredding-preview", True, True, False, _type("variant"), _SHREDDED, "preview"),
         Feature("icebergCompatV1", False, True, False, _property("delta.enableIcebergCompatV1"), _ICEBERG),
         Feature("icebergCompatV2", False, True, False, _property("delta.enableIcebergCompatV2"), _ICEBERG),
         Feature("icebergCompatV3", False, True, False, _property("delta.enableIcebergCompatV3"), _ICEBERG, "proposal"),
@@ -266,7 +255,7 @@ FEATURES: Mapping[str, Feature] = {
 TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "void": (True, True, "all null; no feature lists it, and no file holds it"),
     "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
-    "variant": (False, False, "needs the feature variantType; the other columns can be read"),
+    "variant": (True, False, "needs the feature variantType; a struct of the binaries metadata and value"),
     "interval ...": (False, False, "no feature lists it; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }
