@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
-from lakehouse_lib.log.checkpoint import read_checkpoint
-from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.history import version_at
-from lakehouse_lib.log.replay import EMPTY, TableState, replay
-from lakehouse_lib.log.segment import Commit, LogSegment, commits_after, load_segment
+from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
+from lakehouse_lib.log.file_set import FileSet
+from lakehouse_lib.log.history import commit_time, version_at
+from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.segment import commits_after
+from lakehouse_lib.log.version_state import VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.store.base import ObjectStore
 
+_Answer = TypeVar("_Answer")
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version, complete and unchanging.
+    """One version, complete and unchanging. Of its files only what is asked for is read, and kept.
 
     Attributes:
         store: the table's store.
-        version: the version.
-        timestamp: when its commit was written, ms since the epoch.
-        checkpoint_version: the checkpoint it was built from; None when from commits alone.
-        state: what the log says.
     """
 
     store: ObjectStore
-    version: int
-    timestamp: int
-    checkpoint_version: int | None
-    state: TableState = field(repr=False)
+    _loaded: VersionState = field(repr=False)
+
+    @property
+    def version(self) -> int:
+        return self._loaded.version
+
+    @property
+    def checkpoint_version(self) -> int | None:
+        """The checkpoint it is built from; None when from commits alone."""
+        return self._loaded.checkpoint.version if self._loaded.checkpoint is not None else None
+
+    @property
+    def state(self) -> TableState:
+        """What the log says."""
+        return self._loaded.state
+
+    @cached_property
+    def timestamp(self) -> int:
+        """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""
+        return commit_time(self.store, self.version, self._loaded.modified, self.configuration)
 
     @property
     def files(self) -> pa.Table:
         """The live files (``FILE_SCHEMA``)."""
-        return self.state.files
+        return self._ask(lambda state: state.files.table)
+
+    @property
+    def file_count(self) -> int:
+        return self._ask(lambda state: state.files.num_rows)
+
+    def file_columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of the live files, in the order of ``files``; nothing else of a checkpoint is read."""
+        return self._ask(lambda state: state.files.columns(names))
 
     @property
     def tombstones(self) -> pa.Table:
         """Removed files that the log still remembers (``TOMBSTONE_SCHEMA``)."""
-        return self.state.tombstones
+        return self._ask(lambda state: state.tombstones.table)
 
     @property
     def metadata(self) -> Metadata:
@@ -64,11 +88,11 @@ class Snapshot:
 
     @property
     def transactions(self) -> dict[str, Transaction]:
-        return self.state.transactions
+        return dict(self.state.transactions)
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:
-        return self.state.domains
+        return dict(self.state.domains)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -102,12 +126,28 @@ class Snapshot:
             )
         return found
 
-    def prune(self, predicate: Predicate | None) -> pa.Table:
-        """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read."""
+    def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read.
+
+        Of a checkpoint only what the predicate needs is read and parsed, and kept; the other columns only where there
+        are files to keep.
+
+        Args:
+            columns: of ``FILE_SCHEMA``; None: all of them.
+        """
+        names = FILE_SCHEMA.names if columns is None else columns
         if predicate is None:
-            return self.files
-        keep = pruning.may_match(predicate, self.files, self.schema, self.partition_columns, self.column_mapping)
-        return self.files.filter(keep)
+            return self.files if columns is None else self.file_columns(names)
+        schema, partitioned, mapping = self.schema, self.partition_columns, self.column_mapping
+        wanted = pruning.needs(predicate, schema, partitioned, mapping)
+
+        def decide(known: pruning.Known) -> pa.Array:
+            return pruning.decide(predicate, known, schema, partitioned, mapping)
+
+        def may_match(files: pa.Table) -> pa.Array:
+            return pruning.may_match(predicate, files, schema, partitioned, mapping)
+
+        return self._ask(lambda state: state.files.select(wanted, decide, may_match, names))
 
     def update(self) -> Snapshot:
         """The latest version, reading only the commits after this one; this very snapshot when there are none.
@@ -117,11 +157,41 @@ class Snapshot:
         commits = commits_after(self.store, self.version)
         if commits is None:
             return load_snapshot(self.store)
-        return _advance(self, commits) if commits else self
+        return _checked(Snapshot(self.store, later_state(self.store, self._loaded, commits))) if commits else self
+
+    def with_files(self, files: pa.Table, metadata: Metadata) -> Snapshot:
+        """This version as if it had other files (``FILE_SCHEMA``) and metadata: to read files of its past, say."""
+        state = replace(self.state, files=FileSet(self.store, FILE_SCHEMA, None, files), metadata=metadata)
+        return Snapshot(self.store, replace(self._loaded, state=state))
 
     def check_writable(self) -> None:
         """Refuse to write what this library cannot keep right; ``UnsupportedFeatureError`` names the features."""
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
+        if not self._ask(lambda state: state.files.is_empty("deletionVector")):
+            raise UnsupportedFeatureError(
+                "cannot write a table whose files have deletion vectors (deletionVectors)",
+                table=self.store.root,
+                version=self.version,
+                hint="Purge them with the engine that wrote them (REORG TABLE ... APPLY (PURGE))",
+            )
+
+    def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
+        """The answer of this version's state. A checkpoint that turns out unreadable, or is gone or another one by now,
+        is passed over for what else tells the version."""
+        without: frozenset[str] = frozenset()
+        first_error: UnreadableCheckpointError | None = None
+        while True:
+            try:
+                return question(self._loaded.state)
+            except UnreadableCheckpointError as error:
+                first_error = first_error or error
+            if self._loaded.checkpoint is not None:
+                without |= frozenset(self._loaded.checkpoint.paths)
+            try:
+                again = load_state(self.store, self.version, without=without)
+            except DeltaError:
+                raise first_error from None
+            object.__setattr__(self, "_loaded", again)
 
     def _incomplete(self, action: str) -> LogCorruptedError:
         return LogCorruptedError(
@@ -158,74 +228,11 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
         version = version_at(store, timestamp)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise InvalidArgumentError(f"the version {version!r}", table=store.root, hint="Give a whole number")
-    segment, base = _base(store, version)
-    commits = [read_commit(store, c.version) for c in segment.commits]
-    snapshot = Snapshot(
-        store,
-        segment.version,
-        _modified(segment),
-        segment.checkpoint.version if segment.checkpoint else None,
-        replay(base, commits, store),
-    )
-    _check_readable(snapshot)
-    return snapshot
+    return _checked(Snapshot(store, load_state(store, version)))
 
 
-def _base(store: ObjectStore, version: int | None) -> tuple[LogSegment, TableState]:
-    """The segment and what its checkpoint holds; an unreadable checkpoint falls back to what lies before it."""
-    unreadable: frozenset[int] = frozenset()
-    first_error: LogCorruptedError | None = None
-    while True:
-        try:
-            segment = load_segment(store, version, without=unreadable)
-        except (LogCorruptedError, VersionNotFoundError) as error:
-            raise (first_error or error) from None
-        if segment.checkpoint is None:
-            return segment, EMPTY
-        try:
-            return segment, read_checkpoint(store, segment.checkpoint)
-        except LogCorruptedError as error:
-            first_error = first_error or error
-            unreadable |= {segment.checkpoint.version}
-
-
-def _advance(snapshot: Snapshot, commits: tuple[Commit, ...]) -> Snapshot:
-    actions = [read_commit(snapshot.store, c.version) for c in commits]
-    later = Snapshot(
-        snapshot.store,
-        commits[-1].version,
-        commits[-1].modified,
-        snapshot.checkpoint_version,
-        replay(snapshot.state, actions, snapshot.store),
-    )
-    _check_readable(later)
-    return later
-
-
-def _modified(segment: LogSegment) -> int:
-    if segment.commits:
-        return segment.commits[-1].modified
-    assert segment.checkpoint is not None
-    return segment.checkpoint.modified
-
-
-def _check_readable(snapshot: Snapshot) -> None:
+def _checked(snapshot: Snapshot) -> Snapshot:
     features.check_read(
-        snapshot.protocol,
-        snapshot.metadata,
-        snapshot.schema,
-        table=snapshot.store.root,
-        version=snapshot.version,
+        snapshot.protocol, snapshot.metadata, snapshot.schema, table=snapshot.store.root, version=snapshot.version
     )
-    vectors = snapshot.files["deletionVector"]
-    if vectors.null_count != len(vectors):
-        raise UnsupportedFeatureError(
-            f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors), not read here yet",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint="Purge them with the engine that wrote them (REORG TABLE ... APPLY (PURGE))",
-        )
-    if pc.any(pc.is_null(snapshot.files["path"]), min_count=0).as_py():
-        raise LogCorruptedError(
-            "the log has a file action without a path", table=snapshot.store.root, version=snapshot.version
-        )
+    return snapshot

@@ -37,7 +37,7 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     TooManyRetriesError,
 )
-from lakehouse_lib.log.checkpoint import write_checkpoint
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.commit import put_commit, read_commit, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.latest import latest_version

@@ -95,7 +95,7 @@ class ChangeFeed:
             partition_columns=(*(parts[0].partition_columns if parts else self.end.partition_columns), *own),
         )
         files = pa.concat_tables([part.files for part in parts]) if parts else FILE_SCHEMA.empty_table()
-        return replace(self.end, state=replace(self.end.state, metadata=metadata, files=files))
+        return self.end.with_files(files, metadata)
 
 
 def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:

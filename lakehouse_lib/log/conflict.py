@@ -21,7 +21,7 @@ from lakehouse_lib.errors import (
     ProtocolChangedError,
 )
 from lakehouse_lib.log.commit import CommitActions
-from lakehouse_lib.log.replay import file_keys
+from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store.base import ObjectStore

@@ -1,19 +1,27 @@
-"""What happened to a table: commit times, commitInfo, and the version of a moment."""
+"""What happened to a table: commit times, commitInfo, and the version of a moment.
+
+A commit's time is the ``inCommitTimestamp`` of its commitInfo from the version on at which the table has them, and the
+modification time of its file before (PROTOCOL.md, section In-Commit Timestamps).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.store.base import ObjectStore
 
 _CLOCK_SKEW_MS = 60_000
+_ENABLED = "delta.enableInCommitTimestamps"
+_SINCE = "delta.inCommitTimestampEnablementVersion"
 
 
 def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]]:
@@ -23,31 +31,45 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
         limit: at most so many; None for all.
     """
     commits = list_commits(store)
-    times = commit_times(store, commits)
-    newest = list(zip(commits, times, strict=True))[::-1][:limit]
+    if not commits:
+        return []
+    properties = _properties(store)
+    rising = _rising(commits)
     entries = []
-    for commit, timestamp in newest:
-        info = dict(read_commit(store, commit.version).info)
-        entries.append({**info, "version": commit.version, "timestamp": timestamp})
+    for commit, modified in list(zip(commits, rising, strict=True))[::-1][:limit]:
+        info = dict(read_commit(store, commit.version, size=commit.size).info)
+        inside = _has_time(properties, commit.version)
+        moment = _in_commit_time(store, commit.version, info) if inside else modified
+        entries.append({**info, "version": commit.version, "timestamp": moment})
     return entries
 
 
 def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> list[int]:
-    """When each commit happened, ms since the epoch, strictly rising.
+    """When each of these commits, ascending, happened, ms since the epoch; those with a time inside are read."""
+    properties = _properties(store)
+    return [
+        _in_commit_time(store, commit.version) if _has_time(properties, commit.version) else modified
+        for commit, modified in zip(commits, _rising(commits), strict=True)
+    ]
 
-    The in-commit timestamp where a commit has one, else the file's modification time moved past the one before
-    (PROTOCOL.md, section In-Commit Timestamps).
+
+def commit_time(store: ObjectStore, version: int, modified: int, properties: Mapping[str, str]) -> int:
+    """When a version was committed, ms since the epoch.
+
+    Args:
+        modified: the modification time of its commit file.
+        properties: the table's, at this version or a later one.
     """
-    times: list[int] = []
-    in_commit = bool(commits) and _in_commit_timestamp(store, commits[-1].version) is not None
-    for commit in commits:
-        moment = (_in_commit_timestamp(store, commit.version) if in_commit else None) or commit.modified
-        times.append(moment if not times or moment > times[-1] else times[-1] + 1)
-    return times
+    if not _has_time(properties, version):
+        return modified
+    return _in_commit_time(store, version)
 
 
 def version_at(store: ObjectStore, moment: datetime) -> int:
     """The latest version that was committed at or before ``moment`` (without a zone: UTC).
+
+    Modification times are moved to rise with the versions. Of commits with a time inside, only as many are read as it
+    takes to halve the log down to one.
 
     Raises:
         VersionNotFoundError: before the first commit in the log, or in the future.
@@ -57,27 +79,69 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
         raise TableNotFoundError(f"no table there: {names.LOG} holds no commit", table=store.root)
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     wanted = int(aware.timestamp() * 1000)
-    times = commit_times(store, commits)
-    if wanted < times[0]:
+    properties = _properties(store)
+    inside = [c for c in commits if _has_time(properties, c.version)]
+    outside = commits[: len(commits) - len(inside)]
+
+    def time_of(commit: Commit) -> int:
+        return _in_commit_time(store, commit.version)
+
+    modified = _rising(outside)
+    if wanted > int(time.time() * 1000) + _CLOCK_SKEW_MS:
+        latest = time_of(inside[-1]) if inside else modified[-1]
+        if wanted > latest:
+            raise VersionNotFoundError(
+                f"{aware.isoformat()} is in the future; the latest commit is from {_text(latest)}",
+                table=store.root,
+                version=commits[-1].version,
+                hint="Ask for a time up to now",
+            )
+    if inside and wanted >= time_of(inside[0]):
+        return inside[bisect_right(inside, wanted, key=time_of) - 1].version
+    position = bisect_right(modified, wanted)
+    if not position:
+        first = modified[0] if modified else time_of(inside[0])
         raise VersionNotFoundError(
-            f"{aware.isoformat()} is before the oldest commit in the log, {_text(times[0])}",
+            f"{aware.isoformat()} is before the oldest commit in the log, {_text(first)}",
             table=store.root,
             version=commits[0].version,
-            hint=f"Ask for a time from {_text(times[0])} on",
+            hint=f"Ask for a time from {_text(first)} on",
         )
-    if wanted > max(times[-1], int(time.time() * 1000) + _CLOCK_SKEW_MS):
-        raise VersionNotFoundError(
-            f"{aware.isoformat()} is in the future; the latest commit is from {_text(times[-1])}",
+    return outside[position - 1].version
+
+
+def _properties(store: ObjectStore) -> Mapping[str, str]:
+    metadata = load_state(store).state.metadata
+    return metadata.configuration if metadata is not None else {}
+
+
+def _has_time(properties: Mapping[str, str], version: int) -> bool:
+    """Whether the commit of ``version`` has an in-commit timestamp that counts."""
+    if properties.get(_ENABLED, "").lower() != "true":
+        return False
+    since = properties.get(_SINCE, "0")  # unset: since the table was created
+    return not since.isdecimal() or version >= int(since)
+
+
+def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:
+    found = read_commit(store, version).info if info is None else info
+    moment = found.get("inCommitTimestamp")
+    if not isinstance(moment, int) or isinstance(moment, bool):
+        raise LogCorruptedError(
+            f"the commitInfo has the inCommitTimestamp {moment!r}, though {_ENABLED} is set",
             table=store.root,
-            version=commits[-1].version,
-            hint="Ask for a time up to now",
+            version=version,
+            hint="Restore the commit file from a backup, or travel by version",
         )
-    return max(c.version for c, t in zip(commits, times, strict=True) if t <= wanted)
+    return moment
 
 
-def _in_commit_timestamp(store: ObjectStore, version: int) -> int | None:
-    moment = read_commit(store, version).info.get("inCommitTimestamp")
-    return moment if isinstance(moment, int) else None
+def _rising(commits: Sequence[Commit]) -> list[int]:
+    """Modification times, each moved past the one before where a copy of the files made them fall back."""
+    times: list[int] = []
+    for commit in commits:
+        times.append(commit.modified if not times or commit.modified > times[-1] else times[-1] + 1)
+    return times
 
 
 def _text(moment: int) -> str:

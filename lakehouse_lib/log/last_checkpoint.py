@@ -53,6 +53,6 @@ def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
 def _version(data: bytes) -> int | None:
     try:
         version = json.loads(data)["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return version if isinstance(version, int) and not isinstance(version, bool) and version >= 0 else None

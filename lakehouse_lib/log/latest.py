@@ -6,6 +6,9 @@ from lakehouse_lib.log import names
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.store.base import ObjectStore
 
+#: What shows that a version is there; one part of a checkpoint or a compaction does not.
+_TELLING = ("commit", "classic", "uuid-json", "uuid-parquet")
+
 
 def latest_version(store: ObjectStore) -> int | None:
     """The latest version of the table, or None while there is none."""
@@ -18,6 +21,7 @@ def _newest(store: ObjectStore, start: int) -> int | None:
     versions = (
         name.version
         for meta in store.list_from(names.LOG, names.first_name(start))
-        if (name := names.parse(meta.path)) is not None and name.kind in ("commit", "classic")
+        if (name := names.parse(meta.path)) is not None
+        and name.kind in ("commit", "classic", "uuid-json", "uuid-parquet")
     )
     return max(versions, default=None)

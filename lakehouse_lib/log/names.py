@@ -8,6 +8,7 @@ from typing import Literal
 
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+SIDECARS = f"{LOG}/_sidecars"
 
 _NAME = re.compile(
     r"(?P<version>\d{20})"
@@ -15,21 +16,25 @@ _NAME = re.compile(
     r"(?P<commit>\.json)"
     r"|(?P<classic>\.checkpoint\.parquet)"
     r"|\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"
-    r"|(?P<uuid>\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet))"
-    r")"
+    r"|\.checkpoint\.[0-9A-Fa-f-]{36}\.(?P<uuid>json|parquet)"
+    r"|\.(?P<end>\d{20})\.compacted\.json"
+    r")",
+    re.ASCII,  # other scripts have digits, too
 )
 
-Kind = Literal["commit", "classic", "part", "uuid"]
+Kind = Literal["commit", "classic", "part", "uuid-json", "uuid-parquet", "compacted"]
 
 
 @dataclass(frozen=True)
 class LogName:
-    """A parsed name; ``part``/``parts`` are 1-based and only set for a multi-part checkpoint."""
+    """A parsed name; ``part``/``parts`` are 1-based and only set for a multi-part checkpoint, ``end``, the last version
+    that is covered, only for a compaction."""
 
     version: int
     kind: Kind
     part: int = 0
     parts: int = 0
+    end: int = 0
 
 
 def commit(version: int) -> str:
@@ -40,13 +45,17 @@ def checkpoint(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
+def compaction(start: int, end: int) -> str:
+    return f"{LOG}/{start:020d}.{end:020d}.compacted.json"
+
+
 def first_name(version: int) -> str:
     """Sorts before every name of this version and after every name of the one before."""
     return f"{version:020d}"
 
 
 def parse(path: str) -> LogName | None:
-    """What a path in the log folder is, or None for anything else (checksums, compactions, temporary files)."""
+    """What a path in the log folder is, or None for anything else (checksums, temporary files)."""
     match = _NAME.fullmatch(path.rsplit("/", 1)[-1])
     if match is None:
         return None
@@ -57,4 +66,6 @@ def parse(path: str) -> LogName | None:
         return LogName(version, "classic")
     if match["parts"]:
         return LogName(version, "part", int(match["part"]), int(match["parts"]))
-    return LogName(version, "uuid")
+    if match["end"]:
+        return LogName(version, "compacted", end=int(match["end"]))
+    return LogName(version, "uuid-json" if match["uuid"] == "json" else "uuid-parquet")

@@ -1,4 +1,4 @@
-"""Action reconciliation: a base (a checkpoint or an older snapshot) plus commits make a table state.
+"""Action reconciliation: a base (a checkpoint or an older version) plus commits make a table state.
 
 PROTOCOL.md, section Action Reconciliation: the newest action of a file wins, a file being its path and its deletion
 vector; the newest protocol, metadata, txn of an application and domain win.
@@ -6,14 +6,13 @@ vector; the newest protocol, metadata, txn of an application and domain win.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lakehouse_lib import file_paths
 from lakehouse_lib.actions import (
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
@@ -22,28 +21,43 @@ from lakehouse_lib.actions import (
     Protocol,
     Transaction,
 )
+from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.file_set import FileSet
+from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.store.base import ObjectStore
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What the log says at one version. ``files`` is of FILE_SCHEMA, ``tombstones`` of TOMBSTONE_SCHEMA."""
+    """What the log says at one version. ``files`` are of FILE_SCHEMA, ``tombstones`` of TOMBSTONE_SCHEMA."""
 
-    files: pa.Table
-    tombstones: pa.Table
+    files: FileSet
+    tombstones: FileSet
     metadata: Metadata | None = None
     protocol: Protocol | None = None
-    transactions: dict[str, Transaction] = field(default_factory=dict)
-    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    transactions: Mapping[str, Transaction] = field(default_factory=dict)
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
 
 
-# Not empty_table(), which imports pandas: a second of every cold Spark worker.
-EMPTY = TableState(pa.Table.from_batches([], FILE_SCHEMA), pa.Table.from_batches([], TOMBSTONE_SCHEMA))
+def state_of(checkpoint: CheckpointState | None, store: ObjectStore) -> TableState:
+    """The state of a checkpoint; an empty one for None, before the first commit."""
+    # Not empty_table(), which imports pandas: a second of every cold Spark worker.
+    files, tombstones = pa.Table.from_batches([], FILE_SCHEMA), pa.Table.from_batches([], TOMBSTONE_SCHEMA)
+    if checkpoint is None:
+        return TableState(FileSet(store, FILE_SCHEMA, None, files), FileSet(store, TOMBSTONE_SCHEMA, None, tombstones))
+    return TableState(
+        FileSet(store, FILE_SCHEMA, checkpoint.files, files),
+        FileSet(store, TOMBSTONE_SCHEMA, checkpoint.tombstones, tombstones),
+        checkpoint.metadata,
+        checkpoint.protocol,
+        checkpoint.transactions,
+        checkpoint.domains,
+    )
 
 
 def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStore) -> TableState:
-    """Apply ``commits``, ascending, to ``base``. Cost: the commits' own size and one look-up a base file."""
+    """Apply ``commits``, ascending, to ``base``. Cost: the commits' own size; the base's rows are not touched."""
     if not commits:
         return base
     adds = pa.concat_tables([c.adds for c in commits])
@@ -56,7 +70,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
             np.repeat(2 * order, [len(c.removes) for c in commits]),
         ]
     )
-    keys = pa.chunked_array([file_keys(adds, store), file_keys(removes, store)]).combine_chunks()
+    keys = pa.concat_arrays([file_keys(adds, store), file_keys(removes, store)])
     last = _is_last(keys, sequence)
     new_files = adds.filter(pa.array(last[: len(adds)]))
     new_tombstones = removes.filter(pa.array(last[len(adds) :]))
@@ -72,8 +86,8 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
             if not domain.removed:
                 domains[domain.domain] = domain
     return TableState(
-        pa.concat_tables([_without(base.files, keys, store), new_files]),
-        pa.concat_tables([_without(base.tombstones, keys, store), new_tombstones]),
+        base.files.later(keys, new_files),
+        base.tombstones.later(keys, new_tombstones),
         metadata,
         protocol,
         transactions,
@@ -81,24 +95,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
 
 
-def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
-    """The primary key of a file: its canonical path, and the unique id of its deletion vector if it has one."""
-    paths = file_paths.canonical(files["path"], store)
-    vectors = files["deletionVector"].combine_chunks()
-    if vectors.null_count == len(vectors):
-        return paths
-    kind = pc.struct_field(vectors, "storageType")
-    inline = pc.struct_field(vectors, "pathOrInlineDv")
-    at = pc.struct_field(vectors, "offset").cast(pa.string())
-    with_offset = pc.binary_join_element_wise(kind, inline, "@", at, "")
-    without = pc.binary_join_element_wise(kind, inline, "")
-    suffix = pc.fill_null(pc.coalesce(with_offset, without), "")
-    return pc.if_else(pc.equal(suffix, ""), paths, pc.binary_join_element_wise(paths, suffix, "\x00"))
-
-
-def _is_last(
-    keys: pa.Array, sequence: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which rows hold the newest action of their key."""
     codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     newest = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
@@ -106,10 +103,3 @@ def _is_last(
     rank = sequence * (len(codes) + 1) + order  # ties within a commit: the later line
     np.maximum.at(newest, codes, rank)
     return np.asarray(newest[codes] == rank)
-
-
-def _without(table: pa.Table, keys: pa.Array, store: ObjectStore) -> pa.Table:
-    if not len(table) or not len(keys):
-        return table
-    gone = pc.is_in(file_keys(table, store), value_set=keys)
-    return table.filter(pc.invert(gone))

@@ -15,6 +15,9 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 #: A listing may miss a fresh object on an eventually consistent store: a gap is listed again this often, seconds apart.
 _GAP_WAITS = (0.05, 0.2, 0.5, 1.0)
 
+#: Kinds of checkpoints, the one that is read at the least cost first.
+_BY_COST: tuple[names.Kind, ...] = ("classic", "uuid-parquet", "part", "uuid-json")
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -27,28 +30,49 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A complete checkpoint: one path, or the parts in order."""
+class Compaction:
+    """The reconciled actions of the commits ``start`` to ``version``; they carry no commitInfo."""
 
+    start: int
     version: int
-    paths: tuple[str, ...]
+    path: str
+    size: int
     modified: int
 
 
 @dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint: one object, or the parts in order. Sidecars are found inside."""
+
+    version: int
+    parts: tuple[ObjectMeta, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(part.path for part in self.parts)
+
+    @property
+    def modified(self) -> int:
+        return self.parts[-1].modified
+
+
+@dataclass(frozen=True)
 class LogSegment:
+    """A checkpoint and what comes after it, ascending and without a gap or an overlap."""
+
     version: int
     checkpoint: Checkpoint | None
-    commits: tuple[Commit, ...]  # ascending, each exactly one after the one before
+    deltas: tuple[Commit | Compaction, ...]
+    modified: int  # of the version's own commit file, ms since the epoch
 
 
 def load_segment(
-    store: ObjectStore, version: int | None = None, *, without: frozenset[int] = frozenset()
+    store: ObjectStore, version: int | None = None, *, without: frozenset[str] = frozenset()
 ) -> LogSegment:
     """The segment of ``version`` (None: the latest).
 
     Args:
-        without: checkpoint versions that turned out unreadable and must not be used again.
+        without: paths of checkpoints and compactions that turned out unreadable and must not be used again.
 
     Raises:
         TableNotFoundError: no log there.
@@ -71,7 +95,7 @@ def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...] | None
     None when they are not all there: cleaned up in the meantime, or not listed yet. Load the segment again then.
     """
     listed = list(store.list_from(names.LOG, names.first_name(version + 1)))
-    checkpoints, commits = _sort(listed)
+    checkpoints, commits, _ = _sort(listed)
     newest = max([c.version for c in checkpoints] + [c.version for c in commits], default=version)
     complete = [c.version for c in commits] == list(range(version + 1, newest + 1))
     return tuple(commits) if complete else None
@@ -89,58 +113,66 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
 def oldest_version(store: ObjectStore) -> int | None:
     """The oldest version that can still be built, or None when there is no log."""
     listed = list(store.list_from(names.LOG, names.first_name(0)))
-    checkpoints, commits = _sort(listed)
+    checkpoints, commits, _ = _sort(listed)
     candidates = [c.version for c in checkpoints]
     if commits and commits[0].version == 0:
         candidates.append(0)
     return min(candidates, default=None)
 
 
-def _load(store: ObjectStore, version: int | None, without: frozenset[int]) -> LogSegment:
+def _load(store: ObjectStore, version: int | None, without: frozenset[str]) -> LogSegment:
     hint = read_hint(store)
     # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
-        checkpoints, commits = _sort(list(store.list_from(names.LOG, names.first_name(start))))
-        usable = [c for c in checkpoints if c.version not in without and (version is None or c.version <= version)]
+        checkpoints, commits, compactions = _sort(list(store.list_from(names.LOG, names.first_name(start))))
+        usable = [c for c in checkpoints if without.isdisjoint(c.paths) and (version is None or c.version <= version)]
         if usable or start == 0:
             break
     if not checkpoints and not commits:
         raise _no_table(store)
+    # Of one version's the first is taken, which is read at the least cost.
     newest = max(usable, key=lambda c: c.version, default=None)
-    return _assemble(store, version, newest, commits, checkpoints)
+    compactions = [c for c in compactions if c.path not in without]
+    return _assemble(store, version, newest, [*commits, *compactions], checkpoints)
 
 
 def _assemble(
     store: ObjectStore,
     version: int | None,
     checkpoint: Checkpoint | None,
-    commits: Sequence[Commit],
+    deltas: Sequence[Commit | Compaction],
     checkpoints: Sequence[Checkpoint],
 ) -> LogSegment:
     start = checkpoint.version + 1 if checkpoint is not None else 0
-    after = [c for c in commits if c.version >= start and (version is None or c.version <= version)]
-    latest = max([c.version for c in commits] + [c.version for c in checkpoints])
-    if version is not None and (version < 0 or version > latest):
+    latest = max([c.version for c in deltas if isinstance(c, Commit)] + [c.version for c in checkpoints])
+    wanted = latest if version is None else version
+    if wanted < 0 or wanted > latest:
         raise VersionNotFoundError(
             f"version {version} does not exist; the latest is {latest}",
             table=store.root,
             version=version,
             hint=f"Ask for a version up to {latest}",
         )
-    for expected, commit in enumerate(after, start=start):
-        if commit.version == expected:
-            continue
+    chain: list[Commit | Compaction] = []
+    by_start: dict[int, Commit | Compaction] = {}
+    for delta in deltas:
+        first = delta.start if isinstance(delta, Compaction) else delta.version
+        if start <= first <= delta.version <= wanted:
+            known = by_start.get(first)
+            by_start[first] = delta if known is None or delta.version > known.version else known
+    expected = start
+    while expected <= wanted and expected in by_start:
+        chain.append(by_start[expected])
+        expected = chain[-1].version + 1
+    if expected <= wanted:
+        found = min((first for first in by_start if first > expected), default=wanted)
         if checkpoint is None and expected == 0:
-            raise _cleaned_up(store, version, checkpoints, commit.version)
-        raise _gap(store, expected, commit.version)
-    reached = after[-1].version if after else start - 1
-    wanted = latest if version is None else version
-    if reached != wanted:
-        if checkpoint is None and not after:
-            raise _cleaned_up(store, version, checkpoints, commits[0].version if commits else latest)
-        raise _gap(store, reached + 1, wanted)
-    return LogSegment(wanted, checkpoint, tuple(after))
+            raise _cleaned_up(store, version, checkpoints, found)
+        raise _gap(store, expected, found)
+    own = next((c for c in deltas if isinstance(c, Commit) and c.version == wanted), None)
+    modified = own.modified if own is not None else (chain[-1] if chain else checkpoint).modified  # type: ignore[union-attr]
+    return LogSegment(wanted, checkpoint, tuple(chain), modified)
 
 
 def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
@@ -166,9 +198,10 @@ def _cleaned_up(
     return _gap(store, 0, first)
 
 
-def _sort(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit]]:
+def _sort(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
     commits: list[Commit] = []
-    checkpoints: list[Checkpoint] = []
+    compactions: list[Compaction] = []
+    ranked: list[tuple[int, Checkpoint]] = []
     parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
     for meta in listed:
         name = names.parse(meta.path)
@@ -176,15 +209,18 @@ def _sort(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit]]
             continue
         if name.kind == "commit":
             commits.append(Commit(name.version, meta.path, meta.size, meta.modified))
-        elif name.kind == "classic" and meta.size > 0:
-            checkpoints.append(Checkpoint(name.version, (meta.path,), meta.modified))
+        elif name.kind == "compacted" and name.version < name.end:
+            compactions.append(Compaction(name.version, name.end, meta.path, meta.size, meta.modified))
         elif name.kind == "part":
             parts[name.version, name.parts][name.part] = meta
+        elif name.kind in _BY_COST and meta.size > 0:
+            ranked.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
     for (version, count), found in parts.items():
         if len(found) == count and set(found) == set(range(1, count + 1)):
-            ordered = [found[part] for part in range(1, count + 1)]
-            checkpoints.append(Checkpoint(version, tuple(m.path for m in ordered), ordered[-1].modified))
-    return checkpoints, commits
+            ordered = tuple(found[part] for part in range(1, count + 1))
+            ranked.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
+    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda one: one[0])]
+    return checkpoints, commits, compactions
 
 
 def _as_commit(meta: ObjectMeta) -> Commit | None:

@@ -3,6 +3,7 @@
 from lakehouse_lib.statistics.bounds import Bounds, bounds_of, column_bounds, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
 from lakehouse_lib.statistics.footer import from_footer, nan_columns
+from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
 
 __all__ = [
     "Bounds",
@@ -15,4 +16,6 @@ __all__ = [
     "leaves",
     "nan_columns",
     "num_records",
+    "stats_json",
+    "struct_bounds",
 ]

@@ -7,10 +7,10 @@ reader that prunes by them must keep a file whose bounds are unknown.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,30 @@ class Bounds:
     null_count: pa.Array
     num_records: pa.Array
 
+    @classmethod
+    def concat(cls, parts: Sequence[Bounds], kind: DataType) -> Bounds:
+        """Of several tables' files one after the other; ``kind`` is the column's type."""
+        arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
+        return cls(
+            _concat([one.min for one in parts], arrow),
+            _concat([one.max for one in parts], arrow),
+            _concat([one.null_count for one in parts], pa.int64()),
+            _concat([one.num_records for one in parts], pa.int64()),
+        )
+
+    def where(self, mask: pa.Array, other: Bounds) -> Bounds:
+        """These where ``mask`` is true, the ``other``'s elsewhere."""
+        return Bounds(
+            pc.if_else(mask, self.min, other.min),
+            pc.if_else(mask, self.max, other.max),
+            pc.if_else(mask, self.null_count, other.null_count),
+            pc.if_else(mask, self.num_records, other.num_records),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(one.nbytes) for one in (self.min, self.max, self.null_count, self.num_records))
+
 
 def num_records(files: pa.Table) -> pa.Array:
     """Physical rows of each file (int64), null where its statistics do not say."""
@@ -65,7 +89,7 @@ def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[C
         parsed = _parse(block, columns)
         for path, kind in columns.items():
             parts[path].append(_bounds(parsed, path, kind))
-    return {path: _join(parts[path], kind) for path, kind in columns.items()}
+    return {path: Bounds.concat(parts[path], kind) for path, kind in columns.items()}
 
 
 def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
@@ -109,7 +133,7 @@ def _parse_schema(columns: Mapping[ColumnPath, DataType]) -> pa.Schema:
     counts: dict[ColumnPath, pa.DataType] = {}
     for path, kind in columns.items():
         counts[path] = pa.int64()
-        if isinstance(kind, PrimitiveType) and kind.type not in _UNBOUNDED and kind.is_known:
+        if is_bounded(kind):
             ends[path] = _json_type(kind)
     fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
     for key, leaves in (("minValues", ends), ("maxValues", ends), ("nullCount", counts)):
@@ -163,21 +187,34 @@ def _fit(value: Any, kind: pa.DataType) -> Any:
 
 
 def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
-    rows = parsed.num_rows
-    records = _flat(parsed.column("numRecords"))
     nulls = _descend(parsed, "nullCount", path, pa.int64())
+    low = high = None
+    if is_bounded(kind):
+        low = _descend(parsed, "minValues", path, _json_type(kind))
+        high = _descend(parsed, "maxValues", path, _json_type(kind))
+        if kind.type in ("date", "timestamp", "timestamp_ntz"):
+            low, high = _from_text(low, kind), _from_text(high, kind)
+    return sound(kind, low, high, nulls, _flat(parsed.column("numRecords")), _flat(parsed.column("tightBounds")))
+
+
+def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
+    """Whether statistics have a min and a max for a column of this type."""
+    return isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _UNBOUNDED
+
+
+def sound(
+    kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
+) -> Bounds:
+    """What may be believed of stored statistics, all of one length; ``low`` and ``high`` None: unknown throughout."""
     # Where a deletion vector made the bounds wide, a count of nulls says something only at its two ends.
-    tight = pc.fill_null(_flat(parsed.column("tightBounds")), True)
+    tight = pc.fill_null(tight, True)
     telling = pc.fill_null(pc.or_(pc.equal(nulls, 0), pc.equal(nulls, records)), False)
     nulls = pc.if_else(pc.or_(tight, telling), nulls, pa.scalar(None, pa.int64()))
-    if not isinstance(kind, PrimitiveType) or not kind.is_known or kind.type in _UNBOUNDED:
+    if low is None or high is None or not is_bounded(kind):
         # No order to bound; the array still has the column's type where it has one.
-        unknown = pa.nulls(rows, kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else None)
+        known = not isinstance(kind, PrimitiveType) or kind.is_known
+        unknown = pa.nulls(len(nulls), kind.to_arrow() if known else None)
         return Bounds(unknown, unknown, nulls, records)
-    low = _descend(parsed, "minValues", path, _json_type(kind))
-    high = _descend(parsed, "maxValues", path, _json_type(kind))
-    if kind.type in ("date", "timestamp", "timestamp_ntz"):
-        low, high = _from_text(low, kind), _from_text(high, kind)
     if kind.type in ("timestamp", "timestamp_ntz"):
         high = pc.add(high, pa.scalar(1000, pa.duration("us")))
     decimal = kind.decimal
@@ -234,13 +271,3 @@ def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def _concat(parts: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays([_flat(one) for one in parts]) if parts else pa.nulls(0, kind)
-
-
-def _join(parts: list[Bounds], kind: DataType) -> Bounds:
-    arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
-    return Bounds(
-        _concat([one.min for one in parts], arrow),
-        _concat([one.max for one in parts], arrow),
-        _concat([one.null_count for one in parts], pa.int64()),
-        _concat([one.num_records for one in parts], pa.int64()),
-    )

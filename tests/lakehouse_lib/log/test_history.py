@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.history import commit_times, history, version_at
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table_properties import TableProperties, parse_interval
-from tests.log_tables import add, put
+from tests.log_tables import METADATA, PROTOCOL, add, put
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,12 +62,73 @@ def test_a_moment_of_no_table(tmp_path):
         version_at(LocalStore(str(tmp_path / "none")), START)
 
 
-def test_in_commit_timestamps_win_over_file_times(store):
-    moment = int((START + timedelta(days=1)).timestamp() * 1000)
-    store.put(names.commit(4), json.dumps({"commitInfo": {"inCommitTimestamp": moment}}).encode())
-    assert history(store)[0]["timestamp"] == moment
-    assert version_at(store, START + timedelta(hours=23)) == 3
-    assert version_at(store, START + timedelta(hours=24)) == 4
+def _with_times(root, times, since=None):
+    """A log whose commits carry in-commit timestamps ``times`` (hours after START; None: none), on from ``since``."""
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    if since is not None:
+        configuration |= {
+            "delta.inCommitTimestampEnablementVersion": str(since),
+            "delta.inCommitTimestampEnablementTimestamp": str(_ms(times[since])),
+        }
+    for version, hours in enumerate(times):
+        info = {} if hours is None else {"inCommitTimestamp": _ms(hours)}
+        metadata = [{"metaData": METADATA | {"configuration": configuration}}] if version == (since or 0) else []
+        first = [{"protocol": PROTOCOL}] if version == 0 else []
+        if version == 0 and since:
+            first.append({"metaData": METADATA})
+        store = LocalStore(str(root), fsync=False)
+        lines = [{"commitInfo": info}, *first, *metadata, add(f"f{version}")]
+        store.put(names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
+        moment = (START - timedelta(hours=100 - version)).timestamp()
+        os.utime(root / names.commit(version), (moment, moment))
+    return store
+
+
+def _ms(hours):
+    return int((START + timedelta(hours=hours)).timestamp() * 1000)
+
+
+def test_in_commit_timestamps_win_over_file_times(tmp_path):
+    store = _with_times(tmp_path, [0, 1, 5, 6])
+    assert [entry["timestamp"] for entry in history(store)] == [_ms(h) for h in (6, 5, 1, 0)]
+    assert commit_times(store, list_commits(store)) == [_ms(h) for h in (0, 1, 5, 6)]
+    assert [version_at(store, START + timedelta(hours=h)) for h in (0, 1, 4.9, 5, 7)] == [0, 1, 1, 2, 3]
+    with pytest.raises(VersionNotFoundError, match=r"before the oldest commit.*2026-01-01T00:00:00"):
+        version_at(store, START - timedelta(seconds=1))
+    assert [load_snapshot(store, version).timestamp for version in (1, 3)] == [_ms(1), _ms(6)]
+
+
+def test_before_their_enablement_file_times_count(tmp_path):
+    # What versions 0 and 1 say inside is not to be believed; their files are from 100 and 99 hours before START.
+    store = _with_times(tmp_path, [50, None, 2, 3], since=2)
+    assert [entry["timestamp"] for entry in history(store)] == [_ms(3), _ms(2), _ms(-99), _ms(-100)]
+    hours = [(-99.5, 0), (-99, 1), (1.9, 1), (2, 2), (3, 3), (9, 3)]
+    assert [version_at(store, START + timedelta(hours=h)) for h, _ in hours] == [v for _, v in hours]
+    assert [load_snapshot(store, version).timestamp for version in (1, 2)] == [_ms(-99), _ms(2)]
+
+
+def test_a_time_inside_a_commit_of_a_table_without_them_says_nothing(store):
+    store.put(names.commit(4), json.dumps({"commitInfo": {"inCommitTimestamp": _ms(24)}}).encode())
+    assert version_at(store, START + timedelta(hours=24)) == 3
+    assert history(store, 1)[0]["timestamp"] != _ms(24)
+
+
+def test_a_missing_time_of_a_table_that_has_them_is_an_error(tmp_path):
+    store = _with_times(tmp_path, [0, None])
+    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
+        history(store)
+
+
+def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
+    store = _with_times(tmp_path, list(range(200)))
+    store.put(names.LAST_CHECKPOINT, b"{}")
+    write_checkpoint(store, 199, load_snapshot(store).state, tombstones_since=0)
+    read = []
+    monkeypatch.setattr(
+        LocalStore, "read", lambda self, path, real=LocalStore.read: read.append(path) or real(self, path)
+    )
+    assert version_at(store, START + timedelta(hours=77.5)) == 77
+    assert len([path for path in read if path.endswith(".json")]) <= 10
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from lakehouse_lib.actions import DomainMetadata, Transaction
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError
 from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoint import read_checkpoint, write_checkpoint
+from lakehouse_lib.log.checkpoints.reading import read_checkpoint
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.commit import parse_commit
-from lakehouse_lib.log.replay import EMPTY, file_keys, replay
-from lakehouse_lib.log.segment import Checkpoint
+from lakehouse_lib.log.keys import file_keys
+from lakehouse_lib.log.replay import replay, state_of
+from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_tables import add, files, paths_of, put, remove
@@ -43,8 +45,9 @@ def test_a_path_with_another_deletion_vector_is_another_file(tmp_path):
     first = parse_commit(json.dumps(add("a", deletionVector=dv(1))).encode(), 0, "t")
     lines = [json.dumps(remove("a", deletionVector=dv(1))), json.dumps(add("a", deletionVector=dv(2)))]
     second = parse_commit("\n".join(lines).encode(), 1, "t")
-    state = replay(EMPTY, [first, second], LocalStore(str(tmp_path)))
-    assert state.files["deletionVector"].to_pylist()[0]["pathOrInlineDv"] == "dv2"
+    store = LocalStore(str(tmp_path))
+    state = replay(state_of(None, store), [first, second], store)
+    assert state.files.table["deletionVector"].to_pylist()[0]["pathOrInlineDv"] == "dv2"
     assert len(state.files) == len(state.tombstones) == 1
 
 
@@ -58,11 +61,11 @@ def test_a_plain_file_has_one_key_beside_files_with_deletion_vectors(tmp_path):
     assert file_keys(files("a"), store).to_pylist() == ["a"]
 
 
-def test_live_files_with_deletion_vectors_are_refused_by_name(tmp_path):
+def test_writing_beside_deletion_vectors_is_refused_by_name(tmp_path):
     body = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
     store = put(tmp_path, 0, add("a", deletionVector=body))
     with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        load_snapshot(store)
+        load_snapshot(store).check_writable()
 
 
 def test_unknown_actions_and_fields_are_ignored(tmp_path):
@@ -157,9 +160,9 @@ def test_a_checkpoint_keeps_everything_but_expired_removes(tmp_path):
     store = put(tmp_path, 1, remove("old", deletionTimestamp=5), remove("new", deletionTimestamp=50), remove("none"))
     snapshot = load_snapshot(store)
     write_checkpoint(store, 1, snapshot.state, tombstones_since=10)
-    state = read_checkpoint(store, Checkpoint(1, (names.checkpoint(1),), 0))
-    assert state.files.to_pylist() == snapshot.files.to_pylist()
-    assert state.tombstones["path"].to_pylist() == ["new"]
+    state = state_of(read_checkpoint(store, load_segment(store).checkpoint), store)
+    assert state.files.table.to_pylist() == snapshot.files.to_pylist()
+    assert state.tombstones.table["path"].to_pylist() == ["new"]
     assert (state.transactions, state.domains) == (snapshot.transactions, snapshot.domains)
     assert (state.metadata, state.protocol) == (snapshot.metadata, snapshot.protocol)
 

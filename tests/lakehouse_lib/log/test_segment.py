@@ -26,7 +26,7 @@ def table(tmp_path):
 def test_a_checkpoint_is_written_every_ten_commits_and_used(table):
     assert read_hint(table.store) == 10
     loaded = load_segment(table.store)
-    assert (loaded.version, loaded.checkpoint.version, [c.version for c in loaded.commits]) == (12, 10, [11, 12])
+    assert (loaded.version, loaded.checkpoint.version, [c.version for c in loaded.deltas]) == (12, 10, [11, 12])
     assert paths_of(load_snapshot(table.store)) == sorted(f"f{v}" for v in range(1, 13))
 
 

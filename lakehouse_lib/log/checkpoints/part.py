@@ -1,0 +1,222 @@
+"""One object of a checkpoint (a classic one, a part, a sidecar): its actions, a column and a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib.errors import LogCorruptedError, StoreError
+from lakehouse_lib.log.action_lines import TornLineError, read_lines
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+#: For each action the leaf that is set wherever the action is.
+KEYS: Mapping[str, str] = {
+    "add": "path",
+    "remove": "path",
+    "metaData": "id",
+    "protocol": "minReaderVersion",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "sidecar": "path",
+}
+
+
+class Part(Protocol):
+    """Rows of the ``add`` and ``remove`` actions are counted and read block by block."""
+
+    path: str
+
+    @property
+    def blocks(self) -> int:
+        """In how many pieces it is read."""
+
+    def count(self, action: str, block: int, /) -> int:
+        """How many of these actions the block has."""
+
+    def has(self, action: str, field: str) -> bool:
+        """Whether it has this field of the action, or one below it."""
+
+    def is_empty(self, action: str, block: int, field: str, /) -> bool:
+        """Whether the field is known to be null throughout the block, without reading it."""
+
+    def read(self, action: str, block: int, fields: Sequence[str], /) -> dict[str, pa.ChunkedArray]:
+        """These fields (``a`` or ``a.b``, which is a struct of what is asked for below ``a``) of the block's actions,
+        as they are stored; a field that is not there is left out."""
+
+    def bodies(self, action: str) -> list[dict[str, Any]]:
+        """Every action of that kind as a dictionary."""
+
+
+class ParquetPart:
+    """A Parquet object. Its footer is read at once, everything else when it is asked for."""
+
+    def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int) -> None:
+        self.path = meta.path
+        self._meta = meta
+        self._store = store
+        self._version = version
+        self._masks: dict[tuple[str, int], pa.Array | None] = {}
+        with self._reading(), store.open_input(meta.path) as source:
+            self._footer = pq.ParquetFile(source).metadata
+        schema = self._footer.schema
+        self._leaves = {schema.column(index).path: index for index in range(self._footer.num_columns)}
+        self._tops = {leaf.split(".", 1)[0] for leaf in self._leaves}
+
+    @property
+    def blocks(self) -> int:
+        return int(self._footer.num_row_groups)
+
+    def count(self, action: str, block: int) -> int:
+        if action not in self._tops:
+            return 0
+        rows = int(self._footer.row_group(block).num_rows)
+        nulls = self._nulls(action, block)
+        if nulls is not None:
+            return rows - nulls
+        mask = self._mask(action, block)
+        return rows if mask is None else int(pc.sum(mask, min_count=0).as_py())
+
+    def has(self, action: str, field: str) -> bool:
+        return bool(self._below(f"{action}.{field}"))
+
+    def is_empty(self, action: str, block: int, field: str) -> bool:
+        group = self._footer.row_group(block)
+        found = [group.column(self._leaves[leaf]).statistics for leaf in self._below(f"{action}.{field}")]
+        return all(one is not None and one.has_null_count and one.null_count == group.num_rows for one in found)
+
+    def read(self, action: str, block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        leaves = [leaf for field in fields for leaf in self._below(f"{action}.{field}")]
+        if not leaves:
+            return {}
+        mask = self._mask(action, block)
+        structs = self._read(block, leaves)[action]
+        members = {name.split(".", 1)[0] for name in fields}
+        columns = {}
+        for index in range(structs.type.num_fields):
+            name = structs.type.field(index).name
+            if name in members:
+                column = pc.struct_field(structs, [index])
+                columns[name] = column if mask is None else column.filter(mask)
+        return columns
+
+    def bodies(self, action: str) -> list[dict[str, Any]]:
+        if action not in self._tops:
+            return []
+        leaves = [leaf for leaf in self._leaves if leaf.startswith(f"{action}.")]
+        found: list[dict[str, Any]] = []
+        for block in range(self.blocks):
+            if self._nulls(action, block) != self._footer.row_group(block).num_rows:
+                with self._reading():
+                    actions = self._read(block, leaves)[action]
+                    found += actions.filter(actions.is_valid()).to_pylist()
+        return found
+
+    def bounds(self, leaf: str, block: int) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a leaf in the block when every action of it has one, else None."""
+        index = self._leaves.get(leaf)
+        if index is None:
+            return None
+        found = self._footer.row_group(block).column(index).statistics
+        action = leaf.split(".", 1)[0]
+        if found is None or not found.has_min_max or found.null_count != self._nulls(action, block):
+            return None
+        return found.min, found.max
+
+    def _below(self, prefix: str) -> list[str]:
+        if prefix in self._leaves:
+            return [prefix]
+        return [leaf for leaf in self._leaves if leaf.startswith(f"{prefix}.")]
+
+    def _nulls(self, action: str, block: int) -> int | None:
+        """How many rows of the block are other actions; None where the footer does not say."""
+        index = self._leaves.get(f"{action}.{KEYS[action]}")
+        if index is None:
+            raise self._broken(f"{action} has no {KEYS[action]}")
+        found = self._footer.row_group(block).column(index).statistics
+        if found is None or not found.has_null_count:
+            return None
+        return int(found.null_count)
+
+    def _mask(self, action: str, block: int) -> pa.Array | None:
+        """Which rows of the block are this action; None: all."""
+        if self._nulls(action, block) == 0:
+            return None
+        if (action, block) not in self._masks:
+            structs = self._read(block, [f"{action}.{KEYS[action]}"])[action]
+            mask = pc.is_valid(structs).combine_chunks()
+            keyed = pc.is_valid(pc.struct_field(structs, KEYS[action])).combine_chunks()
+            if not mask.equals(keyed):
+                raise self._broken(f"it has a file action without a {KEYS[action]}")
+            self._masks[action, block] = None if pc.all(mask, min_count=0).as_py() else mask
+        return self._masks[action, block]
+
+    def _read(self, block: int, leaves: Sequence[str]) -> pa.Table:
+        with self._reading(), self._store.open_input(self.path) as source:
+            if self._store.head(self.path) != self._meta:
+                raise self._broken("it has been replaced since it was opened")
+            file = pq.ParquetFile(source, metadata=self._footer)
+            return file.read_row_group(block, columns=list(leaves), use_threads=False)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise self._broken(str(error)) from error
+        except StoreError as error:
+            raise self._broken(error.message) from error
+
+    def _broken(self, why: str) -> UnreadableCheckpointError:
+        return unreadable(self._store, self.path, self._version, why)
+
+
+class JsonPart:
+    """The JSON form of a checkpoint's top object, which is read whole: its files are in sidecars as a rule."""
+
+    blocks = 1
+
+    def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int) -> None:
+        self.path = meta.path
+        try:
+            self.actions = read_lines(store.read(meta.path).split(b"\n"))
+        except TornLineError as error:
+            raise unreadable(store, meta.path, version, f"line {error.number} {error.what}") from error
+        except StoreError as error:
+            raise unreadable(store, meta.path, version, error.message) from error
+
+    def count(self, action: str, _block: int) -> int:
+        return len(self._rows(action))
+
+    def has(self, action: str, field: str) -> bool:
+        return field in self._rows(action).column_names
+
+    def is_empty(self, action: str, _block: int, field: str) -> bool:
+        return not self.has(action, field)
+
+    def read(self, action: str, _block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        rows = self._rows(action)
+        return {name: rows[name] for name in fields if name in rows.column_names}
+
+    def bodies(self, action: str) -> list[dict[str, Any]]:
+        return [dict(body) for body in self.actions.sidecars] if action == "sidecar" else []
+
+    def _rows(self, action: str) -> pa.Table:
+        return self.actions.adds if action == "add" else self.actions.removes
+
+
+class UnreadableCheckpointError(LogCorruptedError):
+    """The checkpoint is at fault, so that another one or the commits may say the same."""
+
+
+def unreadable(store: ObjectStore, path: str, version: int, why: str) -> UnreadableCheckpointError:
+    return UnreadableCheckpointError(
+        f"the checkpoint {path} cannot be read ({why})",
+        table=store.root,
+        version=version,
+        hint="Delete it if the commits before it are still there, or restore it from a backup",
+    )

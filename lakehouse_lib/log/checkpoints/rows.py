@@ -1,0 +1,229 @@
+"""The files of a checkpoint, live or removed, as columns that are read when they are first asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.actions import DELETION_VECTOR
+from lakehouse_lib.log.checkpoints.part import Part, unreadable
+from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.predicates.pruning import Known, Needs
+from lakehouse_lib.schema import DataType
+from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of, stats_json, struct_bounds
+from lakehouse_lib.store.base import ObjectStore
+
+_Result = TypeVar("_Result")
+_STATS = "stats_parsed"
+_JUDGED_BY = ("partitionValues", "stats")
+
+#: Each holds a block in memory.
+_MOST_THREADS = 8
+
+
+@dataclass(frozen=True)
+class _Block:
+    part: Part
+    number: int
+    rows: int
+
+
+class CheckpointRows:
+    """The actions of one kind, in the order of the checkpoint. Columns that were read are kept.
+
+    Args:
+        action: "add" or "remove".
+        schema: of the columns: ``FILE_SCHEMA`` or ``TOMBSTONE_SCHEMA``.
+    """
+
+    def __init__(self, store: ObjectStore, version: int, parts: Sequence[Part], action: str, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._store = store
+        self._version = version
+        self._action = action
+        self._parts = parts
+        self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
+        self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
+        self._partitions: dict[tuple[int, str, str], pa.Array] = {}
+
+    @cached_property
+    def _blocks(self) -> list[_Block]:
+        counted = (
+            _Block(part, number, part.count(self._action, number))
+            for part in self._parts
+            for number in range(part.blocks)
+        )
+        return [block for block in counted if block.rows]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """The number of the first row of each block, and behind them the number of all rows."""
+        return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept in memory."""
+        kept = [list(self._columns.values()), list(self._partitions.values()), list(self._bounds.values())]
+        return sum(one.nbytes for values in kept for one in values)
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Whole columns of the schema, kept for the next time."""
+        self._load(range(len(self._blocks)), names)
+        arrays = [
+            pa.chunked_array(
+                [chunk for block in range(len(self._blocks)) for chunk in self._columns[block, name].chunks],
+                self.schema.field(name).type,
+            )
+            for name in names
+        ]
+        return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
+
+    def find(self, keys: pa.Array) -> NDArray[np.int64]:
+        """The positions, ascending, of the rows with one of these ``file_keys``."""
+
+        def one(block: int) -> NDArray[np.int64]:
+            found = pc.is_in(file_keys(self._table(block, KEY_COLUMNS), self._store), value_set=keys)
+            mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+            return np.flatnonzero(mask) + int(self._starts[block])
+
+        return np.concatenate([np.zeros(0, np.int64), *_parallel(one, range(len(self._blocks)))])
+
+    def select(
+        self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
+    ) -> pa.Table:
+        """Columns ``names`` of the rows that ``decide`` keeps by what ``needs`` names of them.
+
+        What it needs is parsed once and kept; the other columns are read of the blocks that have a row to keep.
+
+        Args:
+            without: positions, ascending, of rows to leave out in any case.
+        """
+
+        def one(number: int) -> pa.Table:
+            before = {name for name in _JUDGED_BY if (number, name) in self._columns}
+            known = Known(
+                self._blocks[number].rows,
+                {key: self._partition(number, key, kind) for key, kind in needs.partitions.items()},
+                self._block_bounds(number, needs.bounds),
+            )
+            keep = np.array(decide(known).to_numpy(zero_copy_only=False))
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            keep[without[first:last] - self._starts[number]] = False
+            if keep.any():
+                return self._table(number, names).filter(pa.array(keep))
+            for name in _JUDGED_BY:
+                if name not in before:
+                    self._columns.pop((number, name), None)
+            return none
+
+        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([none, *_parallel(one, range(len(self._blocks)))])
+
+    def is_empty(self, name: str) -> bool:
+        """Whether a column is null in every row; nothing is read where the footers say so."""
+        return all(
+            block.part.is_empty(self._action, block.number, name)
+            or self._table(number, [name])[name].null_count == block.rows
+            for number, block in enumerate(self._blocks)
+        )
+
+    def _load(self, blocks: Sequence[int], names: Sequence[str]) -> None:
+        wanted = [b for b in blocks if any((b, name) not in self._columns for name in names)]
+        for block, columns in zip(wanted, _parallel(lambda b: self._read(b, names), wanted), strict=True):
+            self._columns.update({(block, name): column for name, column in columns.items()})
+
+    def _table(self, block: int, names: Sequence[str]) -> pa.Table:
+        columns = self._read(block, names)
+        self._columns.update({(block, name): column for name, column in columns.items()})
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
+
+    def _read(self, number: int, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        """Columns of a block as the schema has them: kept ones, the others from the part."""
+        block = self._blocks[number]
+        kept = {name: self._columns[number, name] for name in names if (number, name) in self._columns}
+        missing = [
+            name for name in names if name not in kept and not block.part.is_empty(self._action, block.number, name)
+        ]
+        stored = block.part.read(self._action, block.number, missing) if missing else {}
+        try:
+            read = {
+                name: _typed(stored.get(name), self.schema.field(name).type, block.rows)
+                for name in names
+                if name not in kept
+            }
+        except pa.ArrowException as error:
+            raise unreadable(self._store, block.part.path, self._version, str(error)) from error
+        if "stats" in read and read["stats"].null_count and block.part.has(self._action, _STATS):
+            structs = block.part.read(self._action, block.number, [_STATS])[_STATS]
+            read["stats"] = stats_json(read["stats"], structs)
+        return kept | read
+
+    def _partition(self, number: int, key: str, data_type: DataType) -> pa.Array:
+        entry = (number, key, repr(data_type))
+        if entry not in self._partitions:
+            self._partitions[entry] = partition_column(self._table(number, ["partitionValues"]), key, data_type)
+        return self._partitions[entry]
+
+    def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        missing = {path: kind for path, kind in columns.items() if (number, path, repr(kind)) not in self._bounds}
+        if missing:
+            for path, bounds in self._parse_bounds(number, missing).items():
+                self._bounds[number, path, repr(columns[path])] = bounds
+        return {path: self._bounds[number, path, repr(kind)] for path, kind in columns.items()}
+
+    def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        """From statistics kept as structs where the checkpoint has them, of which only these leaves are read, else from
+        the JSON, of which only these are parsed."""
+        block = self._blocks[number]
+        if not block.part.has(self._action, f"{_STATS}.numRecords"):
+            return bounds_of(self._table(number, ["stats"]), columns)
+        leaves = [f"{_STATS}.numRecords", f"{_STATS}.tightBounds"]
+        leaves += [
+            f"{_STATS}.{end}.{'.'.join(path)}" for path in columns for end in ("minValues", "maxValues", "nullCount")
+        ]
+        structs = block.part.read(self._action, block.number, leaves)[_STATS].combine_chunks()
+        found = struct_bounds(structs, columns)
+        if structs.null_count and block.part.has(self._action, "stats"):
+            by_json = bounds_of(self._table(number, ["stats"]), columns)
+            found = {path: by_json[path].where(structs.is_null(), one) for path, one in found.items()}
+        return found
+
+
+def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    if stored is None:
+        return pa.chunked_array([pa.nulls(rows, kind)])
+    if kind != DELETION_VECTOR:
+        return stored if stored.type == kind else stored.cast(kind)
+    chunks = []
+    for chunk in stored.chunks:
+        fields = [
+            pc.struct_field(chunk, field.name).cast(field.type)
+            if chunk.type.get_field_index(field.name) >= 0
+            else pa.nulls(len(chunk), field.type)
+            for field in kind
+        ]
+        chunks.append(pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null()))
+    return pa.chunked_array(chunks, kind)
+
+
+def _parallel(work: Callable[[int], _Result], blocks: Sequence[int]) -> list[_Result]:
+    """``work`` on each block, in order; Arrow lets go of the interpreter while it reads."""
+    if len(blocks) < 2:
+        return [work(block) for block in blocks]
+    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1, _MOST_THREADS)) as pool:
+        return list(pool.map(work, blocks))

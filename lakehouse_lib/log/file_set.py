@@ -1,0 +1,119 @@
+"""The live files (or the tombstones) of a version: a checkpoint's rows but for those that later commits changed, and
+those that later commits brought.
+
+The checkpoint's rows are shared by all versions that are built on it and never copied to make a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+from lakehouse_lib.log.keys import file_keys
+from lakehouse_lib.predicates.pruning import Known, Needs
+from lakehouse_lib.store.base import ObjectStore
+
+#: Up to so many rows are left out by cutting around them, which copies nothing.
+_CUTS = 1_000
+
+
+class FileSet:
+    """Rows of ``schema``: those of ``base`` whose keys are not in ``changed``, then those of ``added``.
+
+    Args:
+        base: None for a log without a checkpoint.
+        changed: keys (``file_keys``) of every file that a commit after the base adds or removes.
+        known: positions in ``base`` that are changed by keys not in ``changed`` any more: looked up already.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: pa.Schema,
+        base: CheckpointRows | None,
+        added: pa.Table,
+        changed: Sequence[pa.Array] = (),
+        known: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.base = base
+        self.added = added
+        self._store = store
+        self._changed = changed
+        self._known = np.zeros(0, np.int64) if known is None else known
+
+    def is_empty(self, name: str) -> bool:
+        """Whether a column is null in every row, a row that is not live any more included."""
+        return self.added[name].null_count == len(self.added) and (self.base is None or self.base.is_empty(name))
+
+    @property
+    def num_rows(self) -> int:
+        return self._base_rows - len(self.gone) + len(self.added)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All columns."""
+        return self.columns(self.schema.names)
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of all rows."""
+        added = self.added.select(list(names))
+        if self.base is None:
+            return added
+        base = self.base.columns(names)
+        if len(self.gone) > _CUTS:
+            keep = np.ones(self._base_rows, np.bool_)
+            keep[self.gone] = False
+            return pa.concat_tables([base.filter(pa.array(keep)), added])
+        starts = [0, *(self.gone + 1)]
+        ends = [*self.gone, self._base_rows]
+        return pa.concat_tables([*(base.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s), added])
+
+    def select(
+        self,
+        needs: Needs,
+        decide: Callable[[Known], pa.Array],
+        decide_added: Callable[[pa.Table], pa.Array],
+        names: Sequence[str],
+    ) -> pa.Table:
+        """Some columns of the rows that are kept; see ``CheckpointRows.select`` for the base's."""
+        added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
+        if self.base is None:
+            return added.select(list(names))
+        return pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
+
+    def later(self, keys: pa.Array, added: pa.Table) -> FileSet:
+        """After commits that change the files of ``keys`` and bring ``added``."""
+        kept = self.added
+        if len(kept) and len(keys):
+            kept = kept.filter(pc.invert(pc.is_in(file_keys(kept, self._store), value_set=keys)))
+        looked_up = "gone" in self.__dict__
+        return FileSet(
+            self._store,
+            self.schema,
+            self.base,
+            pa.concat_tables([kept, added]),
+            (keys,) if looked_up else (*self._changed, keys),
+            self.gone if looked_up else self._known,
+        )
+
+    @cached_property
+    def gone(self) -> NDArray[np.int64]:
+        """Positions in the base, ascending, of rows that later commits changed."""
+        keys = [one for one in self._changed if len(one)]
+        if self.base is None or not keys:
+            return self._known
+        return np.union1d(self._known, self.base.find(pa.concat_arrays(keys)))
+
+    @property
+    def _base_rows(self) -> int:
+        return 0 if self.base is None else self.base.num_rows

@@ -1,0 +1,124 @@
+"""The state of a version, from the least of the log: a checkpoint, compactions where they fit, and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse_lib.errors import LogCorruptedError, StoreError, VersionNotFoundError
+from lakehouse_lib.log.action_lines import TornLineError, read_lines
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.checkpoints.reading import read_checkpoint
+from lakehouse_lib.log.commit import CommitActions, read_commit
+from lakehouse_lib.log.replay import TableState, replay, state_of
+from lakehouse_lib.log.segment import Checkpoint, Commit, Compaction, LogSegment, load_segment
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says."""
+
+    version: int
+    modified: int
+    checkpoint: Checkpoint | None
+    state: TableState
+
+
+def load_state(
+    store: ObjectStore, version: int | None = None, *, without: frozenset[str] = frozenset()
+) -> VersionState:
+    """The state of ``version`` (None: the latest).
+
+    A checkpoint or compaction that cannot be read is passed over for another one, an older one or the commits. Columns
+    of files are read later, and a checkpoint may turn out unreadable then.
+
+    Args:
+        without: paths of checkpoints that did.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
+    """
+    unreadable = without
+    first_error: LogCorruptedError | None = None
+    while True:
+        try:
+            segment = load_segment(store, version, without=unreadable)
+        except (LogCorruptedError, VersionNotFoundError) as error:
+            raise (first_error or error) from None
+        try:
+            return _build(store, segment)
+        except _UnreadableError as error:
+            first_error = first_error or error.error
+            unreadable |= error.paths
+
+
+def later_state(store: ObjectStore, earlier: VersionState, commits: Sequence[Commit]) -> VersionState:
+    """The state after the next ``commits``, of which there is at least one."""
+    actions = [_delta(store, commit) for commit in commits]
+    state = replay(earlier.state, actions, store)
+    return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state)
+
+
+class _UnreadableError(Exception):
+    def __init__(self, paths: Sequence[str], error: LogCorruptedError) -> None:
+        super().__init__(paths)
+        self.paths = frozenset(paths)
+        self.error = error
+
+
+def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
+    checkpoint = segment.checkpoint
+    try:
+        base = state_of(read_checkpoint(store, checkpoint) if checkpoint is not None else None, store)
+    except LogCorruptedError as error:
+        assert checkpoint is not None
+        raise _UnreadableError(checkpoint.paths, error) from error
+    actions = [_delta(store, delta) for delta in segment.deltas]
+    state = replay(base, actions, store)
+    return VersionState(segment.version, segment.modified, checkpoint, state)
+
+
+def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:
+    def read() -> CommitActions:
+        if isinstance(delta, Commit):
+            return read_commit(store, delta.version, size=delta.size)
+        try:
+            return _compaction(store, delta)
+        except LogCorruptedError as error:
+            raise _UnreadableError([delta.path], error) from error
+
+    return CACHE.get(store, [ObjectMeta(delta.path, delta.size, delta.modified)], read, _nbytes)
+
+
+def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
+    def broken(why: str) -> LogCorruptedError:
+        return LogCorruptedError(
+            f"the log compaction {delta.path} cannot be read ({why})",
+            table=store.root,
+            version=delta.version,
+            hint="Delete it if the commits that it covers are still there",
+        )
+
+    try:
+        found = read_lines(store.read(delta.path).split(b"\n"))
+    except TornLineError as error:
+        raise broken(f"line {error.number} {error.what}") from error
+    except StoreError as error:
+        raise broken(error.message) from error
+    if len(found.metadata) > 1 or len(found.protocol) > 1:
+        raise broken("it has two metaData or two protocol actions")
+    return CommitActions(
+        delta.version,
+        found.adds,
+        found.removes,
+        found.changes,
+        found.metadata[0] if found.metadata else None,
+        found.protocol[0] if found.protocol else None,
+        found.transactions,
+        found.domains,
+    )
+
+
+def _nbytes(actions: CommitActions) -> int:
+    return int(actions.adds.nbytes + actions.removes.nbytes + actions.changes.nbytes)
