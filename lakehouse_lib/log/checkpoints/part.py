@@ -86,7 +86,10 @@ class ParquetPart:
 
     def is_empty(self, action: str, block: int, field: str) -> bool:
         group = self._footer.row_group(block)
-        found = [group.column(self._leaves[leaf]).statistics for leaf in self._below(f"{action}.{field}")]
+        leaves = [self._leaves[leaf] for leaf in self._below(f"{action}.{field}")]
+        if any(self._footer.schema.column(leaf).max_repetition_level for leaf in leaves):
+            return False  # an empty map leaves the same null in its leaves as none at all
+        found = [group.column(leaf).statistics for leaf in leaves]
         return all(one is not None and one.has_null_count and one.null_count == group.num_rows for one in found)
 
     def read(self, action: str, block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
