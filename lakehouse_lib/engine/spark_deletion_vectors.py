@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_lib import deletion_vectors
+from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.store import ObjectStore
 
 _THREADS = 8
 # A word takes some 50 bytes in Spark's hash table. Beyond this many Spark is not told to send them to every executor.
 _MOST_BROADCAST = 4_000_000
+# Statistics are of the physical rows; the protocol demands this one of a file with a vector.
+_NUM_RECORDS = r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})'
 _BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
 
 
@@ -46,18 +50,26 @@ def without_deleted(spark: Any, frame: Any, files: pa.Table, store: ObjectStore,
     if len(words) <= _MOST_BROADCAST:
         deleted = F.broadcast(deleted)
     blocks = frame.withColumn(_BLOCK, F.shiftright(row, 6).cast("int"))
-    bit = F.shiftrightunsigned(F.col(_BITS), F.col(row).bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1))
-    kept = F.col(_BITS).isNull() | (bit == 0)
+    bit = F.call_function("shiftrightunsigned", F.col(_BITS), F.col(row).bitwiseAND(F.lit(63)).cast("int"))
+    kept = F.col(_BITS).isNull() | (bit.bitwiseAND(F.lit(1)) == 0)
     return blocks.join(deleted, [file, _BLOCK], "left").where(kept)
 
 
 def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
     """The table of deleted rows: file int32 (row of ``files``), block int32, bits int64; empty without vectors."""
     vectors = files["deletionVector"].combine_chunks()
+    counts = pc.struct_field(pc.extract_regex(files["stats"].combine_chunks(), _NUM_RECORDS), "rows").cast(pa.int64())
     marked = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
 
     def words(index: np.int64) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         bitmap = deletion_vectors.load(store, vectors[int(index)].as_py())
+        if len(bitmap) and counts[index].is_valid and bitmap.max() >= (rows := counts[index].as_py()):
+            raise LogCorruptedError(
+                f"the deletion vector of {files['path'][int(index)]} deletes row {bitmap.max()}, and the file has "
+                f"{rows} rows",
+                table=store.root,
+                hint="Restore the log from a backup, or read an older version",
+            )
         return _words(np.frombuffer(bitmap.to_array(), dtype=np.uint64))
 
     numbers: list[npt.NDArray[np.int32]] = []

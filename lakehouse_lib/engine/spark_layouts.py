@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_lib.engine.spark_columns import Names
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import field_id, physical_name
 from lakehouse_lib.snapshot import Snapshot
@@ -35,7 +35,6 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
         files: a files table with store paths.
 
     Raises:
-        LogCorruptedError: in id mode, a file without field ids.
         ObjectNotFoundError, StoreError: in id mode, a file that is missing or no Parquet file.
     """
     mode = snapshot.column_mapping
@@ -47,7 +46,9 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
     groups: dict[frozenset[tuple[int, str]], int] = {}
     numbers = np.array([groups.setdefault(layout, len(groups)) for layout in found])
     for layout, number in groups.items():
-        yield partial(_name, dict(layout)), files.filter(pa.array(numbers == number))
+        # Files from before the table had field ids have its columns under the physical names.
+        names = partial(_name, dict(layout)) if layout else partial(physical_name, mode=mode)
+        yield names, files.filter(pa.array(numbers == number))
 
 
 def _name(layout: dict[int, str], field: Field) -> str:
@@ -72,14 +73,7 @@ def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
             table=store.root,
             hint="Restore the file from a backup, or an older version without it",
         ) from error
-    layout = frozenset(_ids(schema))
-    if not layout and len(schema):
-        raise LogCorruptedError(
-            f"the data file {path} has no field ids, by which this table's columns are found (column mapping by id)",
-            table=store.root,
-            hint="Rewrite the file with the engine that added it",
-        )
-    return layout
+    return frozenset(_ids(schema))
 
 
 def _ids(schema: pa.Schema) -> Iterator[tuple[int, str]]:
