@@ -96,7 +96,7 @@ FEATURES: Mapping[str, Feature] = {
             "deletionVectors", True, True, True, _NEVER, "rows are read and rewritten without those; none is written"
         ),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
-        Feature("v2Checkpoint", True, False, False, _ALWAYS, "v2 checkpoints are not read yet"),
+        Feature("v2Checkpoint", True, True, False, _ALWAYS, "its tables are not written yet"),
         Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
         Feature("domainMetadata", False, True, True, _ALWAYS, "domains are kept as they are"),
         Feature("rowTracking", False, True, False, _ALWAYS, "row ids are not assigned yet"),

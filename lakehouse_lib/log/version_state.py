@@ -101,11 +101,14 @@ def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
         )
 
     try:
-        found = read_lines(store.read(delta.path).split(b"\n"))
+        data = store.read(delta.path)
+        found = read_lines(data.split(b"\n"))
     except TornLineError as error:
         raise broken(f"line {error.number} {error.what}") from error
     except StoreError as error:
         raise broken(error.message) from error
+    if not data.strip():
+        raise broken("it is empty")
     if len(found.metadata) > 1 or len(found.protocol) > 1:
         raise broken("it has two metaData or two protocol actions")
     return CommitActions(

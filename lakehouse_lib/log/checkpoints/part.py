@@ -170,7 +170,7 @@ class ParquetPart:
         try:
             yield
         except (pa.ArrowException, OSError) as error:
-            raise self._broken(str(error)) from error
+            raise self._broken(str(error).partition("\n")[0]) from error
         except StoreError as error:
             raise self._broken(error.message) from error
 
