@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakehouse_lib import file_paths
@@ -55,7 +56,8 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
         if kind == "i":
             data = _inline(str(descriptor["pathOrInlineDv"]), size)
         else:
-            where = path_of(store, descriptor) or where
+            text = str(descriptor["pathOrInlineDv"])
+            where = file_paths.decode(text if kind == "p" else file_paths.encode(_named_by_uuid(text)), store)
             data = _stored(store, where, descriptor.get("offset"), size)
         return _bitmap(data, cardinality)
     except _Broken as error:
@@ -80,30 +82,31 @@ def unique_id(descriptor: Mapping[str, Any]) -> str:
     return f"{descriptor['storageType']}{descriptor['pathOrInlineDv']}{suffix}"
 
 
-def path_of(store: ObjectStore, descriptor: Mapping[str, Any]) -> str | None:
-    """The store path of the file that a vector is in; None for one that is in the log itself.
+def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
+    """The files that vectors are in, each once, as canonical store paths; vectors in the log itself have none.
+
+    Args:
+        vectors: a ``deletionVector`` column, null where there is none.
 
     Raises:
-        LogCorruptedError: the descriptor makes no sense.
-        PathOutsideTableError: the file is not in the table's folder.
+        LogCorruptedError: a descriptor makes no sense.
     """
-    kind, text = descriptor.get("storageType"), descriptor.get("pathOrInlineDv")
+    vectors = vectors.filter(vectors.is_valid()).combine_chunks()
+    kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
     try:
-        if not isinstance(text, str):
-            raise _Broken(f"pathOrInlineDv is {text!r}")
-        if kind == "i":
-            return None
-        if kind == "p":
-            return file_paths.decode(text, store)
-        if kind == "u":
-            return file_paths.decode(file_paths.encode(_named_by_uuid(text)), store)
-        raise _Broken(f"storageType is {kind!r}; the protocol has u, i and p")
+        odd = pc.or_(pc.invert(pc.is_in(kind, value_set=pa.array(["u", "i", "p"]))), text.is_null())
+        if pc.any(odd, min_count=0).as_py():
+            _checked(vectors.filter(odd)[0].as_py())
+        relative = pc.unique(text.filter(pc.equal(kind, "u"))).to_pylist()
+        named = pa.array([file_paths.encode(_named_by_uuid(one)) for one in relative], pa.string())
     except _Broken as error:
         raise LogCorruptedError(
             f"a deletion vector's descriptor makes no sense: {error}",
             table=store.root,
             hint="Restore the log from a backup, or read an older version",
         ) from error
+    absolute = pc.unique(text.filter(pc.equal(kind, "p")))
+    return pc.unique(pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named, store)]))
 
 
 def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
@@ -137,7 +140,7 @@ def _checked(descriptor: Mapping[str, Any]) -> tuple[str, int, int]:
 
 
 def _named_by_uuid(text: str) -> str:
-    """``ab^-aqEH.-t@S}K{vb[*k^`` is in folder ``ab``, in the file that the last 20 characters name."""
+    """``ab^-aqEH.-t@S}K{vb[*k^`` is in folder ``ab``, in the file that the last 20 characters name; decoded."""
     folder, name = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     if len(name) < _UUID_LENGTH:
         raise _Broken(f"{text!r} is shorter than a UUID in Z85")

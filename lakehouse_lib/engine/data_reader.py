@@ -163,13 +163,13 @@ class TableReader:
         }
 
     def row_group(
-        self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, threads: bool = False
+        self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, deleted_too: bool = False
     ) -> pa.Table:
         """The rows of one row group that are not deleted, as the wanted columns.
 
         Args:
             constants: the file's partition values.
-            threads: decode columns in parallel; for a caller that has the process to itself.
+            deleted_too: all rows that the file holds, whatever its deletion vector says.
 
         Raises:
             StoreError: the file is damaged.
@@ -186,13 +186,13 @@ class TableReader:
         places = sorted(set(found.values()))
         try:
             numbers = [number for place in places for number in file.leaves[place]]
-            table = file.reader.read_row_group(index, column_indices=numbers, use_threads=threads)
+            table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(file.path, error) from error
-        kept = file.kept(index)
-        if kept is not None and places:
+        kept = None if deleted_too else file.kept(index)
+        if kept is not None:
             table = table.filter(kept)
-        count = file.live_rows_of(index)
+        count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.
         nullable = pa.schema([one.to_arrow().with_nullable(True) for one in self.schema.fields])

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
-from lakehouse_lib.operations.files import partition_codes, total_size
+from lakehouse_lib.operations.files import partition_codes, record_count, total_size
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.statistics import num_records
 from lakehouse_lib.table_properties import TableProperties
 
 
@@ -110,7 +109,7 @@ def health(
         timestamp=snapshot.timestamp,
         files=len(sizes),
         bytes=int(sizes.sum()),
-        rows=pc.sum(num_records(files), skip_nulls=False, min_count=0).as_py(),
+        rows=record_count(files),
         target_file_size=target,
         mean_file_size=int(sizes.mean()) if len(sizes) else None,
         median_file_size=_percentile(sizes, 50),

@@ -1,4 +1,8 @@
-"""Delete the rows for which a predicate is true; rows for which it is NULL stay."""
+"""Delete the rows for which a predicate is true; rows for which it is NULL stay.
+
+Afterwards no file of the table holds such a row, not even one that a deletion vector had hidden: a delete is what an
+erasure begins with.
+"""
 
 from __future__ import annotations
 
@@ -96,12 +100,13 @@ def delete(
     *,
     commit_properties: CommitProperties | None = None,
 ) -> dict[str, Any]:
-    """Delete in one commit. Files without a matching row stay as they are.
+    """Delete in one commit. Files without a matching row stay as they are, deletion vectors and all.
 
     Returns:
         delta-rs' metrics: num_added_files, num_removed_files, num_deleted_rows (None when files that go whole have no
         statistics), num_copied_rows, execution_time_ms, scan_time_ms, rewrite_time_ms; and ``version``, the table's
-        version after it. No row to delete: zeros, and no commit.
+        version after it. No row to delete: zeros, and no commit, unless matching rows were only hidden by deletion
+        vectors: their files are rewritten without them.
 
     Raises:
         DeltaProtocolError: the table is append-only, or wants a change data feed.
@@ -170,14 +175,17 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
     looked = TableReader(target.store, columns, target.partition_columns, task.mapping)
     constants = {name: values[0] for name, values in looked.constants(file).items()}
     with looked.open(path, file["deletionVector"][0].as_py()) as source:
-        masks = {
-            group: looked.mask(looked.row_group(source, group, constants), task.predicate)
-            for group in looked.candidates(source, path, task.predicate)
-        }
+        held, masks = 0, {}
+        for group in looked.candidates(source, path, task.predicate):
+            rows = looked.row_group(source, group, constants, deleted_too=True)
+            matching = looked.mask(rows, task.predicate)
+            live = source.kept(group)
+            held += matching.true_count
+            masks[group] = matching if live is None else matching.filter(live)
+        if not held:
+            return None
         deleted = sum(mask.true_count for mask in masks.values())
         kept = source.live_rows - deleted
-        if not deleted:
-            return None
         written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
     added = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
     return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *added], schema=DELETED_SCHEMA)

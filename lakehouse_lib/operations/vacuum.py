@@ -14,15 +14,15 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import file_paths
+from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.engine.spark_writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
+from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.table_properties import TableProperties
@@ -69,6 +69,7 @@ def vacuum(
         RetentionError: ``retention_hours`` is shorter than the table's retention.
         UnsupportedFeatureError: a writer feature this library does not have; it may know files we do not.
         InvalidArgumentError: a negative retention, or a table retention that is no interval.
+        LogCorruptedError: a deletion vector whose file nobody can tell, so that none can be spared.
     """
     retention = TableProperties.of(snapshot.configuration).deleted_file_retention
     configured = int(retention.total_seconds() * 1000)
@@ -92,7 +93,9 @@ def vacuum(
         latest.tombstones,
         int(moment.timestamp() * 1000) - asked,
         store=latest.store,
-        partition_columns=latest.partition_columns,
+        partition_columns=[
+            partition_key(latest.schema, name, latest.column_mapping) for name in latest.partition_columns
+        ],
     )
     paths: list[str] = plan["path"].to_pylist()
     if dry_run or not paths:
@@ -130,7 +133,7 @@ def plan_vacuum(
         tombstones: the removes the log remembers (TOMBSTONE_SCHEMA); one without a time counts as expired.
         cutoff: ms since the epoch; removed at or before it, or unknown to the log and written before it: goes.
         store: gives the log's paths their canonical form.
-        partition_columns: whose folders are data even when they start with ``_`` or ``.``.
+        partition_columns: whose folders are data even when they start with ``_`` or ``.``, by the log's names.
     """
     removed_at = pc.fill_null(tombstones["deletionTimestamp"], 0)
     expired = pc.less_equal(removed_at, cutoff)
@@ -217,39 +220,8 @@ def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:
     """Store paths of data files and of their deletion vectors."""
     return [
         file_paths.canonical(files["path"], store),
-        file_paths.canonical(_vector_paths(files["deletionVector"]), store),
+        deletion_vectors.paths_of(store, files["deletionVector"]),
     ]
-
-
-def _vector_paths(vectors: pa.ChunkedArray) -> pa.Array:
-    """Log paths of the files that hold deletion vectors (PROTOCOL.md, section Deletion Vector Descriptor Schema).
-
-    Storage type ``p`` is an absolute path; ``u`` is a folder prefix and a UUID in 20 characters of Z85, whose file is
-    ``deletion_vector_UUID.bin``; ``i`` is inline.
-    """
-    kind = pc.struct_field(vectors, "storageType")
-    text = pc.struct_field(vectors, "pathOrInlineDv")
-    absolute = pc.drop_null(text.filter(pc.equal(kind, "p"))).combine_chunks()
-    relative = pc.unique(pc.drop_null(text.filter(pc.equal(kind, "u"))))
-    prefix = pc.utf8_slice_codeunits(relative, 0, -20)
-    folder = pc.if_else(pc.equal(prefix, ""), "", pc.binary_join_element_wise(prefix, "/", ""))
-    ids = _uuids(pc.utf8_slice_codeunits(relative, -20))
-    named = pc.binary_join_element_wise(folder, "deletion_vector_", ids, ".bin", "")
-    return pa.concat_arrays([absolute, named.cast(pa.string())])
-
-
-_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-
-
-def _uuids(encoded: pa.Array) -> pa.Array:
-    """UUIDs in their usual form from 20 characters of Z85 each."""
-    digit = np.zeros(256, dtype=np.uint64)
-    digit[np.frombuffer(_Z85, dtype=np.uint8)] = np.arange(85, dtype=np.uint64)
-    text = np.frombuffer("".join(encoded.to_pylist()).encode("ascii"), dtype=np.uint8)
-    words = digit[text].reshape(-1, 4, 5) @ np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
-    raw = words.astype(">u4").tobytes().hex()
-    plain = pa.array([raw[start : start + 32] for start in range(0, len(raw), 32)], pa.string())
-    return pc.replace_substring_regex(plain, r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", r"\1-\2-\3-\4-\5")
 
 
 def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:

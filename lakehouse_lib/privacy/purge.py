@@ -113,7 +113,8 @@ def purge(
         writer_grace: age from which a file unknown to the log is a dead writer's.
 
     Raises:
-        RetentionError: the current version still holds matching rows; nothing is deleted.
+        RetentionError: files of the current version still hold matching rows, perhaps hidden by deletion vectors;
+            nothing is deleted.
         InvalidPredicateError: the predicate does not parse, or names no column.
         UnsupportedFeatureError: a writer feature this library does not have.
     """
@@ -130,6 +131,7 @@ def purge(
         )
     objects = list_objects(snapshot.store)
     stored = _parquet_objects(objects, snapshot.store)
+    _refuse_hidden(snapshot, predicate_sql, stored, engine)
     for root in nested_tables(objects["path"]):
         stored = stored.filter(pc.invert(pc.starts_with(stored["path"], root + "/")))
     stale = stored.filter(pc.invert(pc.is_in(stored["path"], value_set=_paths(snapshot.files, snapshot.store))))
@@ -185,6 +187,23 @@ def prove(uri: str, predicate_sql: str, *, engine: Engine | None = None) -> Proo
         skipped=_notes(without),
         unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))),
     )
+
+
+def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, engine: Engine) -> None:
+    """A live file cannot go, and a deletion vector leaves the rows it names in it."""
+    marked = snapshot.files.filter(snapshot.files["deletionVector"].is_valid())
+    paths = _paths(marked, snapshot.store)
+    candidates = stored.filter(pc.is_in(stored["path"], value_set=paths))
+    counted = count_stored(snapshot, predicate_sql, candidates, engine, skip_by_footer=False)
+    rows = pc.sum(counted["matches"]).as_py() or 0
+    if rows:
+        raise RetentionError(
+            f"files of the current version still hold {rows} rows, hidden by deletion vectors, for which "
+            f"{predicate_sql[:200]!r} is true",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Delete the rows once more with DeltaTable.delete, which rewrites these files, then purge",
+        )
 
 
 def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
