@@ -67,16 +67,24 @@ def decimal_of(point: int, scale: int) -> Decimal:
     return Decimal((int(point < 0), tuple(map(int, str(abs(point)))), -scale))
 
 
-def rows(most: int) -> st.SearchStrategy[list[Row]]:
-    """Some rows; in a column values repeat, lie close together, or are all null."""
+def some_columns() -> st.SearchStrategy[dict[str, str]]:
+    """A few columns (path to kind), to which a test keeps: values of all would take most of its time."""
+    chosen = st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True)
+    return chosen.map(lambda paths: {path: COLUMNS[path] for path in paths})
 
-    def columns(count: int) -> st.SearchStrategy[list[Row]]:
-        by_path = {path: _column(kind, count) for path, kind in COLUMNS.items()}
+
+def rows(most: int, columns: dict[str, str]) -> st.SearchStrategy[list[Row]]:
+    """Some rows with values of these columns, NULL in others; in a column values differ, are the same, or all null."""
+
+    def of(count: int) -> st.SearchStrategy[list[Row]]:
+        by_path = {path: _column(kind, count) for path, kind in columns.items()}
         return st.fixed_dictionaries(by_path).map(
-            lambda drawn: [{path: column[i] for path, column in drawn.items()} for i in range(count)]
+            lambda drawn: [
+                dict.fromkeys(COLUMNS) | {path: column[i] for path, column in drawn.items()} for i in range(count)
+            ]
         )
 
-    return st.integers(1, most).flatmap(columns)
+    return st.integers(1, most).flatmap(of)
 
 
 def _column(kind: str, count: int) -> st.SearchStrategy[list[Any]]:
@@ -351,9 +359,9 @@ def _date_part(value: int | None, kind: str, part: str) -> int | None:
     return int(getattr(day, part))
 
 
-def conditions(world: list[Row], columns: dict[str, str] | None = None) -> st.SearchStrategy[Condition]:
-    """Conditions on these columns (path to kind; all unless given), whose literals are often values of ``world``."""
-    return st.recursive(leaves(world, columns or COLUMNS), _joined, max_leaves=5)
+def conditions(world: list[Row], columns: dict[str, str]) -> st.SearchStrategy[Condition]:
+    """Conditions on these columns, whose literals are often values of ``world``."""
+    return st.recursive(leaves(world, columns), _joined, max_leaves=5)
 
 
 def _joined(inner: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:

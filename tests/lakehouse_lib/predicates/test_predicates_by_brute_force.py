@@ -1,4 +1,4 @@
-"""No file that holds a match is dropped, and rows are what plain Python says: for every type and many writers' statistics.
+"""No file that holds a match is dropped, and rows are what plain Python says: every type, many writers' statistics.
 
 ``LAKEHOUSE_EXAMPLES=20000 pytest ...`` is the long form.
 """
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse, to_arrow
 from lakehouse_lib.schema import Field, Schema, StructType
-from tests.lakehouse_lib.predicates.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows
+from tests.lakehouse_lib.predicates.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.predicates.foreign_statistics import partition_text, statistics
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
@@ -87,34 +87,40 @@ def files_of(stats: list[str | None], values: list[list[tuple[str, str | None]]]
     return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
 
 
+def _in_log(value: Any) -> Any:
+    """As a partition value, for which the empty string is null."""
+    return None if value in ("", b"") else value
+
+
 @examples(250)
 @given(data=st.data())
 def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
-    partitions = data.draw(st.lists(st.sampled_from(sorted(PATHS)), max_size=2, unique=True), "partitioned by")
+    columns = data.draw(some_columns(), "columns")
+    partitions = data.draw(st.sets(st.sampled_from([path for path in columns if path in PATHS.values()] or [""])))
+    partitions -= {""}
     mapping = data.draw(st.sampled_from(["none", "name", "id"]), "mapping")
     names = logical if mapping == "none" else physical
     world: list[tuple[list[Row], list[Row]]] = []
     stats, values = [], []
     for _ in range(data.draw(st.integers(1, 3), "files")):
-        stored = data.draw(rows(4))
+        stored = data.draw(rows(4, columns))
         pairs = []
-        for kind in partitions:
-            value = stored[0][PATHS[kind]] or None if kind in ("string", "binary") else stored[0][PATHS[kind]]
+        for path in sorted(partitions):
+            value = _in_log(stored[0][path])
             for row in stored:
-                row[PATHS[kind]] = value
-            text = data.draw(partition_text(value, kind))
+                row[path] = value
             if value is not None or data.draw(st.booleans()):
-                pairs.append((names(PATHS[kind])[0], text))
+                pairs.append((names(path)[0], data.draw(partition_text(value, columns[path]))))
         live = data.draw(st.lists(st.sampled_from(stored), unique_by=id), "live") if len(stored) > 1 else stored
-        stats.append(data.draw(statistics(stored, names, {PATHS[kind] for kind in partitions}), "stats"))
+        measured = {path: kind for path, kind in columns.items() if path not in partitions}
+        stats.append(data.draw(statistics(stored, names, measured), "stats"))
         values.append(pairs)
         world.append((stored, live))
     every = [row for stored, _ in world for row in stored]
-    condition = data.draw(conditions(every), "condition")
-    columns = [PATHS[kind] for kind in partitions]
+    condition = data.draw(conditions(every, columns), "condition")
 
     predicate = parse(condition.sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats, values), SCHEMA, columns, mapping)
+    kept = may_match(predicate, files_of(stats, values), SCHEMA, sorted(partitions), mapping)
     assert kept.null_count == 0
     for (_, live), keep, said, keys in zip(world, kept.to_pylist(), stats, values, strict=True):
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
@@ -123,8 +129,9 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
 @examples(150)
 @given(data=st.data())
 def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
-    world = data.draw(rows(6), "rows")
-    condition = data.draw(conditions(world), "condition")
+    columns = data.draw(some_columns(), "columns")
+    world = data.draw(rows(6, columns), "rows")
+    condition = data.draw(conditions(world, columns), "condition")
     expected = [condition.holds(row) for row in world]
     table = table_of(world)
     predicate = parse(condition.sql, SCHEMA)
@@ -145,10 +152,7 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
     columns = {PATHS[kind]: kind for kind in kinds}
     mapping = data.draw(st.sampled_from(["none", "name"]))
     names = logical if mapping == "none" else physical
-    world = [
-        {path: row[path] or None if kind in ("string", "binary") else row[path] for path, kind in columns.items()}
-        for row in data.draw(rows(5))
-    ]
+    world = [{path: _in_log(row[path]) for path in columns} for row in data.draw(rows(5, columns))]
     values = [
         [(names(path)[0], data.draw(partition_text(row[path], kind))) for path, kind in columns.items()]
         for row in world
