@@ -108,6 +108,8 @@ class _Part:
             yield self._seen(self._scan(files, self._stored()), {})
             return
         kinds = {name: one.type for name, one in self.partition.items()}
+        for name, kind in kinds.items():
+            partition_values.partition_column(files, name, kind)  # what is no value of its type is refused here
         stored = self._stored()
         coded = branches(files, self.snapshot.store.root, kinds, stored.names)
         if len(coded.dictionary) > _MOST_BRANCHES:
