@@ -57,7 +57,7 @@ DELETE FROM $table WHERE part;
 
 -- table partition_by_binary: bytes that are text
 CREATE TABLE $table (id LONG, part BINARY) USING delta PARTITIONED BY (part);
-INSERT INTO $table VALUES (0, X'616263'), (1, X'00'), (2, X''), (3, NULL), (4, X'0A2F25');
+INSERT INTO $table VALUES (0, X'616263'), (1, X'01'), (2, X''), (3, NULL), (4, X'0A2F25');
 DELETE FROM $table WHERE id = 1;
 
 -- table partition_overwrites: replaced partitions, static and dynamic, and by a condition
