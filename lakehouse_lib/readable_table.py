@@ -7,16 +7,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.table_metadata import ProtocolVersions, TableMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as pads
+    import pyarrow.fs
 
     from lakehouse_lib.engine.arrow import ArrowEngine
     from lakehouse_lib.engine.base import Engine
@@ -34,7 +35,7 @@ class ReadableTable:
     lists one of which holds. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``.
 
     Anything that takes Arrow data by its PyCapsule interface takes a table: ``pa.table(table)``,
-    ``polars.from_arrow(table)``, ``write_deltalake(target, table)``.
+    ``polars.DataFrame(table)``, ``write_deltalake(target, table)``.
     """
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
@@ -76,14 +77,17 @@ class ReadableTable:
     def schema(self) -> Schema:
         return self._snapshot.schema
 
-    def metadata(self) -> Metadata:
-        return self._snapshot.metadata
+    def metadata(self) -> TableMetadata:
+        return TableMetadata.of(self._snapshot.metadata)
 
-    def protocol(self) -> Protocol:
-        return self._snapshot.protocol
+    def protocol(self) -> ProtocolVersions:
+        return ProtocolVersions.of(self._snapshot.protocol)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp`` (ms)."""
+        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
+
+        The timestamp (ms since the epoch) is the commit's, by which time travel goes, not the one its writer noted.
+        """
         return history(self.store, limit)
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -120,8 +124,12 @@ class ReadableTable:
         """
         from lakehouse_lib import file_paths
 
-        files = self.files(self._one_of(partition_filters, file_pruning_predicate, "partition_filters"))
-        return [f"{self.table_uri}/{path}" for path in file_paths.decode_all(files["path"], self.store).to_pylist()]
+        condition = self._one_of(partition_filters, file_pruning_predicate, "partition_filters")
+        paths = self._snapshot.prune(self._predicate(condition), ["path"])["path"]
+        uris: list[str] = []
+        for chunk in paths.chunks:
+            uris += file_paths.absolute(file_paths.decode_all(chunk, self.store), self.store).to_pylist()
+        return uris
 
     def partitions(
         self,
@@ -140,21 +148,21 @@ class ReadableTable:
         return partitions(self._snapshot, files)
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row a live file: path, size_bytes, modification_time (ms), num_records, null_count, min, max, partition.
+        """One row a live file: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records,
+        null_count, min, max, partition.
 
         Args:
             flatten: a column ``min.x`` instead of a member ``x`` of a struct ``min``.
         """
-        from lakehouse_lib.operations.describe import add_actions
+        from lakehouse_lib.operations.add_actions import add_actions
 
         return add_actions(self._snapshot, flatten=flatten)
 
     def count(self) -> int:
-        """Rows, by the statistics where every file has them, else by the files' footers."""
-        from lakehouse_lib.operations.files import record_count
+        """Rows, by the statistics of the files that have them, by the footers of the others."""
+        from lakehouse_lib.operations.files import count_rows
 
-        counted = record_count(self._snapshot.files)
-        return counted if counted is not None else int(self.to_pyarrow_dataset().count_rows())
+        return count_rows(self._snapshot)
 
     # Rows.
 
@@ -184,12 +192,19 @@ class ReadableTable:
         import pyarrow.dataset as pads
 
         if isinstance(filters, pads.Expression):
-            return self.to_pyarrow_dataset(partitions).to_table(columns=columns, filter=filters)
+            from lakehouse_lib.engine.dataset import dataset, unlike_parquet
+
+            files = self.files(partitions)
+            if unlike_parquet(self._snapshot, files) is None:
+                return dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
+            rows = self.scan(predicate=partitions)
+            return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
         return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
 
     def to_pyarrow_dataset(
         self,
         partitions: Filters | None = None,
+        filesystem: pyarrow.fs.FileSystem | None = None,
         *,
         schema: pa.Schema | None = None,
         as_large_types: bool = False,
@@ -199,6 +214,7 @@ class ReadableTable:
 
         Args:
             partitions: the older name of ``file_pruning_predicate``.
+            filesystem: what to read by, its root the table's folder.
             schema: the types to read into; default the table's.
             as_large_types: strings, binaries and lists with 64-bit offsets.
             file_pruning_predicate: only files that may hold a row for which it is true; their rows are all there.
@@ -210,10 +226,9 @@ class ReadableTable:
         from lakehouse_lib.engine.dataset import dataset
 
         files = self.files(self._one_of(partitions, file_pruning_predicate, "partitions"))
-        found = dataset(self._snapshot, files)
         if schema is None and as_large_types:
             schema = self.schema().to_arrow(as_large_types=True)
-        return found if schema is None else found.replace_schema(schema)
+        return dataset(self._snapshot, files, filesystem=filesystem, schema=schema)
 
     def to_pandas(
         self,

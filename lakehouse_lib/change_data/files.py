@@ -90,7 +90,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
     remove_paths = file_paths.canonical(removed["path"], store)
     alone_added = pc.invert(pc.is_in(add_paths, value_set=remove_paths))
     alone_removed = pc.invert(pc.is_in(remove_paths, value_set=add_paths))
-    changes_added, changes_removed = _data_change(added), _data_change(removed)
+    changes_added, changes_removed = (files["dataChange"].combine_chunks() for files in (added, removed))
     deleted: list[dict[str, Any]] = []
     restored: list[dict[str, Any]] = []
     where = {remove_paths[index].as_py(): index for index in _positions(pc.invert(alone_removed))}
@@ -118,11 +118,6 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
 def _positions(mask: pa.Array) -> list[int]:
     """Where a mask is true."""
     return [int(index) for index in np.flatnonzero(mask.to_numpy(zero_copy_only=False))]
-
-
-def _data_change(files: pa.Table) -> pa.Array:
-    """The protocol requires it; where a writer forgot it, rows may have changed."""
-    return pc.fill_null(files["dataChange"].combine_chunks(), True)
 
 
 def _rows(file: pa.Table, store: ObjectStore) -> int:

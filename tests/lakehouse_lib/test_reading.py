@@ -1,0 +1,206 @@
+"""Reading a table, and handing it to others: Arrow, pandas, Polars, DuckDB, Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.fs
+import pytest
+
+from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
+from tests.peers import plain
+
+ROWS = pa.table(
+    {
+        "id": range(100),
+        "day": pa.array([None if i % 10 == 9 else dt.date(2026, 1, 1 + i % 3) for i in range(100)]),
+        "name": [f"n{i}" for i in range(100)],
+        "value": pa.array([None if i % 7 == 0 else i / 2 for i in range(100)]),
+    }
+)
+SQL = "day = DATE '2026-01-02' AND value > 20"
+FILTERS = [("day", "=", dt.date(2026, 1, 2)), ("value", ">", 20)]
+EXPRESSION = (pc.field("day") == dt.date(2026, 1, 2)) & (pc.field("value") > 20)
+EXPECTED = plain(ROWS.filter(EXPRESSION).select(["id", "day"]))
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Version 0 has no ``value``; version 1 has all rows, in a folder a day."""
+    path = tmp_path_factory.mktemp("tables") / "t"
+    write_deltalake(path, ROWS.select(["id", "day", "name"]).slice(0, 0), partition_by=["day"])
+    for start in (0, 50):
+        write_deltalake(path, ROWS.slice(start, 50), mode="append", schema_mode="merge")
+    return path
+
+
+class TestRows:
+    @pytest.mark.parametrize("filters", [SQL, FILTERS, [FILTERS, [("id", "<", 0)]], EXPRESSION], ids=type)
+    def test_filters_of_every_kind(self, uri: Path, filters: Any) -> None:
+        table = DeltaTable(uri)
+        assert plain(table.to_pyarrow_table(columns=["id", "day"], filters=filters)) == EXPECTED
+        assert table.to_pandas(columns=["id"], filters=filters)["id"].sum() == pc.sum(EXPECTED["id"]).as_py()
+
+    @pytest.mark.parametrize("predicate", [SQL, FILTERS])
+    def test_a_scan_streams(self, uri: Path, predicate: Any) -> None:
+        reader = DeltaTable(uri).scan(["id", "day"], predicate)
+        assert isinstance(reader, pa.RecordBatchReader)
+        assert plain(reader.read_all()) == EXPECTED
+
+    def test_columns_come_in_the_order_asked_for(self, uri: Path) -> None:
+        columns = ["value", "day", "id"]
+        assert DeltaTable(uri).to_pyarrow_table(columns=columns).column_names == columns
+        assert DeltaTable(uri).scan(columns).schema.names == columns
+
+    def test_an_old_version_has_its_own_schema(self, uri: Path) -> None:
+        old = DeltaTable(uri, version=0)
+        assert old.schema().names == ["id", "day", "name"]
+        assert old.to_pyarrow_table().column_names == ["id", "day", "name"]
+        with pytest.raises(InvalidArgumentError, match="value"):
+            old.scan(["value"])
+
+    def test_pandas_types_are_the_callers_choice(self, uri: Path) -> None:
+        import pandas as pd
+
+        frame = DeltaTable(uri).to_pandas(columns=["id"], types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+        assert str(frame.dtypes["id"]) == "Int64"
+
+    def test_spark_reads_columns_and_filters(self, uri: Path, spark: Any) -> None:
+        for filters in (SQL, FILTERS):
+            frame = DeltaTable(uri).to_spark(spark, columns=["id", "day"], filters=filters)
+            assert plain(frame.toArrow()) == EXPECTED
+        assert DeltaTable(uri).to_spark(spark, ["id"]).columns == ["id"]
+
+
+class TestDataset:
+    def test_partitions_and_pruning(self, uri: Path) -> None:
+        table = DeltaTable(uri)
+        dataset = table.to_pyarrow_dataset(file_pruning_predicate="day = DATE '2026-01-02'")
+        assert len(list(dataset.get_fragments())) == 2
+        assert plain(dataset.to_table(columns=["id", "day"], filter=pc.field("value") > 20)) == EXPECTED
+        days = table.to_pyarrow_dataset([("day", "=", dt.date(2026, 1, 2))])
+        assert plain(days.to_table(columns=["id", "day"], filter=pc.field("value") > 20)) == EXPECTED
+
+    def test_one_condition_has_one_name(self, uri: Path) -> None:
+        with pytest.raises(InvalidArgumentError, match="both partitions and file_pruning_predicate"):
+            DeltaTable(uri).to_pyarrow_dataset([("id", "=", 1)], file_pruning_predicate="id = 1")
+
+    def test_large_types(self, uri: Path) -> None:
+        dataset = DeltaTable(uri).to_pyarrow_dataset(as_large_types=True)
+        assert dataset.schema.field("name").type == pa.large_string()
+        assert plain(dataset.to_table()) == plain(ROWS)
+        theirs = pa.schema(deltalake.DeltaTable(uri).schema().to_arrow(as_large_types=True))
+        assert DeltaTable(uri).schema().to_arrow(as_large_types=True).types == theirs.types
+
+    def test_a_schema_of_the_callers(self, uri: Path) -> None:
+        schema = pa.schema([("id", pa.int64()), ("name", pa.large_string())])
+        assert DeltaTable(uri).to_pyarrow_dataset(schema=schema).to_table().schema == schema
+
+    def test_a_file_system_of_the_callers(self, uri: Path) -> None:
+        filesystem = pyarrow.fs.SubTreeFileSystem(str(uri), pyarrow.fs.LocalFileSystem())
+        assert plain(DeltaTable(uri).to_pyarrow_dataset(filesystem=filesystem).to_table()) == plain(ROWS)
+
+
+class TestHandOver:
+    def test_pyarrow(self, uri: Path) -> None:
+        assert plain(pa.table(DeltaTable(uri))) == plain(ROWS)
+        assert pa.RecordBatchReader.from_stream(DeltaTable(uri)).schema.names == ROWS.column_names
+
+    def test_pyarrow_asks_for_types(self, uri: Path) -> None:
+        wanted = pa.schema([(one.name, pa.large_string() if one.name == "name" else one.type) for one in ROWS.schema])
+        assert pa.table(DeltaTable(uri), schema=wanted).schema.field("name").type == pa.large_string()
+
+    def test_polars(self, uri: Path) -> None:
+        table = DeltaTable(uri)
+        assert plain(pl.DataFrame(table).to_arrow()) == plain(ROWS)
+        assert sorted(pl.DataFrame(table.scan(["id"], "id < 5"))["id"]) == [0, 1, 2, 3, 4]
+        assert plain(pl.from_arrow(table.to_pyarrow_table()).to_arrow()) == plain(ROWS)
+        lazy = pl.scan_pyarrow_dataset(table.to_pyarrow_dataset())
+        found = lazy.filter((pl.col("day") == dt.date(2026, 1, 2)) & (pl.col("value") > 20)).select("id", "day")
+        assert plain(found.collect().to_arrow()) == EXPECTED
+
+    def test_duckdb(self, uri: Path) -> None:
+        opened = DeltaTable(uri)
+        with duckdb.connect() as connection:
+            reader = opened.scan()
+            assert connection.sql(f"SELECT id, day FROM reader WHERE {SQL}").fetchall()
+            del reader
+            for source in (opened, opened.to_pyarrow_dataset(), opened.to_pyarrow_table()):  # noqa: B007 - the SQL names it
+                found = connection.sql(f"SELECT id, day FROM source WHERE {SQL}").to_arrow_table()
+                assert plain(found) == EXPECTED
+            # A table can be read again and again, as a reader cannot.
+            assert connection.sql("SELECT count(*) FROM opened AS a JOIN opened AS b USING (id)").fetchall() == [(100,)]
+
+    def test_delta_rs(self, uri: Path, tmp_path: Path) -> None:
+        deltalake.write_deltalake(tmp_path / "theirs", DeltaTable(uri), partition_by=["day"])
+        assert plain(deltalake.DeltaTable(tmp_path / "theirs").to_pyarrow_table()) == plain(ROWS)
+
+
+class TestTakingOver:
+    """Whatever is an Arrow stream is data to write."""
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            ROWS,
+            ROWS.to_reader(7),
+            ROWS.to_batches(30),
+            ROWS.to_pandas(types_mapper={pa.float64(): __import__("pandas").Float64Dtype()}.get),
+            pl.from_arrow(ROWS),
+            pads.dataset(ROWS).scanner().to_reader(),
+        ],
+        ids=["table", "reader", "batches", "pandas", "polars", "scanner"],
+    )
+    def test_frames(self, tmp_path: Path, data: Any) -> None:
+        write_deltalake(tmp_path / "t", data)
+        assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
+
+    def test_a_duckdb_relation(self, tmp_path: Path) -> None:
+        rows = ROWS  # noqa: F841 - DuckDB finds it by its name
+        with duckdb.connect() as connection:
+            write_deltalake(tmp_path / "t", connection.sql("SELECT * FROM rows WHERE id < 50"))
+        assert DeltaTable(tmp_path / "t").count() == 50
+
+    def test_one_of_our_tables(self, uri: Path, tmp_path: Path) -> None:
+        write_deltalake(tmp_path / "t", DeltaTable(uri), partition_by=["day"])
+        assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
+        # Over itself, too: the rows are those of the version it is open at.
+        table = DeltaTable(tmp_path / "t")
+        write_deltalake(table, table, mode="append")
+        assert DeltaTable(tmp_path / "t").count() == 200
+
+    def test_what_delta_rs_hands_out(self, uri: Path, tmp_path: Path) -> None:
+        write_deltalake(tmp_path / "t", deltalake.DeltaTable(uri).scan())
+        assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
+
+    def test_a_scan_of_ours(self, uri: Path, tmp_path: Path) -> None:
+        write_deltalake(tmp_path / "t", DeltaTable(uri).scan(["id", "day"], SQL))
+        assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == EXPECTED
+
+    def test_what_is_no_data_is_refused(self, tmp_path: Path) -> None:
+        for data in ({"id": [1]}, [1, 2], "rows", None, []):
+            with pytest.raises(InvalidArgumentError, match="cannot be written"):
+                write_deltalake(tmp_path / "t", data)
+
+
+class TestFiles:
+    def test_uris_and_partitions_by_condition(self, uri: Path) -> None:
+        table, peer = DeltaTable(uri), deltalake.DeltaTable(uri)
+        for condition in ("day = DATE '2026-01-02'", [("day", "=", "2026-01-02")], [("day", "in", ["2026-01-02"])]):
+            assert len(table.file_uris(file_pruning_predicate=condition)) == 2
+            assert table.partitions(file_pruning_predicate=condition) == [{"day": "2026-01-02"}]
+        assert table.partitions([("day", "=", "2026-01-02")]) == [{"day": "2026-01-02"}]
+        assert sorted(table.file_uris()) == sorted(peer.file_uris())
+        assert sorted(table.partitions(), key=str) == sorted(peer.partitions(), key=str)
+
+    def test_a_table_without_partitions_has_none(self, tmp_path: Path) -> None:
+        write_deltalake(tmp_path / "t", ROWS)
+        assert DeltaTable(tmp_path / "t").partitions() == deltalake.DeltaTable(tmp_path / "t").partitions() == []
