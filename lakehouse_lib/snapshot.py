@@ -167,13 +167,6 @@ class Snapshot:
     def check_writable(self) -> None:
         """Refuse to write what this library cannot keep right; ``UnsupportedFeatureError`` names the features."""
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
-        if not self._ask(lambda state: state.files.is_empty("deletionVector")):
-            raise UnsupportedFeatureError(
-                "cannot write a table whose files have deletion vectors (deletionVectors)",
-                table=self.store.root,
-                version=self.version,
-                hint="Purge them with the engine that wrote them (REORG TABLE ... APPLY (PURGE))",
-            )
 
     def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The answer of this version's state. A checkpoint that turns out unreadable, or is gone or another one by now,
