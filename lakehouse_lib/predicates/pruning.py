@@ -7,7 +7,7 @@ a floating-point max says nothing of NaN, which is above every number; bounds ma
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +144,7 @@ class _Pruning:
     def needs(self, root: Node) -> Needs:
         """``root`` has NOT only right before a leaf."""
         partitions: dict[str, DataType] = {}
-        bounds: dict[ColumnPath, DataType] = {}
+        bounds = {self.physical(column): column.type for column in self.bounded(root)}
         pending = [root]
         while pending:
             node = pending.pop()
@@ -153,16 +153,27 @@ class _Pruning:
                     partitions[self.keys[name.lower()]] = self.schema.field(name).type
             elif isinstance(node, And | Or):
                 pending += node.operands
-            else:
-                column = _bounded(node)
-                if column is not None and column.path[0].lower() not in self.keys:
-                    bounds[self.physical(column)] = column.type
         return Needs(partitions, bounds)
+
+    def bounded(self, root: Node) -> Iterator[Column]:
+        """The columns whose bounds decide something."""
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, And | Or):
+                pending += node.operands
+                continue
+            column = _bounded(node)
+            if column is not None and column.path[0].lower() not in self.keys:
+                yield column
 
     def run(self, root: Node, known: Known) -> pa.Array:
         root = _without_not(root, negated=False)
         self.known = known
-        self.leaves = {path: _leaf(known.bounds[path], kind) for path, kind in self.needs(root).bounds.items()}
+        for column in self.bounded(root):
+            path = self.physical(column)
+            if path not in self.leaves:
+                self.leaves[path] = _leaf(known.bounds[path], column.type, _was_float(self.schema, column.path))
         return self.evaluate(root, frozenset())
 
     def by_values(self, node: Node, known: Known) -> pa.Array:
@@ -266,13 +277,30 @@ def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
     return frozenset(found)
 
 
-def _leaf(bounds: Bounds, data_type: Any) -> _Leaf:
+def _was_float(schema: Schema, path: ColumnPath) -> bool:
+    """Whether the column was widened from float (PROTOCOL.md, Type Widening)."""
+    kind: DataType = schema
+    changes: Any = None
+    for name in path:
+        if isinstance(kind, StructType):
+            field = kind.field(name)
+            kind, changes = field.type, field.metadata.get("delta.typeChanges")
+    listed = changes if isinstance(changes, list) else []
+    return any(isinstance(one, dict) and one.get("fromType") == "float" for one in listed)
+
+
+def _leaf(bounds: Bounds, data_type: Any, was_float: bool) -> _Leaf:
     only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
     no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
     floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
     if floating:
-        wide = pa.float64()
-        bounds = Bounds(bounds.min.cast(wide), bounds.max.cast(wide), bounds.null_count, bounds.num_records)
+        low, high = bounds.min.cast(pa.float64()), bounds.max.cast(pa.float64())
+        if was_float:
+            # Older files' bounds are the shortest digits that tell floats apart, 0.1 for 0.10000000149: as doubles they
+            # may lie within the values by half of a float's last bit.
+            low = pc.subtract(low, pc.add(pc.multiply(pc.abs(low), 2.0**-24), 1e-45))
+            high = pc.add(high, pc.add(pc.multiply(pc.abs(high), 2.0**-24), 1e-45))
+        bounds = Bounds(low, high, bounds.null_count, bounds.num_records)
     return _Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
 
 
@@ -344,10 +372,21 @@ def _like(node: Like, leaf: _Leaf) -> pa.Array:
     low, high = leaf.bounds.min, leaf.bounds.max
     if not prefix:
         return leaf.has_values
-    # Values with the prefix are from the prefix on, and their own first characters are the prefix.
-    cut = pc.utf8_slice_codeunits(low, start=0, stop=len(prefix))
-    reach = [pc.less_equal(cut, pa.scalar(prefix)), pc.greater_equal(high, pa.scalar(prefix))]
+    # Values with the prefix are from the prefix on, and below the least text that is above all of them.
+    reach = [pc.greater_equal(high, prefix)]
+    above = _above_all_with(prefix)
+    if above is not None:
+        reach.append(pc.less(low, above))
     return _all([leaf.has_values, *(pc.fill_null(one, True) for one in reach)])
+
+
+def _above_all_with(prefix: str) -> str | None:
+    """The least text above every one that starts with ``prefix``, if there is one."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are no characters
 
 
 def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:

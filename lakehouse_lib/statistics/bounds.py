@@ -27,6 +27,10 @@ _ROWS_BY_HAND = 16
 _TEXTUAL = ("string", "date", "timestamp", "timestamp_ntz")
 _UNBOUNDED = ("boolean", "binary", "void")
 
+#: Ends a cut max in statistics that Spark wrote until 2024. It compared units of UTF-16, of which the pair for a
+#: character past U+FFFF is lower; in UTF-8, by which strings are ordered, such a character is above it.
+_OLD_TIE_BREAKER = "\ufffd"
+
 #: Decimals past the digits that a double keeps may have been written through one (delta-rs does).
 _DOUBLE_DIGITS = 15
 
@@ -96,13 +100,28 @@ def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
     for chunk in stats.chunks:
         for start in range(0, len(chunk), _ROWS_A_PARSE):
             text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
-            # A row that does not even start an object would shift the rows after it.
-            objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
-            text = pc.if_else(objects, text, pa.scalar("{}"))
-            for line_break in ("\n", "\r"):
-                if pc.any(pc.match_substring(text, line_break)).as_py():
-                    text = pc.replace_substring(text, line_break, " ")
+            if not _is_one_object_a_row(text):
+                # A row that does not even start an object would shift the rows after it.
+                objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
+                text = pc.if_else(objects, text, pa.scalar("{}"))
+                for line_break in ("\n", "\r"):
+                    if pc.any(pc.match_substring(text, line_break)).as_py():
+                        text = pc.replace_substring(text, line_break, " ")
             yield text
+
+
+def _is_one_object_a_row(text: pa.Array) -> bool:
+    """Whether every row starts with a brace and none has a line break: a look at the bytes, which is cheap."""
+    if text.null_count or not len(text):
+        return False
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
+    if (ends[:-1] == ends[1:]).any():
+        return False
+    characters = np.frombuffer(data, np.uint8)
+    inside = characters[ends[0] : ends[-1]]
+    braced = (characters[ends[:-1]] == ord("{")).all()
+    return bool(braced and not (inside == ord("\n")).any() and not (inside == ord("\r")).any())
 
 
 def _parse(text: pa.Array, columns: Mapping[ColumnPath, DataType]) -> pa.Table:
@@ -217,6 +236,8 @@ def sound(
         return Bounds(unknown, unknown, nulls, records)
     if kind.type in ("timestamp", "timestamp_ntz"):
         high = pc.add(high, pa.scalar(1000, pa.duration("us")))
+    if kind.type == "string" and pc.any(pc.ends_with(high, _OLD_TIE_BREAKER)).as_py():
+        high = pc.replace_substring_regex(high, f"{_OLD_TIE_BREAKER}$", "\U0010ffff")
     decimal = kind.decimal
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)

@@ -6,6 +6,7 @@ import json
 import time
 
 import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,8 +16,9 @@ from hypothesis import given, settings
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.partition_values import to_strings
 from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse
+from lakehouse_lib.predicates.pruning import Known, decide, needs
 from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.statistics import from_footer, indexed_columns, nan_columns
+from lakehouse_lib.statistics import Bounds, from_footer, indexed_columns, nan_columns
 from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
 EVERYTHING = indexed_columns(SCHEMA, {}, [])
@@ -208,3 +210,100 @@ def test_split_takes_partition_conjuncts_apart():
     assert both.split(["p"]) == (None, both)
     alone = parse("p = 'a'", schema)
     assert alone.split(["p"]) == (alone, None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "keep"),
+    [
+        ("x = '{0}\U0001f600'", True),
+        ("x LIKE '{0}\U0001f600%'", True),
+        ("x > '{0}\ufffd'", True),
+        ("x = 'z'", False),
+        ("x LIKE 'z%'", False),
+        ("x LIKE 'x\U0010ffff%'", False),
+        ("x LIKE 'y\U0010ffff%'", False),
+    ],
+)
+def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
+    # U+FFFD was taken for the greatest: of UTF-16's units, it is; of characters, it is not.
+    stem = "y" * 32
+    files = files_of([stat(stem, stem + "\ufffd")])
+    schema = Schema([Field("x", "string")])
+    assert may_match(parse(condition.format(stem), schema), files, schema, [], "none").to_pylist() == [keep]
+
+
+def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
+    # The float 0.1 is the double 0.10000000149011612, and files from before the change say 0.1.
+    files = files_of([stat(0.1, 0.1), stat(-0.1, -0.1)])
+    widened = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    schema = Schema([Field("x", "double", metadata=widened)])
+    for sql, keep in [
+        ("x = 0.10000000149011612", [True, False]),
+        ("x = CAST(0.1 AS FLOAT)", [True, False]),
+        ("x = -0.10000000149011612", [False, True]),
+        ("x < -0.1", [False, True]),
+        ("x = 0.11", [False, False]),
+    ]:
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == keep, sql
+
+
+@pytest.mark.parametrize("mapping", ["name", "id"])
+def test_mapped_columns_are_found_by_their_physical_names(mapping):
+    def mapped(name, kind, physical):
+        return Field(name, kind, metadata={"delta.columnMapping.physicalName": physical})
+
+    # Renamed onto each other's old names.
+    schema = Schema([mapped("a", "long", "b"), mapped("b", "long", "a"), mapped("p", "string", "q")])
+    stats = json.dumps({"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}})
+    files = files_of([stats], [{"q": "x", "p": "y"}])
+    for sql, keep in [("a = 2", True), ("a = 1", False), ("b = 1", True), ("p = 'x'", True), ("p = 'y'", False)]:
+        assert may_match(parse(sql, schema), files, schema, ["p"], mapping).to_pylist() == [keep], sql
+    wanted = needs(parse("a = 1 AND p = 'x' AND upper(p) = 'X' AND a + b > 1", schema), schema, ["p"], mapping)
+    assert (set(wanted.partitions), set(wanted.bounds)) == ({"q"}, {("b",)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "dropped", "kept"),
+    [
+        (
+            "timestamp",
+            "2024-03-01T00:00:00.000Z",
+            "2024-03-01T23:59:59.998Z",
+            ["CAST(x AS DATE) = '2024-03-02'", "date(x) < DATE '2024-03-01'", "year(x) = 2023", "year(x) > 2024"],
+            ["CAST(x AS DATE) = '2024-03-01'", "to_date(x) >= '2024-03-01'", "year(x) = 2024", "month(x) = 7"],
+        ),
+        (
+            "integer",
+            5,
+            9,
+            ["CAST(x AS BIGINT) = 4", "CAST(x AS DOUBLE) > 9.5", "coalesce(x, 7) = 4", "nvl(x, 1) > 9"],
+            ["CAST(x AS BIGINT) = 5", "CAST(x AS STRING) = '1'", "coalesce(x, 7) = 7", "abs(x) = 1", "x % 2 = 5"],
+        ),
+        (
+            "string",
+            "b",
+            "d",
+            ["startswith(x, 'a')", "x LIKE ANY ('a%', 'e%')", "CASE WHEN x > 'x' THEN TRUE ELSE x < 'b' END"],
+            ["startswith(x, 'b')", "x NOT LIKE ALL ('a%', 'b%')", "x ILIKE 'a%'", "x RLIKE '^a'", "upper(x) = 'A'"],
+        ),
+        ("boolean", None, None, [], ["x", "NOT x", "x IS TRUE", "x IS NOT FALSE", "x = TRUE"]),
+    ],
+)
+def test_what_bounds_say_through_functions(kind, low, high, dropped, kept):
+    test_what_bounds_say(kind, low, high, dropped, kept)
+
+
+def test_a_million_files_cost_little_more_than_the_comparisons():
+    count = 1_000_000
+    low = np.arange(count) * 10
+    zeros = pa.array(np.zeros(count, np.int64))
+    bounds = {("x",): Bounds(pa.array(low), pa.array(low + 9), zeros, pa.array(np.full(count, 10)))}
+    schema = Schema([Field("x", "long")])
+    predicate = parse("x BETWEEN 5000000 AND 5000100 AND x IS NOT NULL", schema)
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        kept = decide(predicate, Known(count, {}, bounds), schema, [], "none")
+        taken.append(time.perf_counter() - started)
+    assert kept.true_count == 11
+    assert min(taken) < 1  # 5 ms on a quiet machine
