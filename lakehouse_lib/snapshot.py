@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
 from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
