@@ -1,0 +1,150 @@
+"""The same rows on both engines, in a Spark session whose time zone is not UTC: what plain Python says."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
+from lakehouse_lib.write import write_deltalake
+
+NAN = float("nan")
+
+
+def moment(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Three rows in two files: of each type something, an edge of it, and NULL."""
+    uri = str(tmp_path_factory.mktemp("both") / "t")
+    # In UTC. In New York's clock the first does not exist, and its day is the one before.
+    moments = [moment("2024-03-10T02:30:00.123456"), moment("1969-12-31T23:59:59.999999")]
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.int64()),
+            "i": pa.array([5, -4, None], pa.int32()),
+            "f": pa.array([NAN, 0.5, None], pa.float32()),
+            "g": pa.array([-0.0, NAN, None], pa.float64()),
+            "c": pa.array([Decimal("1.50"), Decimal("-999.99"), None], pa.decimal128(5, 2)),
+            "s": pa.array(["a%b", "y" * 32 + "\U0001f600", None]),
+            "b": pa.array([True, False, None]),
+            "d": pa.array([dt.date(2024, 2, 29), dt.date(1969, 12, 31), None]),
+            "t": pa.array([one.replace(tzinfo=dt.UTC) for one in moments] + [None], pa.timestamp("us", tz="UTC")),
+            "n": pa.array([*moments, None], pa.timestamp("us")),
+            "odd-name": pa.array([{"in-side": 7}, {"in-side": None}, None], pa.struct([("in-side", pa.int64())])),
+        }
+    )
+    write_deltalake(uri, rows.slice(0, 1))
+    write_deltalake(uri, rows.slice(1), mode="append")
+    return load_snapshot(open_store(uri))
+
+
+CASES = {
+    "f > 100": [1],
+    "f = CAST('NaN' AS FLOAT)": [1],
+    "NOT (f <= 100)": [1],
+    "isnan(g)": [2],
+    "g = 0": [1],
+    "g <=> NULL": [3],
+    "g NOT IN (0, 1)": [2],
+    "c > 1.499": [1],
+    "c IN (1.5, NULL)": [1],
+    "c NOT IN (1.5, NULL)": [],
+    "i IS DISTINCT FROM 5": [2, 3],
+    "i BETWEEN -4.5 AND 4": [2],
+    "i NOT BETWEEN -4.5 AND 4": [1],
+    "i % 3 = -1": [2],
+    "coalesce(i, 0) = 0": [3],
+    "nullif(i, 5) IS NULL": [1, 3],
+    "CASE WHEN i > 0 THEN b ELSE i IS NULL END": [1, 3],
+    "CASE i WHEN 5 THEN 'x' WHEN -4 THEN 'y' END = 'y'": [2],
+    "if(b, i, 7) = 7": [2, 3],
+    "(i > 0) IS NOT TRUE": [2, 3],
+    "s LIKE 'a\\%%'": [1],
+    "s LIKE 'a!%_' ESCAPE '!'": [1],
+    "s > 'y\U0010ffff'": [],
+    "startswith(s, 'yy')": [2],
+    "contains(s, '%')": [1],
+    "s LIKE ANY ('a%', '%\U0001f600')": [1, 2],
+    "s NOT LIKE ALL ('a%', 'b%')": [2],
+    "substring(s, 1, 2) = 'a%'": [1],
+    "s || 'x' = 'a%bx'": [1],
+    "length(s) = 33": [2],
+    "b": [1],
+    "b IS NOT FALSE": [1, 3],
+    "d = '2024-02-29'": [1],
+    "d < t": [1, 2],
+    "d < n": [1, 2],
+    "t = n": [1, 2],
+    "n >= t AND t >= n": [1, 2],
+    "CAST(t AS DATE) = '2024-03-10'": [1],
+    "CAST(t AS DATE) <=> DATE '1969-12-31'": [2],
+    "month(t) = 12": [2],
+    "year(t) = 2024": [1],
+    "day(t) = 10": [1],
+    "year(n) <= 1969": [2],
+    "t = '2024-03-09 21:30:00.123456 America/New_York'": [1],
+    "t BETWEEN '2024-03-10T02:30:00.123455Z' AND TIMESTAMP '2024-03-10 04:30:00.123456+02:00'": [1],
+    "n = TIMESTAMP_NTZ '2024-03-10 02:30:00.123456'": [1],
+    "d >= DATE '2024-03-31' - INTERVAL 1 MONTH": [1],
+    "t < current_timestamp() - INTERVAL 1 DAY": [1, 2],
+    "`odd-name`.`in-side` = 7": [1],
+    "`odd-name` IS NULL": [3],
+    "`odd-name`.`in-side` IS NULL": [2, 3],
+    "CAST(i AS STRING) = '-4'": [2],
+    "CAST(d AS TIMESTAMP) = TIMESTAMP '2024-02-29 00:00:00Z'": [1],
+    "TRY_CAST('nonsense' AS DATE) = d": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", CASES)
+def test_arrow(table, sql):
+    from lakehouse_lib.engine.arrow import ArrowEngine
+
+    found = ArrowEngine().read(table, ["id"], parse(sql, table.schema)).read_all()
+    assert sorted(found["id"].to_pylist()) == CASES[sql]
+
+
+def test_spark(table, spark):
+    from lakehouse_lib.engine.spark import SparkEngine
+
+    engine = SparkEngine(spark)
+    found = {}
+    for sql in CASES:
+        rows = engine.read(table, ["id"], parse(sql, table.schema)).collect()
+        found[sql] = sorted(row["id"] for row in rows)
+    assert found == CASES
+
+
+SPARK_ONLY = {
+    "s ILIKE 'A%'": [1],
+    "s RLIKE '^y+'": [2],
+    "upper(s) LIKE 'A%'": [1],
+    "date_add(d, 1) = DATE '2024-03-01'": [1],
+    "abs(i) = 4": [2],
+    "CAST(s AS INT) IS NULL": None,
+    "i DIV 2 = 2": [1],
+    "greatest(i, 0) = 0": [2, 3],
+}
+
+
+def test_what_only_spark_evaluates_keeps_its_files_and_is_refused_elsewhere(table, spark):
+    from lakehouse_lib.engine.arrow import ArrowEngine
+    from lakehouse_lib.engine.spark import SparkEngine
+
+    for sql, expected in SPARK_ONLY.items():
+        predicate = parse(sql, table.schema)
+        assert table.prune(predicate).num_rows == 2, sql
+        with pytest.raises(InvalidPredicateError, match="only Spark can evaluate"):
+            ArrowEngine().read(table, ["id"], predicate).read_all()
+        if expected is not None:
+            rows = SparkEngine(spark).read(table, ["id"], predicate).collect()
+            assert sorted(row["id"] for row in rows) == expected, sql
