@@ -13,6 +13,7 @@ import struct
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +28,9 @@ _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
 _ELSEWHERE = r"^(?i:file)://[^/]"
 _HERE = r"^(?i:file)://(?i:localhost)/"
+_SLASH, _PERCENT, _COLON = b"/%:"
+_ODD_STARTS = np.frombuffer(b"/.", np.uint8)  # of a path or a segment: what may need mending, and few others
+_BYTES_A_LOOK = 1 << 20
 _MOST_PASSES = 60  # beyond, decoding path by path is no slower
 
 
@@ -103,6 +107,8 @@ class _Canonical(NamedTuple):
 
 def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
     every = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    if _are_plain(every):
+        return _Canonical(every, every, every, every, None)
     odd = pc.match_substring_regex(every, _NOT_PLAIN)
     if not pc.any(odd, min_count=0).as_py():
         return _Canonical(every, odd, every, every, None)
@@ -120,6 +126,25 @@ def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canoni
     text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
     leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
     return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
+
+
+def _are_plain(paths: pa.Array) -> bool:
+    """False where a path may be odd: one look at all bytes at once, a fraction of what a regular expression takes."""
+    if paths.type != pa.string() or paths.null_count or not len(paths):
+        return False
+    _, offsets, data = paths.buffers()
+    ends = np.frombuffer(offsets, np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    if data is None:
+        return False
+    text = np.frombuffer(data, np.uint8)
+    if (ends[:-1] == ends[1:]).any() or np.isin(text[ends[:-1]], _ODD_STARTS).any():
+        return False
+    for start in range(int(ends[0]), int(ends[-1]), _BYTES_A_LOOK):
+        block = text[start : min(start + _BYTES_A_LOOK + 1, int(ends[-1]))]
+        after_slash = block[1:][block[:-1] == _SLASH]
+        if (block == _PERCENT).any() or (block == _COLON).any() or np.isin(after_slash, _ODD_STARTS).any():
+            return False
+    return True
 
 
 def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:

@@ -53,6 +53,7 @@ class CheckpointRows:
         self._action = action
         self._parts = parts
         self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
+        self._keys: dict[int, pa.Array] = {}  # the path column itself, where no path has another spelling
         self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
         self._partitions: dict[tuple[int, str, str], pa.Array] = {}
 
@@ -96,7 +97,9 @@ class CheckpointRows:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
 
         def one(block: int) -> NDArray[np.int64]:
-            found = pc.is_in(file_keys(self._table(block, KEY_COLUMNS), self._store), value_set=keys)
+            if block not in self._keys:
+                self._keys[block] = file_keys(self._table(block, KEY_COLUMNS), self._store)
+            found = pc.is_in(self._keys[block], value_set=keys)
             mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
             return np.flatnonzero(mask) + int(self._starts[block])
 
@@ -189,9 +192,20 @@ class CheckpointRows:
     def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         """From statistics kept as structs where the checkpoint has them, of which only these leaves are read, else from
         the JSON, of which only these are parsed."""
+        part = self._blocks[number].part
+        typed = {
+            path: kind
+            for path, kind in columns.items()
+            if any(part.has(self._action, f"{_STATS}.{end}.{'.'.join(path)}") for end in ("nullCount", "minValues"))
+        }
+        if not part.has(self._action, f"{_STATS}.numRecords"):
+            typed = {}
+        found = self._struct_bounds(number, typed) if typed else {}
+        rest = {path: kind for path, kind in columns.items() if path not in typed}
+        return found | (bounds_of(self._table(number, ["stats"]), rest) if rest else {})
+
+    def _struct_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         block = self._blocks[number]
-        if not block.part.has(self._action, f"{_STATS}.numRecords"):
-            return bounds_of(self._table(number, ["stats"]), columns)
         leaves = [f"{_STATS}.numRecords", f"{_STATS}.tightBounds"]
         leaves += [
             f"{_STATS}.{end}.{'.'.join(path)}" for path in columns for end in ("minValues", "maxValues", "nullCount")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.actions import DomainMetadata, Transaction
-from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.errors import DeltaError, LogCorruptedError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
@@ -59,13 +59,6 @@ def test_a_plain_file_has_one_key_beside_files_with_deletion_vectors(tmp_path):
     ).adds
     assert file_keys(mixed, store).to_pylist() == ["a", "b\x00ux@1"]
     assert file_keys(files("a"), store).to_pylist() == ["a"]
-
-
-def test_writing_beside_deletion_vectors_is_refused_by_name(tmp_path):
-    body = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
-    store = put(tmp_path, 0, add("a", deletionVector=body))
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        load_snapshot(store).check_writable()
 
 
 def test_unknown_actions_and_fields_are_ignored(tmp_path):
