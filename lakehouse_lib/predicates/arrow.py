@@ -100,9 +100,14 @@ def _refuse_opaque(predicate: Predicate) -> None:
     for node in walk(predicate.root):
         if isinstance(node, Opaque):
             raise InvalidPredicateError(
-                f"only Spark can evaluate {node.sql!r} of the predicate {predicate.sql!r}",
+                f"only Spark can evaluate {_shown(node.sql)} of the predicate {_shown(predicate.sql)}",
+                table=predicate.table,
                 hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
             )
+
+
+def _shown(sql: str) -> str:
+    return repr(sql if len(sql) <= 200 else f"{sql[:200]}…")
 
 
 class _Rendering:

@@ -42,7 +42,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
     from lakehouse_lib.predicates.sql import translate
 
     try:
-        return Predicate(sql, translate(sql, schema))
+        return Predicate(sql, translate(sql, schema), table)
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
             f"{error.message} in the predicate {_shown(sql)}", table=table, hint=error.hint
@@ -82,7 +82,7 @@ def from_filters(
         raise InvalidPredicateError(
             f"{error.message} in the filters {_shown(str(filters))}", table=table, hint=error.hint
         ) from None
-    return Predicate(render(root), root)
+    return Predicate(render(root), root, table)
 
 
 def _condition(one: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
@@ -112,15 +112,20 @@ def _condition(one: Filter, schema: Schema, partition_columns: Sequence[str]) ->
 def _as_in_log(value: Any, column: Column) -> Any:
     if isinstance(value, (str, bytes)) and not value:
         return None
+    value = _plain(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if whole and column.type == PrimitiveType("string") else value
 
 
-def _literal(value: Any) -> Literal:
+def _plain(value: Any) -> Any:
+    """A scalar of numpy or Arrow as Python's."""
     if getattr(value, "shape", None) == ():
-        value = value.item()  # a numpy scalar
-    elif hasattr(value, "as_py"):
-        value = value.as_py()  # an Arrow one
+        return value.item()
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def _literal(value: Any) -> Literal:
+    value = _plain(value)
     if value is None:
         return Literal(None, PrimitiveType("void"))
     if isinstance(value, bool):

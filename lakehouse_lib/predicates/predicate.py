@@ -16,10 +16,12 @@ class Predicate:
     Attributes:
         sql: the condition as SQL in Spark's dialect, as the user wrote it where it was SQL.
         columns: the top-level columns that it reads, as the schema spells them.
+        table: the table it is about, for errors.
     """
 
     sql: str
     root: Node = field(repr=False)
+    table: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -41,7 +43,7 @@ class Predicate:
         if not sides[0]:
             return None, self
         first, second = (conjunction(side) for side in sides)
-        return Predicate(render(first), first), Predicate(render(second), second)
+        return Predicate(render(first), first, self.table), Predicate(render(second), second, self.table)
 
 
 def to_spark_sql(predicate: Predicate) -> str:

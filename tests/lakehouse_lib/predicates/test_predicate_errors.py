@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.predicates import parse, to_spark_sql
 from lakehouse_lib.schema import Field, Schema, StructType
 
 SCHEMA = Schema(
@@ -62,3 +64,56 @@ def test_refused(sql, reason):
     assert raised.value.table == "/tables/orders"
     assert raised.value.hint
     assert repr(sql[:20])[:-1] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "x IN (" + ",".join(map(str, range(300_000))) + ")",
+        "s = '" + "a" * 1_000_000 + "'",
+        "x = " + "9" * 1_000_000,
+        "(" * 1000 + "b" + ")" * 1000,
+        "(" * 900_000,
+        "NOT " * 1000 + "b",
+        "NOT " * 200_000 + "b",
+        "x" + " + x" * 1000 + " > 1",
+        "x" + " + x" * 150 + " > 1",
+        "x" + " + x" * 100_000 + " > 1",
+        "x = " + "- " * 100_000 + "1",
+        "CASE WHEN b THEN " * 1000 + "b" + " END" * 1000,
+        "coalesce(" * 1000 + "x" + ")" * 1000 + " = 1",
+        "upper(" * 1000 + "s" + ")" * 1000 + " = 'a'",
+        "x" + " IS NULL" * 1000,
+        "x" + ".y" * 10_000 + " = 1",
+        "x" + "[1]" * 1000 + " = 1",
+        "x" + "::bigint" * 1000 + " = 1",
+        "x = 1e" + "9" * 1000,
+        "s LIKE '" + "\\" * 1001 + "'",
+        "`" * 100_001,
+        "/*" * 10_000,
+    ],
+    ids=lambda sql: f"{sql[:12]}-{len(sql)}",
+)
+def test_absurd_sizes_are_refused_quickly(sql):
+    started = time.process_time()
+    with pytest.raises(InvalidPredicateError) as raised:
+        parse(sql, SCHEMA, table="/tables/orders")
+    assert time.process_time() - started < 10
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        " OR ".join(f"x = {one}" for one in range(2000)),
+        "coalesce(" * 20 + "x" + ", 1)" * 20 + " = 1",
+        "CASE WHEN b THEN " * 20 + "x" + " END" * 20 + " = 1",
+        "CASE x " + " ".join(f"WHEN {one} THEN b" for one in range(100)) + " END",
+        "(" * 25 + "b" + ")" * 25,
+    ],
+    ids=lambda sql: f"{sql[:12]}-{len(sql)}",
+)
+def test_what_grows_stays_small(sql):
+    started = time.process_time()
+    assert len(to_spark_sql(parse(sql, SCHEMA))) < 50 * len(sql)
+    assert time.process_time() - started < 10
