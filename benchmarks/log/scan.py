@@ -85,12 +85,9 @@ def measure(table: Path, files: int, rounds: int) -> dict[str, Any]:
     where = f"order_id BETWEEN {files // 2 * ROWS_A_FILE} AND {(files // 2 + 2) * ROWS_A_FILE - 1}"
 
     def ours(condition: str | None) -> Any:
-        from lakehouse_lib import DeltaTable, SparkEngine
-        from lakehouse_lib.predicates import parse
+        from lakehouse_lib import DeltaTable
 
-        opened = DeltaTable(table, engine=SparkEngine(spark)).snapshot
-        predicate = parse(condition, opened.schema) if condition else None
-        return SparkEngine(spark).read(opened, None, predicate)
+        return DeltaTable(table).to_spark(spark, filters=condition)
 
     def plain(condition: str | None) -> Any:
         frame = spark.read.parquet(str(table))

@@ -1,0 +1,229 @@
+"""A version of a table whose list of files is too long for one process: it stays in buckets, where planning goes."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.engine import snapshot_tasks, spark_reading
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
+from lakehouse_lib.log.segment import Commit, Compaction, load_segment
+from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore, open_store
+
+#: What a bucket is meant to hold: some 200 MB in the worker that replays it.
+_FILES_A_BUCKET = 200_000
+_MOST_BUCKETS = 1 << 12
+#: Of commits that are read by one task.
+_BYTES_OF_COMMITS = 16 << 20
+#: Tasks of a planning job for each that runs at the same time.
+_ROUNDS = 2
+
+_One = TypeVar("_One")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of all live files; sizes in bytes."""
+
+    files: int
+    bytes: int
+    small_files: int
+    small_bytes: int
+    files_with_deletion_vectors: int
+
+
+@dataclass(frozen=True)
+class DistributedSnapshot:
+    """One version, complete and unchanging, in buckets that lie in a scratch folder; made by ``distribute``.
+
+    Attributes:
+        snapshot: the version as the driver knows it: schema, properties, protocol. Asked for its files, it reads them.
+        file_count, size_in_bytes: live files and their bytes.
+        tombstone_count, tombstone_bytes: removed files that the log remembers, and their bytes.
+    """
+
+    snapshot: Snapshot
+    file_count: int
+    size_in_bytes: int
+    tombstone_count: int
+    tombstone_bytes: int
+    _engine: ArrowEngine | SparkEngine = field(repr=False)
+    _scratch: ObjectStore = field(repr=False)
+    _buckets: tuple[str, ...] = field(repr=False)
+
+    def prune(self, predicate: Predicate | None) -> pa.Table:
+        """The files that may hold a row for which ``predicate`` is true (``FILE_SCHEMA``), in no order.
+
+        Only these come to this process; None brings them all.
+        """
+        return pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._ask(snapshot_tasks.prune, predicate)])
+
+    def totals(self, target_file_size: int) -> Totals:
+        """Sums over all files; a file below half of ``target_file_size`` bytes is small."""
+        parts = self._ask(snapshot_tasks.totals, target_file_size)
+        sums = [sum(pc.sum(part[name]).as_py() for part in parts) for name in snapshot_tasks.TOTALS.names]
+        return Totals(*sums)
+
+    def frame(self) -> Any:
+        """The live files as a Spark DataFrame with the columns of ``FILE_SCHEMA``, for whatever else is asked of them.
+
+        It reads the scratch folder, so it lives as long as that.
+
+        Raises:
+            InvalidArgumentError: the engine is not Spark.
+        """
+        if not isinstance(self._engine, SparkEngine):
+            raise InvalidArgumentError(
+                f"a DataFrame of an {self._engine.name} engine's snapshot",
+                table=self.snapshot.store.root,
+                hint="Distribute it with SparkEngine(spark)",
+            )
+        spark = self._engine.spark
+        files = spark_reading.struct_type(Schema.from_arrow(FILE_SCHEMA))
+        rows = spark.read.schema(spark_reading.struct_type(Schema([])).add("add", files))
+        paths = [f"{self._scratch.root}/{bucket}" for bucket in self._buckets]
+        if not paths:
+            return spark.createDataFrame([], files)
+        return rows.parquet(*paths).where("add IS NOT NULL").select("add.*")
+
+    def _ask(self, question: Callable[..., pa.Table], *arguments: Any) -> list[pa.Table]:
+        """Each task's answers; a task has some of the buckets."""
+        wanted = min(len(self._buckets), self._engine.parallelism * _ROUNDS)
+        shares = [self._buckets[number::wanted] for number in range(wanted)]
+        known = self.snapshot
+        tasks = [
+            Planned(
+                self._scratch,
+                known.version,
+                known.metadata,
+                known.protocol,
+                share,
+                question,
+                arguments,
+            )
+            for share in shares
+        ]
+        return [self._engine.run(snapshot_tasks.ask, tasks)] if tasks else []
+
+
+@contextmanager
+def distribute(
+    snapshot: Snapshot, engine: ArrowEngine | SparkEngine, *, scratch: str | PathLike[str] | None = None
+) -> Iterator[DistributedSnapshot]:
+    """Replay a version's log on the engine, by hash of the files' paths, and keep it there while the block lasts.
+
+    Objects of the checkpoint and commits are the tasks of a first wave, buckets those of a second, which runs the very
+    replay of ``Snapshot``. The driver reads the footers of the checkpoint and the commits after it; a worker holds a
+    row group of the checkpoint, or a bucket.
+
+    Args:
+        snapshot: a version as ``load_snapshot`` gives it, whose files were not asked for.
+        engine: ``SparkEngine(spark)`` for a cluster.
+        scratch: a folder that this process and all executors see under the same path, with room for twice the
+            checkpoint; default: Spark's own local folder, where all run on one machine. What is put there is deleted.
+
+    Raises:
+        InvalidArgumentError: no scratch folder, and the engine runs on other machines.
+        LogCorruptedError: an object of the log cannot be read.
+    """
+    folder = _local_folder(engine, snapshot) if scratch is None else scratch
+    with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-", dir=folder) as own:
+        target = open_store(own)
+        checkpoint, commits = _log(snapshot)
+        expected = checkpoint.files.num_rows if checkpoint is not None else 0
+        buckets = min(_MOST_BUCKETS, max(engine.parallelism, math.ceil(expected / _FILES_A_BUCKET)))
+        tasks = _tasks(snapshot, checkpoint, commits, buckets)
+        groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets
+        found = engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+        if not len(found):  # of whatever schema
+            found = pa.Table.from_batches([], snapshot_tasks.SUMMARY)
+        sums = [pc.sum(found[name], min_count=0).as_py() for name in snapshot_tasks.SUMMARY.names[1:]]
+        objects = tuple(found["path"].to_pylist())
+        files, size, tombstones, tombstone_bytes = sums
+        yield DistributedSnapshot(snapshot, files, size, tombstones, tombstone_bytes, engine, target, objects)
+
+
+def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:
+    if isinstance(engine, ArrowEngine):
+        return tempfile.gettempdir()
+    if not engine.shares_disk:
+        raise InvalidArgumentError(
+            "no scratch folder for a snapshot on a cluster",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Give scratch=, a folder that this process and all executors see under the same path",
+        )
+    # Beside Spark's own shuffle files: whoever gave Spark a disk with room gave it to the buckets, too.
+    return str(engine.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
+
+
+def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
+    """The checkpoint, read no further than its footers, and the commits after it."""
+    unusable: frozenset[str] = frozenset()
+    while True:
+        segment = load_segment(snapshot.store, snapshot.version, without=unusable)
+        compactions = [one.path for one in segment.deltas if isinstance(one, Compaction)]
+        if compactions:  # hold nothing that the commits don't, which are smaller tasks
+            unusable |= frozenset(compactions)
+            continue
+        commits = [one for one in segment.deltas if isinstance(one, Commit)]
+        if segment.checkpoint is None:
+            return None, commits
+        try:
+            return read_checkpoint(snapshot.store, segment.checkpoint), commits
+        except LogCorruptedError:
+            if segment.checkpoint.version == snapshot.checkpoint_version:
+                raise
+            unusable |= frozenset(segment.checkpoint.paths)
+
+
+def _tasks(
+    snapshot: Snapshot, checkpoint: CheckpointState | None, commits: Sequence[Commit], buckets: int
+) -> list[Blocks | Later]:
+    store, version = snapshot.store, snapshot.version
+    tasks: list[Blocks | Later] = []
+    for part in checkpoint.files._parts if checkpoint is not None else ():
+        meta = store.head(part.path)
+        if meta is None:
+            raise LogCorruptedError(
+                f"the checkpoint's object {part.path} has gone",
+                table=store.root,
+                version=version,
+                hint="Open the table again: a newer checkpoint may have taken its place",
+            )
+        rows = [(block, sum(part.count(action, block) for action in ("add", "remove"))) for block in range(part.blocks)]
+        held = [(block, count) for block, count in rows if count]
+        tasks += [Blocks(store, meta, version, blocks, buckets) for blocks in _together(held, _FILES_A_BUCKET)]
+    sizes = [((number, commit), commit.size) for number, commit in enumerate(commits, start=1)]
+    tasks += [Later(store, some, buckets) for some in _together(sizes, _BYTES_OF_COMMITS)]
+    return tasks
+
+
+def _together(sizes: Iterable[tuple[_One, int]], most: int) -> Iterator[tuple[_One, ...]]:
+    """Neighbours up to this size; a larger one alone."""
+    some: list[_One] = []
+    total = 0
+    for one, size in sizes:
+        if some and total + size > most:
+            yield tuple(some)
+            some, total = [], 0
+        some.append(one)
+        total += size
+    if some:
+        yield tuple(some)
