@@ -73,7 +73,7 @@ prerequisites: ## Check that Python and Java are there, or say what to do
 
 clean: ## Stop what runs and remove all that make made, .venv and .demo included
 	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
-	rm -rf .venv .demo .bench .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .demo .bench .fuzz .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf metastore_db derby.log spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

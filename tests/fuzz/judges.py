@@ -1,0 +1,267 @@
+"""What a table says to us and to the others, as values that can be compared; and who is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import pyarrow as pa
+
+from lakehouse_lib import file_paths
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import open_store
+from lakehouse_lib.table import DeltaTable
+from tests.peers import plain
+
+MANY_ROWS = 5_000  # no table of the corpus has so many; a spoiled one that has is compared by its count
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``rows``: every row in the plain shape, or None where only its names and its count could be compared."""
+
+    names: tuple[str, ...]
+    count: int
+    rows: Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind``: "answer" | "refusal" | "bare" | "contradicted"; "hung", "crashed" and "memory" come from the runner."""
+
+    kind: str
+    detail: str = ""
+
+
+def ask_us(root: Path, version: int | None, *, grows: bool) -> Answer:
+    """Everything that a reader asks of a table; raises what the library raises.
+
+    Args:
+        grows: whether an older snapshot must come to the same table by new commits alone. It need not where a
+            checkpoint or a compaction stands for commits, for then one of the two is spoiled and the other not.
+    """
+    table = DeltaTable(root, version=version)
+    snapshot = load_snapshot(open_store(root), version)
+    _touch(snapshot)
+    table.history()
+    table.detail()
+    table.get_add_actions(flatten=True)
+    rows = table.to_pyarrow_table()
+    if grows:
+        _grown(snapshot)
+    return _answer(rows)
+
+
+def ask_us_about_changes(root: Path) -> None:
+    """The change data feed of all versions."""
+    changes: pa.RecordBatchReader = DeltaTable(root).load_cdf(starting_version=0)
+    changes.read_all()
+
+
+def ask_us_about(root: Path, sql: str) -> Answer:
+    """The rows that match a predicate, through files pruned by it."""
+    return _answer(DeltaTable(root).to_pyarrow_table(filters=sql))
+
+
+def judge(
+    root: Path, version: int | None, witnesses: Witnesses | None, note: Callable[[str], None], *, grows: bool
+) -> Verdict:
+    """Ask us, then the others where we answered.
+
+    Args:
+        grows: as for ``ask_us``.
+        note: told which reader is asked now, so that who watches knows who hangs.
+    """
+    note("us")
+    try:
+        ours = ask_us(root, version, grows=grows)
+        note("us: changes")
+        if version is None:
+            _or_refused(lambda: ask_us_about_changes(root))
+    except DeltaError as error:
+        return _refusal(error)
+    except Exception as error:
+        return Verdict("bare", _shown(error))
+    note("others")
+    return _compared(ours, witnesses.rows(root, version)) if witnesses is not None else Verdict("answer")
+
+
+def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[str], None]) -> Verdict:
+    """The same for a predicate on a table that is as it should be."""
+    note("us")
+    try:
+        ours = ask_us_about(root, sql)
+    except DeltaError as error:
+        return _refusal(error)
+    except Exception as error:
+        return Verdict("bare", _shown(error))
+    note("others")
+    return _compared(ours, witnesses.matching(root, sql))
+
+
+def judge_schema(text: str, note: Callable[[str], None]) -> Verdict:
+    """A schema that is read is written again, made Arrow's and compared, without another kind of error."""
+    note("us")
+    try:
+        schema = Schema.from_json(text)
+        assert Schema.from_json(schema.to_json()) == schema
+        hash(schema)
+        schema.to_arrow()
+        parse("1 = 1", schema)
+    except DeltaError as error:
+        return _refusal(error)
+    except Exception as error:
+        return Verdict("bare", _shown(error))
+    return Verdict("answer")
+
+
+class Witnesses:
+    """delta-rs, by SQL and by pyarrow, and DuckDB; an answer that any of them cannot give is no answer."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._duckdb = connection
+
+    def rows(self, root: Path, version: int | None) -> list[list[Answer]]:
+        """delta-rs' answers and DuckDB's; each list is empty where there is none."""
+        condition = f", version => {version}" if version is not None else ""
+        return [
+            self._answers(lambda: self._delta_rs(root, version, ""), lambda: _delta_rs_pyarrow(root, version)),
+            self._answers(
+                lambda: self._duckdb.execute(f"SELECT * FROM delta_scan($1{condition})", [str(root)]).to_arrow_table()
+            ),
+        ]
+
+    def matching(self, root: Path, sql: str) -> list[list[Answer]]:
+        return [
+            self._answers(lambda: self._delta_rs(root, None, f" WHERE ({sql}\n)")),
+            self._answers(
+                lambda: self._duckdb.execute(
+                    f"SELECT * FROM delta_scan($1) WHERE ({sql}\n)", [str(root)]
+                ).to_arrow_table()
+            ),
+        ]
+
+    def _delta_rs(self, root: Path, version: int | None, where: str) -> pa.Table:
+        table = deltalake.DeltaTable(str(root), version=version)
+        return pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT * FROM t{where}"))
+
+    def _answers(self, *readers: Callable[[], pa.Table]) -> list[Answer]:
+        answers = []
+        for read in readers:
+            try:
+                answers.append(_answer(read()))
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:
+                continue
+        return answers
+
+
+def _delta_rs_pyarrow(root: Path, version: int | None) -> pa.Table:
+    return deltalake.DeltaTable(str(root), version=version).to_pyarrow_table()
+
+
+def _touch(snapshot: Snapshot) -> None:
+    snapshot.schema.to_json()
+    file_paths.decode_all(snapshot.files["path"], snapshot.store)
+    len(snapshot.tombstones)
+    dict(snapshot.transactions)
+    dict(snapshot.domains)
+
+
+def _grown(snapshot: Snapshot) -> None:
+    """An older snapshot that reads only what is new comes to the same files, where the older one can be read."""
+    if snapshot.version < 1:
+        return
+    try:
+        older = load_snapshot(snapshot.store, snapshot.version - 1)
+    except DeltaError:
+        return
+    grown = older.update()
+    assert grown.version == snapshot.version, "update() came to another version"
+    ours, theirs = (sorted(one.files["path"].to_pylist()) for one in (snapshot, grown))
+    assert ours == theirs, f"update() came to other files: {ours} and {theirs}"
+    assert grown.schema == snapshot.schema, "update() came to another schema"
+
+
+def _answer(table: pa.Table) -> Answer:
+    rows = None
+    if len(table) <= MANY_ROWS:
+        try:
+            rows = [tuple(map(_value, row.values())) for row in plain(table).to_pylist()]
+            rows.sort(key=repr)
+        except (pa.ArrowException, ValueError, OverflowError, TypeError):
+            rows = None
+    return Answer(tuple(table.column_names), len(table), rows)
+
+
+def _value(value: Any) -> Any:
+    """NaN equals NaN here."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(map(_value, value))
+    return {key: _value(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _compared(ours: Answer, theirs: list[list[Answer]]) -> Verdict:
+    delta_rs, duck = theirs
+    agreed = [one for one in delta_rs for other in duck if _same(one, other)]
+    if agreed and not any(_same(ours, one) for one in agreed):
+        return Verdict("contradicted", _difference(ours, agreed[0]))
+    return Verdict("answer")
+
+
+def _same(one: Answer, other: Answer) -> bool:
+    if (one.names, one.count) != (other.names, other.count):
+        return False
+    return one.rows is None or other.rows is None or one.rows == other.rows
+
+
+def _difference(ours: Answer, theirs: Answer) -> str:
+    if ours.names != theirs.names:
+        return f"columns {ours.names!r:.150}, theirs {theirs.names!r:.150}"
+    if ours.count != theirs.count:
+        return f"{ours.count} rows, theirs {theirs.count}"
+    pairs = [(a, b) for a, b in zip(ours.rows, theirs.rows, strict=True) if a != b]
+    return f"{len(pairs)} rows differ: {pairs[0][0]!r:.200} is {pairs[0][1]!r:.200}"
+
+
+def _or_refused(ask: Callable[[], None]) -> None:
+    try:
+        ask()
+    except DeltaError as error:
+        _check_words(error)
+
+
+def _refusal(error: DeltaError) -> Verdict:
+    try:
+        _check_words(error)
+    except AssertionError as problem:
+        return Verdict("bare", str(problem))
+    return Verdict("refusal", type(error).__name__)
+
+
+def _check_words(error: DeltaError) -> None:
+    text = str(error)
+    assert len(text) < 5_000, f"an error of {len(text)} characters: {text[:200]}"
+
+
+def _shown(error: BaseException) -> str:
+    import traceback
+
+    frames = [
+        f"{Path(f.filename).name}:{f.lineno}"
+        for f in traceback.extract_tb(error.__traceback__)
+        if "lakehouse_lib" in f.filename
+    ]
+    return f"{type(error).__name__}: {str(error)[:200]} at {' > '.join(frames[-4:])}"

@@ -1,0 +1,155 @@
+"""Inputs to worker processes, verdicts back; a worker that hangs or dies costs one input."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from tests.fuzz.judges import Verdict
+from tests.fuzz.worker import work
+
+#: Seconds an input may take; most take hundredths. Generous, because the machine may be busy with other things.
+TIME_LIMIT = 20.0
+GOOD = ("answer", "refusal", "no opinion")
+_RENEW = 5_000  # inputs after which a worker makes room for a fresh one, for libraries leak
+
+
+@dataclass(frozen=True)
+class Finding:
+    number: int
+    said: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        text = f"#{self.number} {self.verdict.kind}: {self.verdict.detail}\n    {self.said}"
+        return text.encode("utf-8", "backslashreplace").decode()  # halves of surrogate pairs cannot be printed
+
+
+@dataclass
+class Tally:
+    """``kinds`` counts verdicts; ``findings`` are those that should not be; ``slowest`` in seconds."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    slowest: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    folder: Path
+    number: int = -1
+    said: str = ""
+    phase: str = ""
+    begun: float = 0.0
+    done: int = 0
+
+
+def run(
+    seed: int,
+    numbers: Iterable[int],
+    corpus: list[Path],
+    *,
+    processes: int = 1,
+    found: Callable[[Finding], None] = lambda _: None,
+    time_limit: float = TIME_LIMIT,
+) -> Tally:
+    """Judge the inputs of these numbers.
+
+    Args:
+        found: told of each finding at once.
+        time_limit: seconds an input may take.
+    """
+    tally, waiting = Tally(), iter(numbers)
+    begun = time.monotonic()
+    scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    workers = [_start(seed, corpus, scratch) for _ in range(processes)]
+    try:
+        workers = [worker for worker in workers if _give(worker, waiting)]
+        while workers:
+            ready = set(wait([worker.connection for worker in workers], timeout=0.5))
+            for index, worker in enumerate(workers):
+                verdict = _news(worker) if worker.connection in ready else None
+                if verdict is None and worker.phase and time.monotonic() - worker.begun > time_limit:
+                    verdict = Verdict("hung" if worker.phase.startswith("us") else "no opinion", worker.phase)
+                if verdict is None:
+                    continue
+                _count(tally, worker, verdict, found)
+                if verdict.kind in ("hung", "crashed", "no opinion") or worker.done >= _RENEW:
+                    _stop(worker)
+                    worker = workers[index] = _start(seed, corpus, scratch)
+                if not _give(worker, waiting):
+                    _stop(worker)
+                    workers[index].number = -1
+            workers = [worker for worker in workers if worker.number >= 0]
+    finally:
+        for worker in workers:
+            _stop(worker)
+        shutil.rmtree(scratch, ignore_errors=True)
+    tally.seconds = time.monotonic() - begun
+    return tally
+
+
+def _start(seed: int, corpus: list[Path], scratch: Path) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    process = context.Process(target=work, args=(there, seed, corpus, folder), daemon=True)
+    process.start()
+    there.close()
+    return _Worker(process, here, folder)
+
+
+def _stop(worker: _Worker) -> None:
+    worker.process.kill()
+    worker.process.join()
+    worker.connection.close()
+    shutil.rmtree(worker.folder, ignore_errors=True)
+
+
+def _give(worker: _Worker, numbers: Iterable[int]) -> bool:
+    number = next(iter(numbers), None)
+    if number is None:
+        return False
+    # The clock runs from the first news: a fresh process takes seconds to import what it needs.
+    worker.number, worker.said, worker.phase = number, "", ""
+    worker.connection.send(number)
+    return True
+
+
+def _news(worker: _Worker) -> Verdict | None:
+    try:
+        what, told = worker.connection.recv()
+    except (EOFError, OSError):
+        worker.process.join()
+        ours = not worker.phase.startswith("others")
+        return Verdict("crashed" if ours else "no opinion", f"exit code {worker.process.exitcode} in {worker.phase}")
+    if what == "done":
+        assert isinstance(told, Verdict)
+        return told
+    if what == "said":
+        worker.said = told
+    else:
+        worker.phase = told
+    worker.begun = time.monotonic() if what == "said" or told == "others" else worker.begun
+    return None
+
+
+def _count(tally: Tally, worker: _Worker, verdict: Verdict, found: Callable[[Finding], None]) -> None:
+    worker.done += 1
+    tally.kinds[verdict.kind] += 1
+    tally.slowest = max(tally.slowest, time.monotonic() - worker.begun) if worker.phase == "us" else tally.slowest
+    if verdict.kind not in GOOD:
+        finding = Finding(worker.number, worker.said, verdict)
+        tally.findings.append(finding)
+        found(finding)

@@ -1,0 +1,155 @@
+"""The short form of `make fuzz`, and that its parts would see what they are there to see."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.errors import LogCorruptedError
+from tests.fuzz import corpus, judges, runner, worker
+from tests.fuzz.mutations import mutate
+from tests.peers import duckdb_delta
+
+#: What is worth a second look is in the long form; here, that the tree as it stands tells no nonsense.
+INPUTS = 250
+SEED = 20_261_121
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return corpus.build(tmp_path_factory.mktemp("fuzz") / "corpus")
+
+
+def test_every_table_of_the_corpus_is_read_as_the_others_read_it(tables: list[Path]) -> None:
+    witnesses = judges.Witnesses(duckdb_delta())
+    for table in tables:
+        phases: list[str] = []
+        assert judges.judge(table, None, witnesses, phases.append, grows=True).kind == "answer", table.name
+        assert phases == ["us", "us: changes", "others"]
+    asked = [witnesses.rows(table, None) for table in tables]
+    assert sum(1 for answers in asked if all(answers)) >= len(tables) - 1  # DuckDB has no void
+
+
+def test_spoiled_tables_get_an_answer_or_an_error_of_our_tree(tables: list[Path]) -> None:
+    tally = runner.run(SEED, range(INPUTS), tables)
+    assert not tally.findings, "\n".join(map(str, tally.findings))
+    assert tally.kinds.total() == INPUTS
+    # Of spoiled tables some must still be read, or nobody could contradict us.
+    assert tally.kinds["answer"] > INPUTS // 10
+    assert tally.kinds["refusal"] > INPUTS // 10
+
+
+def test_the_same_number_is_the_same_input(tables: list[Path]) -> None:
+    for number in range(50):
+        assert worker.choose(SEED, number, tables) == worker.choose(SEED, number, tables)
+    assert len({worker.choose(SEED, number, tables).said for number in range(50)}) > 45
+
+
+def test_what_is_spoiled_is_mended(tables: list[Path], tmp_path: Path) -> None:
+    spoiled = 0
+    for number in range(60):
+        one = worker.choose(SEED, number, tables)
+        if one.table is None or not one.changed:
+            continue
+        root = worker.spoil(one, tmp_path)
+        spoiled += _contents(root) != _contents(one.table)
+        worker.mend(one, tmp_path)
+        assert _contents(root) == _contents(one.table)
+    assert spoiled > 20
+
+
+def test_every_kind_of_object_is_spoiled(tables: list[Path]) -> None:
+    rng = random.Random(SEED)
+    ends = set()
+    for _ in range(800):
+        table = rng.choice(tables)
+        files = {str(f.relative_to(table)): f.read_bytes() for f in sorted(table.rglob("*")) if f.is_file()}
+        _, changed = mutate(rng, files)
+        ends |= {end for path in changed for end in _ENDS if path.endswith(end)}
+    assert ends == set(_ENDS)
+
+
+_ENDS = (
+    "0.json",
+    "checkpoint.parquet",
+    "11.json",
+    "compacted.json",
+    "_last_checkpoint",
+    ".bin",
+    "-c000.snappy.parquet",
+)
+
+
+class _Lying:
+    """Witnesses that agree on another answer."""
+
+    def rows(self, root: Path, version: int | None) -> list[list[judges.Answer]]:
+        return [[judges.Answer(("id",), 1, [(7,)])]] * 2
+
+
+def test_a_contradiction_is_one(tables: list[Path]) -> None:
+    verdict = judges.judge(tables[0], None, _Lying(), lambda _: None, grows=False)  # type: ignore[arg-type]
+    assert verdict.kind == "contradicted"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), MemoryError(), pa.ArrowInvalid("x"), OSError("x")])
+def test_a_bare_error_is_one(tables: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(judges, "ask_us", fail)
+    witnesses = judges.Witnesses(duckdb_delta())
+    assert judges.judge(tables[0], None, witnesses, lambda _: None, grows=False).kind == "bare"
+    monkeypatch.setattr(judges, "ask_us_about", fail)
+    assert judges.judge_predicate(tables[0], "id = 1", witnesses, lambda _: None).kind == "bare"
+
+
+def test_a_refusal_is_one_unless_it_is_a_book(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["no"]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise LogCorruptedError(words[0])
+
+    monkeypatch.setattr(judges, "ask_us", refuse)
+    assert judges.judge(tables[0], None, None, lambda _: None, grows=False).kind == "refusal"
+    words[0] = "no" * 10_000
+    assert judges.judge(tables[0], None, None, lambda _: None, grows=False).kind == "bare"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("_hang", "hung"), ("_die", "crashed"), ("_swell", "memory")])
+def test_a_worker_that_hangs_or_dies_costs_one_input(
+    tables: list[Path], monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    monkeypatch.setattr(runner, "work", globals()[name])
+    tally = runner.run(SEED, range(2), tables, time_limit=0.5)
+    assert [finding.verdict.kind for finding in tally.findings] == [kind, kind]
+    assert [finding.number for finding in tally.findings] == [0, 1]
+
+
+def _hang(connection: object, *_: object) -> None:
+    connection.recv()  # type: ignore[attr-defined]
+    connection.send(("phase", "us"))  # type: ignore[attr-defined]
+    time.sleep(60)
+
+
+def _die(connection: object, *_: object) -> None:
+    connection.recv()  # type: ignore[attr-defined]
+
+
+def _swell(connection: object, seed: int, corpus: list[Path], scratch: Path) -> None:
+    worker.MEMORY_LIMIT = 2**20
+
+    def judged(*_: object) -> judges.Verdict:
+        assert sum(bytearray(64 * 2**20)) == 0
+        return judges.Verdict("answer")
+
+    worker._judged = judged  # type: ignore[assignment]
+    worker.work(connection, seed, corpus, scratch)  # type: ignore[arg-type]
+
+
+def _contents(root: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}

@@ -1,0 +1,166 @@
+"""A process that judges spoiled tables, one number after another, within a bound of memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import resource
+import shutil
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from lakehouse_lib.log import segment
+from lakehouse_lib.log.cache import CACHE
+from tests.fuzz.judges import Verdict, Witnesses, judge, judge_predicate, judge_schema
+from tests.fuzz.mutations import Changed, mutate, mutate_text
+from tests.peers import duckdb_delta
+
+#: A table of the corpus has some 100 KB; what we keep of it may be a multiple, beside what libraries keep for good.
+MEMORY_LIMIT = 600 * 2**20
+_ADDRESSES = 12 * 2**30  # allocators and threads reserve far more than they use
+_PREDICATES = 0.12  # of all inputs
+_SCHEMAS = 0.08
+
+SQL = (
+    "id > 3 AND id < 7",
+    "id IN (1, 2, NULL) OR text IS NULL",
+    "text LIKE 't1%' AND NOT (day = DATE '2020-01-02')",
+    "price BETWEEN 0.25 AND 2.5",
+    "moment >= TIMESTAMP '2020-01-01 03:00:00'",
+    "part = 'p 1' OR part IS NULL",
+    "day > '2020-01-03' AND id % 2 = 0",
+    "lower(text) = 't1 é'",
+    "id + 1 = 5 AND price * 2 > 1",
+    "CASE WHEN id > 2 THEN text ELSE part END = 't4 é'",
+    "coalesce(text, 'x') = 'x' AND id <> 5",
+    "CAST(id AS STRING) = '3'",
+)
+SCHEMAS = (
+    '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}},{"name":"b","type":{"type":'
+    '"array","elementType":{"type":"struct","fields":[{"name":"c","type":"decimal(10,2)","nullable":false,"metadata":'
+    '{"delta.columnMapping.id":4}}]},"containsNull":true},"nullable":true,"metadata":{"comment":"x"}}]}',
+    '{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"map","keyType":'
+    '"date","valueType":"timestamp_ntz","valueContainsNull":false},"valueContainsNull":true},"nullable":true,'
+    '"metadata":{"delta.typeChanges":[{"toType":"long","fromType":"integer"}]}}]}',
+)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a number stands for. ``table`` is None for a schema."""
+
+    table: Path | None
+    said: str
+    changed: Changed
+    version: int | None = None
+    sql: str | None = None
+    schema: str | None = None
+
+
+def choose(seed: int, number: int, corpus: list[Path]) -> Input:
+    """The input of a number; the same for the same seed and corpus."""
+    rng = random.Random(f"{seed}/{number}")
+    kind = rng.random()
+    if kind < _SCHEMAS:
+        text = mutate_text(rng, rng.choice(SCHEMAS))
+        return Input(None, f"schema {text[:300]}", {}, schema=text)
+    if kind < _SCHEMAS + _PREDICATES:
+        sql = mutate_text(rng, rng.choice(SQL))
+        tables = [table for table in corpus if table.name.startswith("delta-rs-")]
+        return Input(rng.choice(tables), f"predicate {sql[:300]}", {}, sql=sql)
+    table = rng.choice(corpus)
+    files = {str(f.relative_to(table)): f.read_bytes() for f in sorted(table.rglob("*")) if f.is_file()}
+    said, changed = mutate(rng, files)
+    version = rng.randrange(3) if rng.random() < 0.1 else None
+    return Input(
+        table, f"{table.name}: {said}" + (f", version {version}" if version is not None else ""), changed, version
+    )
+
+
+def spoil(one: Input, folder: Path) -> Path:
+    """A copy of the input's table below ``folder``, spoiled; a copy from before is mended first."""
+    assert one.table is not None
+    root = folder / one.table.name
+    if not root.exists():
+        shutil.copytree(one.table, root)
+    for path, data in one.changed.items():
+        target = root / path
+        if data is None:
+            target.unlink(missing_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    return root
+
+
+def mend(one: Input, folder: Path) -> None:
+    """Undo ``spoil``."""
+    assert one.table is not None
+    for path in one.changed:
+        original, target = one.table / path, folder / one.table.name / path
+        if original.exists():
+            target.write_bytes(original.read_bytes())
+        else:
+            target.unlink(missing_ok=True)
+
+
+def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -> None:
+    """Judge the numbers that come in; for each, send (what, text) as often as there is news, then ("done", verdict)."""
+    warnings.simplefilter("ignore")
+    segment._GAP_WAITS = ()  # a commit that is missing here is not about to come
+    witnesses = Witnesses(duckdb_delta())
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Rust tells of each panic there; ours come back as verdicts.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    while (number := connection.recv()) is not None:
+        one = choose(seed, number, corpus)
+        connection.send(("said", one.said))
+        before = _peak(reset=True)
+        peaks: list[int] = []
+
+        def note(phase: str, peaks: list[int] = peaks) -> None:
+            if phase == "others":  # their memory is their own affair
+                peaks.append(_peak())
+            connection.send(("phase", phase))
+
+        try:
+            verdict = _judged(one, scratch, witnesses, note)
+        except Exception as error:  # of the readers it is a verdict; so this one is the fuzzer's own
+            verdict = Verdict("fuzzer", f"{type(error).__name__}: {error}")
+        used = (peaks[0] if peaks else _peak()) - before
+        if used > MEMORY_LIMIT and verdict.kind in ("answer", "refusal"):
+            verdict = Verdict("memory", f"{used >> 20} MB")
+        connection.send(("done", verdict))
+
+
+def _judged(one: Input, scratch: Path, witnesses: Witnesses, note: object) -> Verdict:
+    assert callable(note)
+    if one.schema is not None:
+        return judge_schema(one.schema, note)
+    try:
+        root = spoil(one, scratch)
+        if one.sql is not None:
+            return judge_predicate(root, one.sql, witnesses, note)
+        alone = not any(root.glob("_delta_log/*.checkpoint.*")) and not any(root.glob("_delta_log/*.compacted.json"))
+        grows = one.version is None and alone
+        CACHE.clear()  # objects of a log never change, but here they do
+        # The others read commits where a compaction stands for them. That is the reader's choice, and with one of the
+        # two spoiled they are no second opinion on the other.
+        same_log = not any(root.glob("_delta_log/*.compacted.json"))
+        return judge(root, one.version, witnesses if same_log else None, note, grows=grows)
+    finally:
+        mend(one, scratch)
+
+
+def _peak(*, reset: bool = False) -> int:
+    """The most memory this process has held, in bytes; since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024
