@@ -64,7 +64,7 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
 
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
     """The rows of all files in parts that are each one scan."""
-    paths = file_paths.decode_all(files["path"], snapshot.store)
+    paths = file_paths.decode_all(files["path"], snapshot.store, version=snapshot.version)
     files = files.set_column(files.column_names.index("path"), "path", paths)
     for names, alike in layouts(snapshot, files):
         part = _Part.of(spark, snapshot, schema, names)
