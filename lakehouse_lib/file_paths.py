@@ -28,7 +28,7 @@ _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
 _ELSEWHERE = r"^(?i:file)://[^/]"
 _HERE = r"^(?i:file)://(?i:localhost)/"
-_SLASH, _PERCENT, _COLON = b"/%:"
+_SLASH, _PERCENT, _COLON, _NUL = b"/%:\0"
 _ODD_STARTS = np.frombuffer(b"/.", np.uint8)  # of a path or a segment: what may need mending, and few others
 _BYTES_A_LOOK = 1 << 20
 _MOST_PASSES = 60  # beyond, decoding path by path is no slower
@@ -139,10 +139,12 @@ def _are_plain(paths: pa.Array) -> bool:
     text = np.frombuffer(data, np.uint8)
     if (ends[:-1] == ends[1:]).any() or np.isin(text[ends[:-1]], _ODD_STARTS).any():
         return False
+    if (text[ends[1:] - 1] == _SLASH).any():
+        return False
     for start in range(int(ends[0]), int(ends[-1]), _BYTES_A_LOOK):
         block = text[start : min(start + _BYTES_A_LOOK + 1, int(ends[-1]))]
         after_slash = block[1:][block[:-1] == _SLASH]
-        if (block == _PERCENT).any() or (block == _COLON).any() or np.isin(after_slash, _ODD_STARTS).any():
+        if any((block == byte).any() for byte in (_PERCENT, _COLON, _NUL)) or np.isin(after_slash, _ODD_STARTS).any():
             return False
     return True
 

@@ -42,7 +42,19 @@ def test_spellings_of_one_file_are_one(same):
 
 @pytest.mark.parametrize(
     "outside",
-    ["../x", "a/../../x", "%2e%2e/x", "/data/other/x", "/data/table/../x", "/data/tablet/x", "s3://bucket/x", ".", ""],
+    [
+        "../x",
+        "a/../../x",
+        "%2e%2e/x",
+        "/data/other/x",
+        "/data/table/../x",
+        "/data/tablet/x",
+        "s3://bucket/x",
+        ".",
+        "",
+        "a/",
+        "a\0b",
+    ],
 )
 def test_a_path_out_of_the_table_is_refused(outside):
     with pytest.raises(PathOutsideTableError, match=r"outside.*table /data/table"):
