@@ -34,6 +34,8 @@ class Measured:
     Attributes:
         cold: from the interpreter's start to the answer, imports included, a run each.
         process: the same with the start of the process.
+        cpu: processor seconds of the process until then, its start included.
+        imports, opened: of ``cold`` when the library was imported, and when the table was open.
         warm: the question again in the same process, medians of each run; the whole question for those without a
             condition, the second look for those with one.
         others: another value of the condition in the same process.
@@ -42,6 +44,7 @@ class Measured:
 
     cold: list[float] = field(default_factory=list)
     process: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     imports: list[float] = field(default_factory=list)
     opened: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
@@ -56,7 +59,7 @@ class Measured:
         self.process.append(process)
         self.peak_mb.append(run["peak_mb"])
         self.count, self.digest = run["count"], run["digest"]
-        for name in ("imports", "opened"):
+        for name in ("cpu", "imports", "opened"):
             if name in run:
                 getattr(self, name).append(run[name])
         for name in ("warm", "others"):

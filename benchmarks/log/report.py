@@ -135,6 +135,7 @@ def _cold_rows(question: _Result) -> list[list[str]]:
     return [
         _row(f"{question['title']}, cold", question, "cold"),
         _row("- with the interpreter's start", question, "process"),
+        _row("- processor seconds", question, "cpu"),
         _row("- of it imports", question, "imports"),
         _row("- peak MB", question, "peak_mb", _megabytes),
     ]
@@ -150,7 +151,7 @@ def _row(
     cells = {}
     for name in ("ours", "delta-rs", "delta-spark"):
         one = question["contestants"].get(name)
-        found = None if one is None else what(one) if callable(what) else _median(one[what])
+        found = None if one is None else what(one) if callable(what) else _median(one.get(what))
         values[name] = found
         cells[name] = one["missing"].split(":")[0] if one is not None and one["missing"] else spelled(found)
     return [

@@ -1,9 +1,9 @@
 """A process that opens one table and answers questions about it, and how long that took it.
 
 ``python -m benchmarks.log.runs CONTESTANT QUESTION TABLE [CONDITION ...]`` prints two lines of JSON: when the first
-answer is there ``{"seconds", "imports", "peak_mb"}``, so that whoever started the process can stop its own clock, then
-``{"warm": [...], "count", "digest", ...}``. Seconds run from the interpreter's start, imports included; the digest of
-the answer is made after the clock has stopped.
+answer is there ``{"seconds", "cpu", "imports", "opened", "peak_mb"}``, so that whoever started the process can stop its
+own clock, then ``{"warm": [...], "count", "digest", ...}``. Seconds run from the interpreter's start, imports included;
+the digest of the answer is made after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def main(name: str, question: str, table: str, conditions: list[str]) -> None:
     reader: Reader | None = opened(table)
     open_seconds = time.perf_counter() - _START
     answer = ask(reader, *conditions[:1])
-    seconds = time.perf_counter() - _START
-    _say({"seconds": seconds, "imports": imports, "opened": open_seconds, "peak_mb": peak_mb()})
+    seconds, cpu = time.perf_counter() - _START, time.process_time()
+    _say({"seconds": seconds, "cpu": cpu, "imports": imports, "opened": open_seconds, "peak_mb": peak_mb()})
     if conditions:
         again = [_seconds(lambda: ask(reader, conditions[0])) for _ in range(WARM)]
         others = [_seconds(lambda one=one: ask(reader, one)) for one in conditions[1:]]
