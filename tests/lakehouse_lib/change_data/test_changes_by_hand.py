@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
@@ -176,3 +179,84 @@ def test_commits_that_are_cleaned_up_are_named(log: Log) -> None:
     with pytest.raises(VersionNotFoundError, match="Start at version 2"):
         log.changes()
     assert log.changes(starting_version=3) == [(3, "insert", 2, None)]
+
+
+class TestColumnMapping:
+    """Columns ``key`` and ``part``, stored as ``col-1`` and ``col-2``, renamed on the way."""
+
+    @pytest.fixture(params=["name", "id"])
+    def mapped(self, request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+        log = Log(tmp_path / "t")
+        self.mode = request.param
+        (log.root / f"_delta_log/{0:020}.json").unlink()
+        log.version = -1
+        features = ["columnMapping", "deletionVectors"]
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+        log.commit({"protocol": protocol | {"writerFeatures": [*features, "changeDataFeed"]}}, self.metadata("key"))
+        return log
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        def one(shown: str, number: int) -> dict[str, Any]:
+            noted = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+            return {"name": shown, "type": "long", "nullable": True, "metadata": noted}
+
+        schema = {"type": "struct", "fields": [one(name, 1), one(f"{name} of part", 2)]}
+        body = {
+            "id": "t",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(schema),
+            "partitionColumns": [f"{name} of part"],
+            "configuration": {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": self.mode},
+        }
+        return {"metaData": body}
+
+    def file(self, log: Log, path: str, ids: list[int], **more: list[Any]) -> str:
+        (log.root / path).parent.mkdir(parents=True, exist_ok=True)
+        stored = "col-1" if self.mode == "name" else "whatever"
+        field = pa.field(stored, pa.int64(), metadata={"PARQUET:field_id": "1"})
+        fields = [field, *(pa.field(name, pa.string()) for name in more)]
+        rows = pa.table(
+            [pa.array(ids, pa.int64()), *(pa.array(one) for one in more.values())], schema=pa.schema(fields)
+        )
+        pq.write_table(rows, log.root / path)
+        return path
+
+    def test_every_kind_of_change(self, mapped: Log, engine: Any) -> None:
+        log, values = mapped, {"col-2": "7"}
+        log.commit(log.add(self.file(log, "a.parquet", list(range(4))), rows=4, partitionValues=values))
+        log.commit(self.metadata("id"))
+        change = self.file(log, "_change_data/c.parquet", [3, 9], _change_type=["update_preimage", "update_postimage"])
+        size = (log.root / change).stat().st_size
+        log.commit({"cdc": {"path": change, "partitionValues": values, "size": size, "dataChange": False}})
+        hidden = inline([0])
+        log.commit(
+            log.remove("a.parquet", partitionValues=values),
+            log.add("a.parquet", rows=4, partitionValues=values, deletionVector=hidden),
+        )
+        log.commit(log.remove("a.parquet", partitionValues=values, deletionVector=hidden))
+        feed = DeltaTable(log.root, engine=engine).load_cdf()
+        found = feed.toArrow() if hasattr(feed, "toArrow") else feed.read_all()
+        found = found.select(["_commit_version", "_change_type", "id", "id of part"])
+        assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
+            *((1, "insert", key, 7) for key in range(4)),
+            (3, "update_postimage", 9, 7),
+            (3, "update_preimage", 3, 7),
+            (4, "delete", 0, 7),
+            *((5, "delete", key, 7) for key in (1, 2, 3)),
+        ]
+        assert "key" in DeltaTable(log.root).load_cdf(ending_version=1).schema.names
+
+
+def test_a_feed_takes_the_memory_of_a_few_row_groups(log: Log) -> None:
+    """Twenty files of 8 MB each: never more than a few of them at once."""
+    for number in range(20):
+        log.file(f"{number}.parquet", range(number << 20, (number + 1) << 20))  # type: ignore[arg-type]
+        log.commit(log.add(f"{number}.parquet", rows=1 << 20))
+    reader = DeltaTable(log.root).load_cdf(columns=["id", "_commit_version"])
+    before, rows = pa.total_allocated_bytes(), 0
+    most = 0
+    for batch in reader:
+        rows += len(batch)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert rows == 20 << 20
+    assert most < 20 * (8 << 20)  # of 320 MB of rows
