@@ -8,19 +8,10 @@ from lakehouse_lib.actions import Metadata
 from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, column_mapping
 from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.schema.widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-
-# To what values of a type may be read without loss (PROTOCOL.md, section Type Widening).
-_WIDENS_TO = {
-    "byte": {"short", "integer", "long", "double"},
-    "short": {"integer", "long", "double"},
-    "integer": {"long", "double"},
-    "float": {"double"},
-    "date": {"timestamp_ntz"},
-}
-_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 
 def feed_schema(end: Snapshot) -> Schema:
@@ -101,9 +92,4 @@ def _type_clashes(then: DataType, now: DataType, old: Mode, new: Mode, name: str
 def _widens(then: DataType, now: DataType) -> bool:
     if not isinstance(then, PrimitiveType) or not isinstance(now, PrimitiveType):
         return False
-    if then.type == "void":
-        return True
-    wide, narrow = now.decimal, then.decimal or ((_DIGITS[then.type], 0) if then.type in _DIGITS else None)
-    if wide is not None and narrow is not None:
-        return wide[1] >= narrow[1] and wide[0] - wide[1] >= narrow[0] - narrow[1]
-    return now.type in _WIDENS_TO.get(then.type, ())
+    return then.type == "void" or is_widening(then, now)

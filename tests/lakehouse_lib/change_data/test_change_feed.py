@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakehouse_lib import DeltaTable
+from lakehouse_lib import DeltaTable, Field, Schema
+from lakehouse_lib.change_data.schemas import check_readable_as
 from lakehouse_lib.errors import (
     DeltaProtocolError,
     InvalidArgumentError,
@@ -20,6 +22,8 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
 
 ON = {"delta.enableChangeDataFeed": "true"}
 
@@ -247,3 +251,27 @@ def test_a_table_partitioned_otherwise_later(tmp_path: Path, engine: Any) -> Non
     )
     days = {(row[2], row[3]) for row in rows_of(DeltaTable(uri, engine=engine).load_cdf())}
     assert days == {("mon", 1), ("tue", 2)}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "fits"),
+    [
+        ("integer", "long", True),
+        ("float", "double", True),
+        ("integer", "decimal(12,2)", True),
+        ("decimal(4,1)", "decimal(6,2)", True),
+        ("void", "string", True),
+        ("long", "integer", False),
+        ("string", "integer", False),
+        ("decimal(6,2)", "decimal(6,1)", False),
+    ],
+)
+def test_a_type_may_only_have_become_wider(tmp_path: Path, then: str, now: str, fits: bool) -> None:
+    DeltaTable.create(tmp_path / "t", Schema([Field("x", now)]), configuration=ON)
+    end = load_snapshot(open_store(tmp_path / "t"))
+    before = end.metadata.with_schema(Schema([Field("x", then)]).to_json())
+    if fits:
+        check_readable_as(end, before, 0)
+    else:
+        with pytest.raises(SchemaMismatchError, match=re.escape(f"x was {then} and is {now}")):
+            check_readable_as(end, before, 0)
