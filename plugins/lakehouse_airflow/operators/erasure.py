@@ -122,7 +122,8 @@ class LakehouseEraseOperator(LakehouseDeleteRowsOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         self.log.info("approved by %s", require_approval(context, self.approved_by))
         found = _located(context, self.located_by)["tables"].get(self.table)
-        if found is None or not found["rows"]:  # a quarantine into which nothing was put is not there
+        # A quarantine into which nothing was put is not there. Rows on disk alone may be in live files that hide them.
+        if found is None or not (found["rows"] or found["on_disk"]["rows"]):
             return {"job": self.job, "table": self.table, "located_rows": 0}
         self.predicate = found["predicate"]
         return super().execute(context)
