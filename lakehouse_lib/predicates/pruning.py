@@ -223,8 +223,9 @@ class _Pruning:
         return self.everywhere(True)
 
     def by_partition(self, node: Node) -> bool:
+        """Whether partition values, or nothing at all, decide ``node``."""
         names = columns_of(node)
-        return bool(names) and {one.lower() for one in names} <= self.keys.keys() and is_renderable(node)
+        return {one.lower() for one in names} <= self.keys.keys() and is_renderable(node)
 
     def everywhere(self, value: bool) -> pa.Array:
         return pc.fill_null(pa.nulls(self.known.rows, pa.bool_()), value)
