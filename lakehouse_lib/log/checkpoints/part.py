@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
+from lakehouse_lib.log.checkpoints.footer import chunk_statistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: For each action the leaf that is set wherever the action is.
@@ -61,10 +62,12 @@ class ParquetPart:
         self._store = store
         self._version = version
         self._masks: dict[tuple[str, int], pa.Array | None] = {}
-        with self._reading(), store.open_input(meta.path) as source:
-            self._footer = pq.ParquetFile(source).metadata
-        schema = self._footer.schema
-        self._leaves = {schema.column(index).path: index for index in range(self._footer.num_columns)}
+        with self._reading():
+            with store.open_input(meta.path) as source:
+                self._footer = pq.ParquetFile(source).metadata
+            schema = self._footer.schema
+            self._leaves = {schema.column(index).path: index for index in range(self._footer.num_columns)}
+            self._statistics = chunk_statistics(self._footer)
         self._tops = {leaf.split(".", 1)[0] for leaf in self._leaves}
 
     @property
@@ -89,8 +92,7 @@ class ParquetPart:
         leaves = [self._leaves[leaf] for leaf in self._below(f"{action}.{field}")]
         if any(self._footer.schema.column(leaf).max_repetition_level for leaf in leaves):
             return False  # an empty map leaves the same null in its leaves as none at all
-        found = [group.column(leaf).statistics for leaf in leaves]
-        return all(one is not None and one.has_null_count and one.null_count == group.num_rows for one in found)
+        return all(self._statistics[block][leaf].null_count == group.num_rows for leaf in leaves)
 
     def read(self, action: str, block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         leaves = [leaf for field in fields for leaf in self._below(f"{action}.{field}")]
@@ -119,13 +121,14 @@ class ParquetPart:
                     found += actions.filter(actions.is_valid()).to_pylist()
         return found
 
-    def bounds(self, leaf: str, block: int) -> tuple[Any, Any] | None:
-        """The least and the greatest value of a leaf in the block when every action of it has one, else None."""
-        index = self._leaves.get(leaf)
-        if index is None:
+    def extremes(self, action: str, block: int, field: str) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a leaf, where it is known without reading that every action of the block
+        has one; floating-point NaN is not among them."""
+        index = self._leaves.get(f"{action}.{field}")
+        if index is None or not self._statistics[block][index].sound:
             return None
         found = self._footer.row_group(block).column(index).statistics
-        action = leaf.split(".", 1)[0]
+        # A null among them would be an unknown value, of which the footer says nothing.
         if found is None or not found.has_min_max or found.null_count != self._nulls(action, block):
             return None
         return found.min, found.max
@@ -140,10 +143,7 @@ class ParquetPart:
         index = self._leaves.get(f"{action}.{KEYS[action]}")
         if index is None:
             raise self._broken(f"{action} has no {KEYS[action]}")
-        found = self._footer.row_group(block).column(index).statistics
-        if found is None or not found.has_null_count:
-            return None
-        return int(found.null_count)
+        return self._statistics[block][index].null_count
 
     def _mask(self, action: str, block: int) -> pa.Array | None:
         """Which rows of the block are this action; None: all."""
@@ -169,7 +169,7 @@ class ParquetPart:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer that is no UTF-8
             raise self._broken(str(error).partition("\n")[0]) from error
         except StoreError as error:
             raise self._broken(error.message) from error

@@ -1,0 +1,221 @@
+"""What a Parquet footer says of each column of each row group, without trusting it.
+
+pyarrow's own view of a column of a row group ends the whole process when a damaged footer contradicts itself, for
+parquet-cpp throws there and nobody catches. So the footer's Thrift (parquet-format, parquet.thrift; Thrift compact
+protocol) is looked through first. Reading data, which does catch, finds whatever else is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+
+# Numbers of fields, a path of them from FileMetaData on.
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_TYPE, _STATISTICS, _SIZE_STATISTICS = 1, 12, 16
+_NULL_COUNT = 3
+_UNENCODED_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3
+
+# parquet.thrift, enum Type.
+_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStatistics:
+    """``null_count``: None where the footer does not say. ``sound``: pyarrow may be asked for more."""
+
+    null_count: int | None
+    sound: bool
+
+
+def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
+    """For each row group, for each leaf column in the order of the schema.
+
+    Raises:
+        ValueError: the footer has another number of columns or row groups than it says, or is torn.
+    """
+    sink = pa.BufferOutputStream()
+    footer.write_metadata_file(sink)  # as it was read: magic number, the footer, its length, magic number
+    data = sink.getvalue().to_pybytes()
+    schema = footer.schema
+    leaves = [_leaf(schema.column(index)) for index in range(footer.num_columns)]
+    try:
+        found = _Compact(data[4:-8]).row_groups()
+    except (IndexError, RecursionError) as error:
+        raise ValueError("the footer ends in the middle, or is nested without end") from error
+    if len(found) != footer.num_row_groups or any(len(group) != footer.num_columns for group in found):
+        raise ValueError("the footer has row groups of other columns than its schema")
+    return [
+        [ChunkStatistics(one.null_count, one.fits(leaf)) for one, leaf in zip(group, leaves, strict=True)]
+        for group in found
+    ]
+
+
+class _Leaf(NamedTuple):
+    type: str
+    repetition: int
+    definition: int
+
+
+def _leaf(column: pq.ColumnSchema) -> _Leaf:
+    return _Leaf(column.physical_type, column.max_repetition_level, column.max_definition_level)
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Of a ColumnMetaData, and of what it holds, what has to fit the schema."""
+
+    type: int = -1
+    null_count: int | None = None
+    has_unencoded_bytes: bool = False
+    repetition: int = 0  # lengths of histograms; none is as good as an empty one
+    definition: int = 0
+
+    def fits(self, leaf: _Leaf) -> bool:
+        return (
+            0 <= self.type < len(_TYPES)
+            and _TYPES[self.type] == leaf.type
+            and (not self.has_unencoded_bytes or leaf.type == "BYTE_ARRAY")
+            and self.repetition in (0, leaf.repetition + 1)
+            and self.definition in (0, leaf.definition + 1)
+        )
+
+
+class _Compact:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def row_groups(self) -> list[list[_Chunk]]:
+        groups: list[list[_Chunk]] = []
+        for field, kind in self._fields():
+            if (field, kind) == (_ROW_GROUPS, _LIST):
+                groups = [self._row_group() for _ in range(self._structs())]
+            else:
+                self._skip(kind)
+        return groups
+
+    def _row_group(self) -> list[_Chunk]:
+        chunks: list[_Chunk] = []
+        for field, kind in self._fields():
+            if (field, kind) == (_COLUMNS, _LIST):
+                chunks = [self._column_chunk() for _ in range(self._structs())]
+            else:
+                self._skip(kind)
+        return chunks
+
+    def _column_chunk(self) -> _Chunk:
+        chunk = _Chunk()
+        for field, kind in self._fields():
+            if (field, kind) == (_META_DATA, _STRUCT):
+                self._meta_data(chunk)
+            else:
+                self._skip(kind)
+        return chunk
+
+    def _meta_data(self, chunk: _Chunk) -> None:
+        for field, kind in self._fields():
+            if (field, kind) == (_TYPE, _I32):
+                chunk.type = self._integer()
+            elif (field, kind) == (_STATISTICS, _STRUCT):
+                for inner, inner_kind in self._fields():
+                    if (inner, inner_kind) == (_NULL_COUNT, _I64):
+                        chunk.null_count = self._integer()
+                    else:
+                        self._skip(inner_kind)
+            elif (field, kind) == (_SIZE_STATISTICS, _STRUCT):
+                self._size_statistics(chunk)
+            else:
+                self._skip(kind)
+
+    def _size_statistics(self, chunk: _Chunk) -> None:
+        for field, kind in self._fields():
+            if kind == _LIST and field in (_REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM):
+                size, inner = self._list_header()
+                for _ in range(size):
+                    self._skip(inner)
+                if field == _REPETITION_HISTOGRAM:
+                    chunk.repetition = size
+                else:
+                    chunk.definition = size
+            else:
+                chunk.has_unencoded_bytes |= field == _UNENCODED_BYTES
+                self._skip(kind)
+
+    def _fields(self) -> Iterator[tuple[int, int]]:
+        """The number and kind of each field of the struct that begins here; whoever asks reads or skips its value."""
+        field = 0
+        while (header := self._data[self._at]) & 0x0F:
+            field, kind = self._field(header, field)
+            yield field, kind
+        self._at += 1
+
+    def _integer(self) -> int:
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)
+
+    def _field(self, header: int, last: int) -> tuple[int, int]:
+        self._at += 1
+        if header >> 4:
+            return last + (header >> 4), header & 0x0F
+        return self._integer(), header & 0x0F
+
+    def _structs(self) -> int:
+        size, kind = self._list_header()
+        if kind != _STRUCT:
+            raise ValueError("the footer has a list of something else where it should have structs")
+        return size
+
+    def _list_header(self) -> tuple[int, int]:
+        header = self._data[self._at]
+        self._at += 1
+        size = header >> 4
+        size = self._varint() if size == 15 else size
+        if size > len(self._data):
+            raise ValueError("the footer has a list that is longer than the footer")
+        return size, header & 0x0F
+
+    def _varint(self) -> int:
+        data, at = self._data, self._at
+        byte = data[at]
+        value, shift = byte & 0x7F, 7
+        while byte & 0x80:
+            at += 1
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > 70:
+                raise ValueError("the footer has a number of more than 64 bits")
+        self._at = at + 1
+        return value
+
+    def _skip(self, kind: int) -> None:
+        if kind in (_TRUE, _FALSE):
+            return
+        if kind == _BYTE:
+            self._at += 1
+        elif kind in (_I16, _I32, _I64):
+            self._varint()
+        elif kind == _DOUBLE:
+            self._at += 8
+        elif kind == _BINARY:
+            length = self._varint()
+            self._at += length
+        elif kind in (_LIST, _SET):
+            size, inner = self._list_header()
+            for _ in range(size):
+                self._skip(_BYTE if inner in (_TRUE, _FALSE) else inner)
+        elif kind == _STRUCT:
+            field = 0
+            while (header := self._data[self._at]) & 0x0F:
+                field, inner = self._field(header, field)
+                self._skip(inner)
+            self._at += 1
+        else:  # a map: Parquet's footers have none
+            raise ValueError(f"the footer has a field of the kind {kind}")

@@ -1,0 +1,109 @@
+"""Damaged footers of checkpoints: read past, or refused, and never the end of the process."""
+
+import io
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.checkpoints.footer import chunk_statistics
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from tests.log_tables import add, paths_of, put
+
+ROOT = Path(__file__).parents[3]
+FLIPS = 400
+
+
+def table_of(folder: Path) -> LocalStore:
+    """Two commits and a checkpoint of the last."""
+    store = put(folder, 0, add("a", stats='{"numRecords":1}'), add("b"))
+    put(folder, 1, add("c", tags={"t": "1"}))
+    DeltaTable(folder).create_checkpoint()
+    return store
+
+
+def flipped(data: bytes, seed: int) -> bytes:
+    """One bit of the footer, or two."""
+    rng = random.Random(seed)
+    length = int.from_bytes(data[-8:-4], "little")
+    spoiled = bytearray(data)
+    for _ in range(rng.choice((1, 2))):
+        spoiled[len(data) - 8 - rng.randrange(length) - 1] ^= 1 << rng.randrange(8)
+    return bytes(spoiled)
+
+
+def read_all(folder: Path) -> None:
+    """What the test below runs in a process of its own: prints how many of the spoiled checkpoints were passed over."""
+    store = table_of(folder)
+    whole = store.read(names.checkpoint(1))
+    passed_over = 0
+    for seed in range(FLIPS):
+        store.put(names.checkpoint(1), flipped(whole, seed))
+        try:
+            snapshot = load_snapshot(store)
+            snapshot.files.to_pylist()
+            passed_over += snapshot.checkpoint_version is None
+        except DeltaError:
+            continue
+    print(passed_over)
+
+
+def test_a_damaged_footer_does_not_end_the_process(tmp_path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path; "
+        "from tests.lakehouse_lib.log.test_checkpoint_footers import read_all; "
+        f"read_all(Path({str(tmp_path)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > FLIPS // 4
+
+
+def test_some_of_those_footers_contradict_their_schema(tmp_path):
+    """Or the test above would not meet what ended the process."""
+    whole = table_of(tmp_path).read(names.checkpoint(1))
+    unsound = 0
+    for seed in range(4_000):
+        try:
+            found = chunk_statistics(pq.ParquetFile(io.BytesIO(flipped(whole, seed))).metadata)
+        except (pa.ArrowException, ValueError, OSError):
+            continue
+        unsound += not all(one.sound for group in found for one in group)
+    assert unsound > 20
+
+
+@pytest.mark.parametrize("size_statistics", [True, False])
+def test_a_good_footer_says_what_pyarrow_says(tmp_path, size_statistics):
+    data = pa.table(
+        {
+            "a": [1, None, 3, None],
+            "b": ["x", "y", None, "z"],
+            "c": [[1.5], [], None, [None, 2.0]],
+            "d": [{"e": True}, None, {"e": None}, {"e": False}],
+            "f": pa.array([None] * 4, pa.binary(3)),
+        }
+    )
+    pq.write_table(data, tmp_path / "f", row_group_size=3, write_statistics=size_statistics or ["a"])
+    footer = pq.ParquetFile(tmp_path / "f").metadata
+    found = chunk_statistics(footer)
+    assert len(found) == 2
+    for number, group in enumerate(found):
+        for index, one in enumerate(group):
+            theirs = footer.row_group(number).column(index).statistics
+            assert one.sound
+            assert one.null_count == (theirs.null_count if theirs is not None and theirs.has_null_count else None)
+
+
+def test_a_checkpoint_with_a_damaged_footer_leaves_the_commits(tmp_path):
+    store = table_of(tmp_path)
+    whole = store.read(names.checkpoint(1))
+    store.put(names.checkpoint(1), whole[:-9] + b"\xff" + whole[-8:])
+    assert paths_of(load_snapshot(store)) == ["a", "b", "c"]
