@@ -21,7 +21,7 @@ from lakehouse_lib.log.segment import commits_after
 from lakehouse_lib.log.version_state import VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 _Answer = TypeVar("_Answer")
 
@@ -171,7 +171,7 @@ class Snapshot:
     def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The answer of this version's state. A checkpoint that turns out unreadable, or is gone or another one by now,
         is passed over for what else tells the version."""
-        without: frozenset[str] = frozenset()
+        without: frozenset[ObjectMeta] = frozenset()
         first_error: UnreadableCheckpointError | None = None
         while True:
             try:
@@ -179,7 +179,7 @@ class Snapshot:
             except UnreadableCheckpointError as error:
                 first_error = first_error or error
             if self._loaded.checkpoint is not None:
-                without |= frozenset(self._loaded.checkpoint.paths)
+                without |= frozenset(self._loaded.checkpoint.parts)
             try:
                 again = load_state(self.store, self.version, without=without)
             except DeltaError:

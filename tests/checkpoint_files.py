@@ -85,6 +85,7 @@ def parquet(
     *,
     without: Sequence[str] = (),
     stats_parsed: pa.StructType | None = None,
+    partitions_parsed: pa.StructType | None = None,
     row_group: int | None = None,
     statistics: bool = True,
 ) -> bytes:
@@ -92,13 +93,13 @@ def parquet(
 
     Args:
         without: columns to leave out of the file, ``remove`` or ``add.stats``.
-        stats_parsed: type of a column ``add.stats_parsed`` to have, too.
+        stats_parsed, partitions_parsed: types of the columns ``add.stats_parsed`` and ``add.partitionValues_parsed``
+            to have, too.
     """
-    members = {
-        name: dict(fields) | ({"stats_parsed": stats_parsed} if name == "add" and stats_parsed is not None else {})
-        for name, fields in _SCHEMA.items()
-        if name not in without
-    }
+    members = {name: dict(fields) for name, fields in _SCHEMA.items() if name not in without}
+    for key, kind in (("stats_parsed", stats_parsed), ("partitionValues_parsed", partitions_parsed)):
+        if kind is not None:
+            members["add"][key] = kind
     schema = pa.schema(
         [
             pa.field(name, pa.struct({key: kind for key, kind in fields.items() if f"{name}.{key}" not in without}))

@@ -24,7 +24,7 @@ from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store
 
 #: What a bucket is meant to hold: some 200 MB in the worker that replays it.
 _FILES_A_BUCKET = 200_000
@@ -175,10 +175,10 @@ def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:
 
 def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
     """The checkpoint, read no further than its footers, and the commits after it."""
-    unusable: frozenset[str] = frozenset()
+    unusable: frozenset[ObjectMeta] = frozenset()
     while True:
         segment = load_segment(snapshot.store, snapshot.version, without=unusable)
-        compactions = [one.path for one in segment.deltas if isinstance(one, Compaction)]
+        compactions = [one.object for one in segment.deltas if isinstance(one, Compaction)]
         if compactions:  # hold nothing that the commits don't, which are smaller tasks
             unusable |= frozenset(compactions)
             continue
@@ -190,7 +190,7 @@ def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
         except LogCorruptedError:
             if segment.checkpoint.version == snapshot.checkpoint_version:
                 raise
-            unusable |= frozenset(segment.checkpoint.paths)
+            unusable |= frozenset(segment.checkpoint.parts)
 
 
 def _tasks(

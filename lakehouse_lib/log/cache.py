@@ -50,6 +50,7 @@ class LogCache:
             if key in self._entries:
                 self._entries.move_to_end(key)
                 value: _Value = self._entries[key][0]
+                self._trim()  # what has grown since
                 return value
         value = read()
         youngest = max((one.modified for one in objects), default=0)

@@ -28,6 +28,10 @@ class Commit:
     size: int
     modified: int
 
+    @property
+    def object(self) -> ObjectMeta:
+        return ObjectMeta(self.path, self.size, self.modified)
+
 
 @dataclass(frozen=True)
 class Compaction:
@@ -38,6 +42,10 @@ class Compaction:
     path: str
     size: int
     modified: int
+
+    @property
+    def object(self) -> ObjectMeta:
+        return ObjectMeta(self.path, self.size, self.modified)
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,12 @@ class LogSegment:
 
 
 def load_segment(
-    store: ObjectStore, version: int | None = None, *, without: frozenset[str] = frozenset()
+    store: ObjectStore, version: int | None = None, *, without: frozenset[ObjectMeta] = frozenset()
 ) -> LogSegment:
     """The segment of ``version`` (None: the latest).
 
     Args:
-        without: paths of checkpoints and compactions that turned out unreadable and must not be used again.
+        without: objects of checkpoints and compactions that turned out unreadable and must not be used again.
 
     Raises:
         TableNotFoundError: no log there.
@@ -120,20 +128,20 @@ def oldest_version(store: ObjectStore) -> int | None:
     return min(candidates, default=None)
 
 
-def _load(store: ObjectStore, version: int | None, without: frozenset[str]) -> LogSegment:
+def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
     hint = read_hint(store)
     # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         checkpoints, commits, compactions = _sort(list(store.list_from(names.LOG, names.first_name(start))))
-        usable = [c for c in checkpoints if without.isdisjoint(c.paths) and (version is None or c.version <= version)]
+        usable = [c for c in checkpoints if without.isdisjoint(c.parts) and (version is None or c.version <= version)]
         if usable or start == 0:
             break
     if not checkpoints and not commits:
         raise _no_table(store)
     # Of one version's the first is taken, which is read at the least cost.
     newest = max(usable, key=lambda c: c.version, default=None)
-    compactions = [c for c in compactions if c.path not in without]
+    compactions = [c for c in compactions if c.object not in without]
     return _assemble(store, version, newest, [*commits, *compactions], checkpoints)
 
 

@@ -26,7 +26,7 @@ class VersionState:
 
 
 def load_state(
-    store: ObjectStore, version: int | None = None, *, without: frozenset[str] = frozenset()
+    store: ObjectStore, version: int | None = None, *, without: frozenset[ObjectMeta] = frozenset()
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
@@ -34,7 +34,7 @@ def load_state(
     of files are read later, and a checkpoint may turn out unreadable then.
 
     Args:
-        without: paths of checkpoints that did.
+        without: objects of checkpoints that did.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
@@ -50,7 +50,7 @@ def load_state(
             return _build(store, segment)
         except _UnreadableError as error:
             first_error = first_error or error.error
-            unreadable |= error.paths
+            unreadable |= error.objects
 
 
 def later_state(store: ObjectStore, earlier: VersionState, commits: Sequence[Commit]) -> VersionState:
@@ -61,9 +61,9 @@ def later_state(store: ObjectStore, earlier: VersionState, commits: Sequence[Com
 
 
 class _UnreadableError(Exception):
-    def __init__(self, paths: Sequence[str], error: LogCorruptedError) -> None:
-        super().__init__(paths)
-        self.paths = frozenset(paths)
+    def __init__(self, objects: Sequence[ObjectMeta], error: LogCorruptedError) -> None:
+        super().__init__(objects)
+        self.objects = frozenset(objects)
         self.error = error
 
 
@@ -73,7 +73,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         base = state_of(read_checkpoint(store, checkpoint) if checkpoint is not None else None, store)
     except LogCorruptedError as error:
         assert checkpoint is not None
-        raise _UnreadableError(checkpoint.paths, error) from error
+        raise _UnreadableError(checkpoint.parts, error) from error
     actions = [_delta(store, delta) for delta in segment.deltas]
     state = replay(base, actions, store)
     return VersionState(segment.version, segment.modified, checkpoint, state)
@@ -86,9 +86,9 @@ def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:
         try:
             return _compaction(store, delta)
         except LogCorruptedError as error:
-            raise _UnreadableError([delta.path], error) from error
+            raise _UnreadableError([delta.object], error) from error
 
-    return CACHE.get(store, [ObjectMeta(delta.path, delta.size, delta.modified)], read, _nbytes)
+    return CACHE.get(store, [delta.object], read, _nbytes)
 
 
 def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.actions import DELETION_VECTOR
-from lakehouse_lib.log.checkpoints.part import Part, unreadable
+from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
+from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.predicates.pruning import Known, Needs
@@ -117,9 +118,14 @@ class CheckpointRows:
         """
 
         def one(number: int) -> pa.Table:
+            block = self._blocks[number]
+            part = block.part
+            whole = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
+            if whole is not None and not decide(whole)[0].as_py():
+                return none
             before = {name for name in _JUDGED_BY if (number, name) in self._columns}
             known = Known(
-                self._blocks[number].rows,
+                block.rows,
                 {key: self._partition(number, key, kind) for key, kind in needs.partitions.items()},
                 self._block_bounds(number, needs.bounds),
             )

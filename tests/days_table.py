@@ -1,0 +1,63 @@
+"""Actions of a table by day with ten rows a file, and a record of what is read of its checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from lakehouse_lib.log.checkpoints.part import ParquetPart
+from tests.log_tables import METADATA, add
+
+PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+FIELDS = [("id", "long"), ("moment", "timestamp"), ("text", "string"), ("price", "decimal(20,2)"), ("day", "date")]
+META = {
+    "metaData": METADATA
+    | {
+        "partitionColumns": ["day"],
+        "schemaString": json.dumps(
+            {
+                "type": "struct",
+                "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in FIELDS],
+            }
+        ),
+    }
+}
+PARSED = pa.struct(
+    {
+        "numRecords": pa.int64(),
+        "tightBounds": pa.bool_(),
+        **{
+            end: pa.struct(
+                {
+                    "id": pa.int64(),
+                    "moment": pa.timestamp("us", tz="UTC"),
+                    "text": pa.string(),
+                    "price": pa.decimal128(20, 2),
+                }
+            )
+            for end in ("minValues", "maxValues")
+        },
+        "nullCount": pa.struct({name: pa.int64() for name in ("id", "moment", "text", "price")}),
+    }
+)
+
+
+def file(number, **more):
+    low, high = number * 10, number * 10 + 9
+    stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
+    body = {"partitionValues": {"day": f"2026-01-{1 + number // 10:02d}"}, "stats": json.dumps(stats)}
+    return add(f"f{number:03d}", **(body | more))
+
+
+def record_reads(monkeypatch):
+    """(leaf, row group) of everything that is read of checkpoints from now on."""
+    seen = []
+    real = ParquetPart._read
+
+    def read(self, block, leaves):
+        seen.extend((leaf, block) for leaf in leaves)
+        return real(self, block, leaves)
+
+    monkeypatch.setattr(ParquetPart, "_read", read)
+    return seen

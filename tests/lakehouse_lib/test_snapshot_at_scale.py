@@ -1,0 +1,249 @@
+"""What opening, pruning and refreshing read and keep: only what is asked for, once, and never from a replaced table."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.log import cache, names
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.predicates.pruning import may_match
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store.base import ObjectMeta
+from tests.checkpoint_files import put_classic, put_commit
+from tests.days_table import META, PROTOCOL, file, record_reads
+from tests.log_tables import add, paths_of, put, remove
+
+
+@pytest.fixture
+def table(tmp_path):
+    """100 files in a checkpoint of ten row groups, ten files a day and group; commit 2 replaces f005, brings f100."""
+    store = LocalStore(str(tmp_path / "t"), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    files = [file(number) for number in range(100)]
+    put_classic(store, 1, [*files[:9], PROTOCOL, *files[9:], META], row_group=10)
+    put_commit(store, 2, [remove("f005"), file(100)])
+    cache.CACHE.clear()
+    return store
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    return record_reads(monkeypatch)
+
+
+def _actions(reads):
+    return {leaf.split(".")[0] for leaf, _ in reads}
+
+
+def test_opening_reads_no_file_action(table, reads):
+    snapshot = load_snapshot(table)
+    assert (snapshot.version, snapshot.metadata.partition_columns) == (2, ("day",))
+    assert _actions(reads) == {"metaData", "protocol"}
+
+
+def test_counting_reads_keys_only(table, reads):
+    assert load_snapshot(table).file_count == 100
+    leaves = {leaf for leaf, _ in reads if leaf.startswith("add")}
+    assert leaves == {"add.path"}
+
+
+def test_some_columns_are_read_without_the_others(table, reads):
+    found = load_snapshot(table).file_columns(["path", "size"])
+    assert found.column_names == ["path", "size"]
+    assert len(found) == 100
+    assert {leaf for leaf, _ in reads if leaf.startswith("add")} == {"add.path", "add.size"}
+    reads.clear()
+
+
+def test_pruning_reads_the_other_columns_where_a_file_is_kept(table, reads):
+    snapshot = load_snapshot(table)
+    found = snapshot.prune(parse("id = 333", snapshot.schema))
+    assert found["path"].to_pylist() == ["f033"]
+    assert {block for leaf, block in reads if leaf == "add.modificationTime"} == {3}
+    assert not any(leaf.startswith("add.partitionValues") and block != 3 for leaf, block in reads)
+    reads.clear()
+    assert snapshot.prune(parse("id = 335", snapshot.schema))["path"].to_pylist() == ["f033"]
+    assert not reads
+
+
+def test_a_partition_is_found_by_its_values_alone(table, reads):
+    snapshot = load_snapshot(table)
+    found = snapshot.prune(parse("day = date '2026-01-05'", snapshot.schema), ["path", "size"])
+    assert sorted(found["path"].to_pylist()) == [f"f{n:03d}" for n in range(40, 50)]
+    assert not any(leaf == "add.stats" for leaf, _ in reads)
+    assert {block for leaf, block in reads if leaf == "add.size"} <= {4, 5}
+
+
+def test_pruned_files_are_those_of_the_whole_table(table):
+    snapshot = load_snapshot(table)
+    for condition in (
+        "id < 100",
+        "id = 55",
+        "day = date '2026-01-01' AND id > 50",
+        "id IS NULL",
+        "id >= 0",
+        "text = 'x'",
+    ):
+        predicate = parse(condition, snapshot.schema)
+        keep = may_match(predicate, snapshot.files, snapshot.schema, snapshot.partition_columns, "none")
+        assert snapshot.prune(predicate).to_pylist() == snapshot.files.filter(keep).to_pylist(), condition
+    assert "f005" not in paths_of(snapshot)
+    assert snapshot.prune(parse("id = 55", snapshot.schema)).num_rows == 0
+
+
+def test_a_later_version_shares_what_was_read(table, reads):
+    snapshot = load_snapshot(table)
+    _ = snapshot.files
+    reads.clear()
+    put_commit(table, 3, [remove("f006"), file(101)])
+    put_commit(table, 4, [remove("f101"), remove("f100"), file(5)])
+    later = snapshot.update()
+    assert later.state.files.base is snapshot.state.files.base
+    assert paths_of(later) == sorted({f"f{n:03d}" for n in range(100)} - {"f006"})
+    assert later.file_count == 99
+    assert not reads
+    assert paths_of(snapshot) == sorted({f"f{n:03d}" for n in range(101)} - {"f005"})
+    assert paths_of(later) == paths_of(load_snapshot(table, 4))
+
+
+def test_opening_again_reads_new_commits_only(table, reads, monkeypatch):
+    for meta in list(table.list_from(names.LOG)):
+        os.utime(f"{table.root}/{meta.path}", (1, 1))
+    _ = load_snapshot(table).files
+    reads.clear()
+    put_commit(table, 3, [file(101)])
+    read = []
+    real = LocalStore.read
+    monkeypatch.setattr(LocalStore, "read", lambda self, path: read.append(path) or real(self, path))
+    assert load_snapshot(table).file_count == 101
+    assert not reads
+    assert [path for path in read if path.endswith(".json")] == [names.commit(3)]
+
+
+def test_a_table_replaced_in_place_is_not_read_from_the_cache(tmp_path):
+    # The first ones are too young to be known by their time; then the time tells; and then the size.
+    for name, moment in (("a", None), ("b", None), ("c", 100), ("d", 101), ("ee", 101)):
+        shutil.rmtree(tmp_path / names.LOG, ignore_errors=True)
+        store = put(tmp_path, 0, add(name))
+        write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
+        if moment is not None:
+            for path in (names.commit(0), names.checkpoint(0)):
+                os.utime(tmp_path / path, (moment, moment))
+        assert paths_of(load_snapshot(store)) == [name]
+
+
+def test_an_open_snapshot_never_mixes_a_checkpoint_with_its_successor(table):
+    snapshot = load_snapshot(table)
+    before = paths_of(load_snapshot(table))
+    _ = snapshot.file_columns(["path"])
+    # The same version's checkpoint is written anew, its files in another order.
+    put_classic(table, 1, [PROTOCOL, META, *(file(number) for number in reversed(range(100)))], row_group=10)
+    files = snapshot.files
+    assert sorted(files["path"].to_pylist()) == before
+    for path, stats in zip(files["path"].to_pylist(), files["stats"].to_pylist(), strict=True):
+        assert json.loads(stats)["minValues"]["id"] == int(path[1:]) * 10
+
+
+def test_the_cache_holds_no_more_than_its_bound(tmp_path):
+    store = LocalStore(str(tmp_path))
+    bounded = cache.LogCache(bound=100)
+    for number in range(10):
+        meta = ObjectMeta(f"o{number}", 1, 1)
+        assert bounded.get(store, [meta], lambda number=number: number, lambda _: 30) == number
+        assert bounded.nbytes <= 100
+    assert bounded.get(store, [ObjectMeta("o9", 1, 1)], lambda: "again", lambda _: 30) == 9
+    assert bounded.get(store, [ObjectMeta("o0", 1, 1)], lambda: "again", lambda _: 30) == "again"
+    young = ObjectMeta("young", 1, int(time.time() * 1000))
+    assert [bounded.get(store, [young], lambda n=n: n, lambda _: 1) for n in (1, 2)] == [1, 2]
+
+
+# The memory bound of docs/architecture.md.
+
+FILES = 200_000
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory):
+    """A checkpoint of 200,000 files whose statistics are most of it."""
+    store = LocalStore(str(tmp_path_factory.mktemp("big")), fsync=False)
+    base = load_snapshot(put(Path(store.root), 0))
+    numbers = np.arange(FILES)
+    paths = pa.array([f"part-{n:05d}-c000-4f0d-a1b2-{n:012d}.snappy.parquet" for n in numbers])
+    stats = pa.array(
+        [
+            f'{{"numRecords":10,"minValues":{{"id":{n}}},"maxValues":{{"id":{n + 9}}},"nullCount":{{"id":0}},'
+            f'"padding":"{n:0250d}"}}'
+            for n in numbers
+        ]
+    )
+    columns = {
+        "path": paths,
+        "size": pa.array(numbers),
+        "modificationTime": pa.array(numbers),
+        "dataChange": pa.array(np.zeros(FILES, bool)),
+        "stats": stats,
+    }
+    files = pa.Table.from_arrays(
+        [columns.get(column.name, pa.nulls(FILES, column.type)) for column in FILE_SCHEMA], schema=FILE_SCHEMA
+    )
+    write_checkpoint(store, 0, base.with_files(files, base.metadata).state, tombstones_since=0)
+    return store, {name: column.nbytes for name, column in columns.items()}
+
+
+def _peak(store, work):
+    """Bytes that Arrow had allocated at most, in a process that opens the table and does ``work``."""
+    program = f"""
+        import pyarrow as pa
+        from lakehouse_lib.predicates import parse
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+        snapshot = load_snapshot(open_store({store.root!r}))
+        {work}
+        print(pa.default_memory_pool().max_memory())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=120
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("work", "columns", "multiple"),
+    [
+        ("", [], 0),
+        ("snapshot.file_count", [], 0),
+        ("snapshot.file_columns(['path'])", ["path"], 3),
+        ("snapshot.file_columns(['size', 'modificationTime'])", ["size", "modificationTime"], 3),
+        ("snapshot.files", ["path", "size", "modificationTime", "dataChange", "stats"], 2),
+        ("snapshot.prune(parse('id = 5', snapshot.schema), ['path'])", ["path", "stats"], 2),
+    ],
+)
+def test_an_open_table_costs_a_small_multiple_of_the_columns_it_uses(big, work, columns, multiple):
+    store, sizes = big
+    allowed = multiple * sum(sizes[name] for name in columns) + (8 << 20)
+    assert sum(sizes.values()) > 8 * (8 << 20)
+    assert _peak(store, work) < allowed
+
+
+def test_pruning_keeps_the_bounds_and_not_the_statistics(big):
+    store, sizes = big
+    snapshot = load_snapshot(store)
+    before = pa.total_allocated_bytes()
+    assert len(snapshot.prune(parse("id = 5", snapshot.schema), ["path"])) == 6
+    kept = snapshot.state.files.base.nbytes
+    assert kept < sum(sizes.values())
+    assert pa.total_allocated_bytes() - before < 2 * kept + (8 << 20)

@@ -1,0 +1,159 @@
+"""Statistics that a checkpoint keeps as structs say what the JSON says, and footers what their row groups say."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.log import cache
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.statistics import bounds_of, struct_bounds
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_classic, put_commit
+from tests.days_table import META, PARSED, PROTOCOL, file, record_reads
+from tests.log_tables import paths_of
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    return record_reads(monkeypatch)
+
+
+moments = st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)).map(lambda at: at.replace(microsecond=0))
+cells = st.fixed_dictionaries(
+    {
+        "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "moment": st.none() | moments.map(lambda at: at.replace(tzinfo=UTC)),
+        "text": st.none() | st.text('aé€𐍈"\\\n', max_size=3),
+        "price": st.none() | st.decimals(-(10**17), 10**17, places=2),
+    }
+)
+rows = st.fixed_dictionaries(
+    {
+        "numRecords": st.none() | st.integers(0, 3),
+        "tightBounds": st.none() | st.booleans(),
+        "minValues": st.none() | cells,
+        "maxValues": st.none() | cells,
+        "nullCount": st.none()
+        | st.fixed_dictionaries({name: st.none() | st.integers(0, 3) for name in ("id", "moment", "text", "price")}),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.none() | rows, min_size=1, max_size=5))
+def test_both_forms_of_statistics_give_the_same_bounds(stored):
+    structs = pa.array(stored, PARSED)
+    as_json = pa.table({"stats": pa.array([_json(row) for row in stored], pa.string())})
+    fields = Schema.from_json(META["metaData"]["schemaString"]).fields
+    kinds = {(field.name,): field.type for field in fields if field.name != "day"}
+    by_struct, by_json = struct_bounds(structs, kinds), bounds_of(as_json, kinds)
+    for path in kinds:
+        for part in ("min", "max", "null_count", "num_records"):
+            assert getattr(by_struct[path], part).to_pylist() == getattr(by_json[path], part).to_pylist(), (path, part)
+
+
+def _json(row):
+    if row is None:
+        return None
+
+    def plain(value):
+        if isinstance(value, dict):
+            return "{" + ",".join(f"{json.dumps(k)}:{plain(v)}" for k, v in value.items() if v is not None) + "}"
+        if isinstance(value, datetime):
+            return json.dumps(value.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        return json.dumps(value) if isinstance(value, (str, int, bool)) else f"{value:f}"
+
+    return plain(row)
+
+
+@pytest.mark.parametrize("without", [["add.stats"], []])
+def test_struct_statistics_prune_and_only_their_leaves_are_read(tmp_path, reads, without):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    files = []
+    for number in range(40):
+        action = file(number)
+        stats = json.loads(action["add"]["stats"])
+        # Every fourth file has its statistics as JSON only, if at all.
+        action["add"]["stats_parsed"] = stats if number % 4 else None
+        files.append(action)
+    put_classic(store, 1, [PROTOCOL, META, *files], row_group=21, stats_parsed=PARSED, without=without)
+    cache.CACHE.clear()
+    snapshot = load_snapshot(store)
+    found = snapshot.prune(parse("id BETWEEN 100 AND 129", snapshot.schema), ["path"])["path"].to_pylist()
+    unknown = {f"f{n:03d}" for n in range(0, 40, 4)} if without else set()
+    assert set(found) == {"f010", "f011", "f012"} | unknown
+    parsed = {leaf for leaf, _ in reads if leaf.startswith("add.stats_parsed")}
+    assert parsed == {
+        f"add.stats_parsed.{leaf}"
+        for leaf in ("numRecords", "tightBounds", "minValues.id", "maxValues.id", "nullCount.id")
+    }
+    assert any(leaf == "add.stats" for leaf, _ in reads) is not bool(without)
+    known = [stats for stats in snapshot.files["stats"].to_pylist() if stats is not None]
+    assert len(known) == (30 if without else 40)
+    assert all(json.loads(stats)["numRecords"] == 10 for stats in known)
+
+
+@pytest.fixture
+def clustered(tmp_path):
+    """Forty files with struct statistics and typed partition values, ten of one day in each row group."""
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    files = []
+    for number in range(40):
+        action = file(number)
+        low = number * 10
+        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=number)
+        stats = {"id": low, "moment": moment, "text": f"t{low:03d}", "price": None}
+        action["add"]["stats_parsed"] = {
+            "numRecords": 10,
+            "minValues": stats,
+            "maxValues": stats | {"id": low + 9},
+            "nullCount": {"id": 0, "moment": 0, "text": 0, "price": 10},
+        }
+        action["add"]["partitionValues_parsed"] = {"day": date(2026, 1, 1 + number // 10)}
+        files.append(action)
+    files = [*files[:9], PROTOCOL, *files[9:], META]
+    put_classic(store, 1, files, row_group=10, stats_parsed=PARSED, partitions_parsed=pa.struct({"day": pa.date32()}))
+    cache.CACHE.clear()
+    return load_snapshot(store)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found", "groups"),
+    [
+        ("id = 155", ["f015"], {1}),
+        ("id < 95 AND id >= 80", ["f008", "f009"], {0, 1}),  # the protocol's row moved f009 to the next group
+        ("id > 1000", [], set()),
+        ("moment > timestamp '2026-01-02 14:30:00'", ["f039"], {3, 4}),
+        ("price = 3", [], None),  # a footer without a min says nothing; the files' null counts do
+        ("text = 't150'", ["f015"], None),
+        ("day = date '2026-01-04' AND id < 305", ["f030"], {1, 2, 3}),  # of two days a footer cannot say which
+        ("day > date '2026-01-09'", [], None),
+    ],
+)
+def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition, found, groups):
+    assert clustered.prune(parse(condition, clustered.schema), ["path"])["path"].to_pylist() == found
+    judged = {block for leaf, block in reads if leaf.startswith("add.stats_parsed") or leaf == "add.stats"}
+    assert groups is None or judged <= groups
+    assert groups != set() or not any(leaf.startswith("add.stats") for leaf, _ in reads)
+
+
+def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    known = file(1)
+    known["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": 10}, "maxValues": {"id": 19}}
+    unknown = file(50, stats=None)
+    put_classic(store, 1, [PROTOCOL, META, known, unknown], stats_parsed=PARSED)
+    snapshot = load_snapshot(store)
+    assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
+    assert paths_of(snapshot) == ["f001", "f050"]
