@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
+from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.predicates import Predicate, matches, to_arrow
 from lakehouse_lib.predicates.nodes import Column
@@ -71,6 +72,15 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         if start != self.metadata.num_columns:
             raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
         return found
+
+    @cached_property
+    def calendar(self) -> HybridCalendar | None:
+        """What it counts by the calendar of before Spark 3; None: nothing."""
+        return HybridCalendar.of(self.metadata.metadata)
+
+    def physical(self, column: int) -> list[str]:
+        """The physical types of a column's Parquet columns."""
+        return [self.metadata.schema.column(number).physical_type for number in self.leaves[column]]
 
     @cached_property
     def has_field_ids(self) -> bool:
@@ -202,7 +212,7 @@ class TableReader:
                 columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], arrow.type))
             elif one.name in found:
                 place = found[one.name]
-                columns.append(self._typed(file, read[place], file.columns[place], one, mode))
+                columns.append(self._typed(file, read[place], place, one, mode))
             else:
                 columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
         return pa.Table.from_arrays(columns, schema=nullable)
@@ -214,7 +224,7 @@ class TableReader:
     def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
         every = list(range(file.num_row_groups))
-        if predicate is None or len(every) < 2 or not predicate.columns:
+        if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
         members = Members(file.columns, self._mode(file))
         names: dict[str, str] = {}
@@ -265,11 +275,11 @@ class TableReader:
             hint="Restore the file from a backup, or an older version without it",
         )
 
-    def _typed(
-        self, file: DataFile, column: pa.ChunkedArray, stored: pa.Field, wanted: Field, mode: Mode
-    ) -> pa.ChunkedArray:
+    def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
         try:
-            return conform(column, stored, wanted, mode)
+            if file.calendar is not None:
+                column = file.calendar.rebased(column, file.physical(place))
+            return conform(column, file.columns[place], wanted, mode)
         except UnsupportedFeatureError as error:
             raise UnsupportedFeatureError(
                 f"column {wanted.name} of {file.path}: {error.message}", table=self.store.root, hint=error.hint

@@ -1,0 +1,132 @@
+"""Files that Spark wrote by the calendar of before Spark 3: read as Spark reads them, or refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable
+from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
+from lakehouse_lib.errors import UnsupportedFeatureError
+from tests.hand_made import array, field, mapping, struct
+from tests.peers import plain
+
+FIELDS = [
+    field("id", "long"),
+    field("d", "date"),
+    field("t", "timestamp"),
+    field("l", array("date")),
+    field("s", struct(field("n", "long"), field("t", "timestamp"))),
+    field("m", mapping("date", "timestamp")),
+]
+
+
+def written(spark: Any, root: Path, days: str, zone: str, stored: str) -> Path:
+    """A table of one file with these days and their midnights, which Spark wrote with its legacy settings."""
+    settings = {
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.outputTimestampType": stored,
+        "spark.sql.session.timeZone": zone,
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        frame = spark.sql(f"SELECT row_number() OVER (ORDER BY d) AS id, d, CAST(d AS TIMESTAMP) AS t FROM ({days})")
+        frame = frame.selectExpr(
+            *("id", "d", "t", "array(d, NULL) AS l", "IF(id % 3 = 0, NULL, named_struct('n', id, 't', t)) AS s"),
+            "IF(id % 5 = 0 OR d IS NULL, NULL, map(d, t)) AS m",
+        )
+        frame.coalesce(1).write.parquet(str(root))
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    (file,) = root.glob("*.parquet")
+    add = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 1}
+    metadata = {
+        "id": "x",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(struct(*FIELDS)),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": metadata},
+        {"add": {**add, "dataChange": True}},
+    ]
+    (root / "_delta_log").mkdir()
+    (root / "_delta_log" / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    return root
+
+
+EVERY_CENTURY = """SELECT explode(flatten(transform(sequence(0, 16), c -> transform(sequence(-3, 3), n ->
+    date_add(make_date(100 * c + 1, 3, 1), int(n) + 365 * int(n)))))) AS d WHERE true
+    UNION ALL SELECT DATE'1582-10-04' UNION ALL SELECT DATE'1582-10-15' UNION ALL SELECT DATE'0001-01-01'
+    UNION ALL SELECT DATE'9999-12-31' UNION ALL SELECT CAST(NULL AS DATE)"""
+
+
+@pytest.mark.parametrize("stored", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_days_keep_their_names_as_spark_reads_them(tmp_path: Path, spark: Any, stored: str) -> None:
+    days = f"SELECT d FROM ({EVERY_CENTURY}) WHERE d IS NULL OR d >= DATE'0001-01-01'"
+    table = DeltaTable(written(spark, tmp_path / "t", days, "UTC", stored))
+    ours = plain(table.to_pyarrow_table())
+    assert ours.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
+    assert ours.num_rows > 100
+    assert dt.date(1582, 10, 4) in ours["d"].to_pylist()
+    # A footer's statistics count by the other calendar, too.
+    assert table.to_pyarrow_table(filters="d = DATE '1582-10-04'").num_rows == 1
+    assert table.to_pyarrow_table(filters="t = TIMESTAMP '1582-10-04 00:00:00Z'")["d"].to_pylist() == [
+        dt.date(1582, 10, 4)
+    ]
+
+
+def test_moments_of_another_zone_are_right_or_refused(tmp_path: Path, spark: Any) -> None:
+    modern = "SELECT explode(array(DATE'1901-01-01', DATE'2024-07-01')) AS d"
+    table = DeltaTable(written(spark, tmp_path / "modern", modern, "America/Los_Angeles", "INT96"))
+    ours = plain(table.to_pyarrow_table())
+    assert ours.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
+    old = DeltaTable(written(spark, tmp_path / "old", "SELECT DATE'1850-01-01' AS d", "America/Los_Angeles", "INT96"))
+    with pytest.raises(UnsupportedFeatureError, match=r"column t of .*before 1900.*America/Los_Angeles"):
+        old.to_pyarrow_table()
+    assert old.to_pyarrow_table(columns=["d"]).to_pylist() == [{"d": dt.date(1850, 1, 1)}]
+
+
+@pytest.mark.parametrize(
+    ("footer", "expected"),
+    [
+        (None, None),
+        ({b"other": b"x"}, None),
+        ({b"org.apache.spark.version": b"4.2.0"}, None),
+        ({b"org.apache.spark.version": b"a build"}, None),
+        ({b"org.apache.spark.version": b"2.4.8"}, (True, True, None)),
+        ({b"org.apache.spark.version": b"3.0.1-amzn"}, (False, True, None)),
+        ({b"org.apache.spark.version": b"3.5.0", b"org.apache.spark.legacyDateTime": b""}, (True, False, None)),
+        (
+            {
+                b"org.apache.spark.version": b"4.2.0",
+                b"org.apache.spark.legacyINT96": b"",
+                b"org.apache.spark.timeZone": b"Asia/Tokyo",
+            },
+            (False, True, "Asia/Tokyo"),
+        ),
+    ],
+)
+def test_the_footer_says_which(
+    footer: dict[bytes, bytes] | None, expected: tuple[bool, bool, str | None] | None
+) -> None:
+    found = HybridCalendar.of(footer)
+    assert found == (HybridCalendar(*expected) if expected else None)
+
+
+def test_slices_of_nested_columns_keep_their_place() -> None:
+    early = -354280  # 1000-01-01 there, five days later by the proleptic calendar
+    column = pa.chunked_array([pa.array([[0], [early, None], None, []], pa.list_(pa.date32())).slice(1)])
+    rebased = HybridCalendar(True, True, "UTC").rebased(column, ["INT32"])
+    assert rebased.to_pylist() == [[column.to_pylist()[0][0] - dt.timedelta(days=5), None], None, []]
