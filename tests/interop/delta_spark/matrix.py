@@ -21,6 +21,7 @@ import pytest
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, PathOutsideTableError, UnsupportedFeatureError
+from lakehouse_lib.features import FEATURES
 from tests.interop.delta_spark.expected import Version, Written, difference, names_and_types, rows_of, written
 from tests.interop.delta_spark.scripts import scripts
 from tests.peers import duckdb_delta, read_duckdb
@@ -134,11 +135,9 @@ def compared(cases: Iterable[Any], compare: Callable[[Any], str]) -> tuple[list[
         try:
             found = compare(case)
         except UnsupportedFeatureError as error:
-            named = re.search(r"uses ([\w, -]+)", str(error))
-            if named is None:
-                wrong.append(f"{label}: refused without a feature's name: {error}")
-            else:
-                refused.append(named[1].strip())
+            named = [feature for feature in FEATURES if re.search(rf"\b{feature}\b", str(error))]
+            refused += [", ".join(named)] if named else []
+            wrong += [] if named else [f"{label}: refused without a feature's name: {error}"]
             continue
         except Exception as error:
             wrong.append(f"{label}: {type(error).__name__}: {str(error)[:500]}")
