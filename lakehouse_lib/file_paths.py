@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import strings, whole
 from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store.base import ObjectStore
 
@@ -85,8 +86,9 @@ def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
 
 def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of store paths as whole paths, as the operating system has them."""
-    paths = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
-    inside = pc.binary_join_element_wise(store.root.rstrip("/"), paths, "/")
+    paths = whole(paths)
+    root, slash = strings([store.root.rstrip("/"), "/"])
+    inside = pc.binary_join_element_wise(root, paths, slash)
     return pc.if_else(pc.starts_with(paths, "/"), paths, inside)
 
 
@@ -106,7 +108,7 @@ class _Canonical(NamedTuple):
 
 
 def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
-    every = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    every = whole(paths)
     if _are_plain(every):
         return _Canonical(every, every, every, every, None)
     odd = pc.match_substring_regex(every, _NOT_PLAIN)
@@ -178,4 +180,4 @@ def _unquoted(paths: pa.Array) -> pa.Array:
 
 
 def _unquoted_each(paths: pa.Array) -> pa.Array:
-    return pa.array([None if path is None else unquote(path) for path in paths.to_pylist()], paths.type)
+    return strings([None if path is None else unquote(path) for path in paths.to_pylist()]).cast(paths.type)

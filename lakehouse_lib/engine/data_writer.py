@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib import file_paths, partition_values, statistics
+from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
-from lakehouse_lib.engine.file_rows import FileRow, files_table, int64s
+from lakehouse_lib.engine.file_rows import FileRow, files_table
 from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import PrimitiveType, Schema
 

@@ -24,6 +24,7 @@ from lakehouse_lib.actions import (
     excerpt,
     parse_line,
 )
+from lakehouse_lib.arrow_values import column, flags_of, literal, strings
 from lakehouse_lib.errors import LogCorruptedError
 
 #: No line is longer. Spark's JSON reader takes no text over 20,000,000 characters, which is twice that where every
@@ -179,18 +180,18 @@ def _check_info(body: Mapping[str, Any]) -> None:
 def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> pa.Table:
     schema, required = _SCHEMAS[kind], _REQUIRED[kind]
     columns = []
-    for column in schema:
-        values = [body.get(column.name) for body in bodies]
-        wrong = _wrong(values, column.type, column.name in required)
+    for one in schema:
+        values = [body.get(one.name) for body in bodies]
+        wrong = _wrong(values, one.type, one.name in required)
         if wrong is None:
             try:
-                columns.append(_array(values, column.type))
+                columns.append(column(values, one.type))
                 continue
             except (pa.ArrowException, OverflowError, ValueError):
                 # Out of range, or text that is no UTF-8: rare, so only now is it asked which one.
-                wrong = next(index for index, value in enumerate(values) if not _fits(value, column.type))
+                wrong = next(index for index, value in enumerate(values) if not _fits(value, one.type))
         value = values[wrong]
-        what = f"without {column.name}" if value is None else f"whose {column.name} is {excerpt(value)}"
+        what = f"without {one.name}" if value is None else f"whose {one.name} is {excerpt(value)}"
         raise TornLineError(numbers[wrong], f"is a {kind} action {what}")
     table = pa.Table.from_arrays(columns, schema=schema)
     _check_values(kind, table, numbers)
@@ -199,19 +200,20 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
 
 def _check_values(kind: str, table: pa.Table, numbers: Sequence[int]) -> None:
     """What no type says: a path is not empty, a size not negative, a deletion vector complete."""
-    checks = [("path", pc.equal(table["path"], "")), ("size", pc.less(table["size"], 0))]
+    nothing, zero = literal("", pa.string()), literal(0, pa.int64())
+    checks = [("path", pc.equal(table["path"], nothing)), ("size", pc.less(table["size"], zero))]
     if "deletionVector" in table.column_names and table["deletionVector"].null_count < len(table):
         vectors = table["deletionVector"].combine_chunks()
         fields = {name: pc.struct_field(vectors, name) for name in vectors.type.names}
-        broken = pc.invert(pc.is_in(fields["storageType"], value_set=pa.array(["u", "i", "p"])))
+        broken = pc.invert(pc.is_in(fields["storageType"], value_set=strings(["u", "i", "p"])))
         for name in _REQUIRED_OF_VECTOR:
             broken = pc.or_(broken, pc.is_null(fields[name]))
         for name in ("offset", "sizeInBytes", "cardinality"):
-            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], 0), False))
+            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], zero), literal(False, pa.bool_())))
         checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
     for name, wrong in checks:
-        at = pc.index(pc.fill_null(wrong, False), True).as_py()
-        if at >= 0:
+        if (found := flags_of(wrong)).any():
+            at = int(found.argmax())
             value = excerpt(table[name][at].as_py())
             raise TornLineError(numbers[at], f"is a {kind} action whose {name} is {value}")
 
@@ -246,13 +248,7 @@ def _json_types(kind: pa.DataType) -> set[type]:
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
     try:
-        _array([value], kind)
+        column([value], kind)
     except (pa.ArrowException, OverflowError, ValueError):
         return False
     return True
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_map(kind):
-        values = [None if value is None else list(value.items()) for value in values]
-    return pa.array(values, type=kind)

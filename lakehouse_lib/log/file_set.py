@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow_values import bools
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates.pruning import Known, Needs
@@ -73,7 +74,7 @@ class FileSet:
         if len(self.gone) > _CUTS:
             keep = np.ones(self._base_rows, np.bool_)
             keep[self.gone] = False
-            return pa.concat_tables([base.filter(pa.array(keep)), added])
+            return pa.concat_tables([base.filter(bools(keep)), added])
         starts = [0, *(self.gone + 1)]
         ends = [*self.gone, self._base_rows]
         return pa.concat_tables([*(base.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s), added])

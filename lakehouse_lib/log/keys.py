@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
+from lakehouse_lib.arrow_values import whole
 from lakehouse_lib.store.base import ObjectStore
 
 KEY_COLUMNS = ("path", "deletionVector")
@@ -18,7 +19,7 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
         files: has the columns ``KEY_COLUMNS``.
     """
     paths = file_paths.canonical(files["path"], store)
-    vectors = files["deletionVector"].combine_chunks()
+    vectors = whole(files["deletionVector"])
     if vectors.null_count == len(vectors):
         return paths
     kind = pc.struct_field(vectors, "storageType")

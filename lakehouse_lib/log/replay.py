@@ -21,6 +21,7 @@ from lakehouse_lib.actions import (
     Protocol,
     Transaction,
 )
+from lakehouse_lib.arrow_values import bools, numbers_of
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.commit import CommitActions
 from lakehouse_lib.log.file_set import FileSet
@@ -72,8 +73,8 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
     keys = pa.concat_arrays([file_keys(adds, store), file_keys(removes, store)])
     last = _is_last(keys, sequence)
-    new_files = adds.filter(pa.array(last[: len(adds)]))
-    new_tombstones = removes.filter(pa.array(last[len(adds) :]))
+    new_files = adds.filter(bools(last[: len(adds)]))
+    new_tombstones = removes.filter(bools(last[len(adds) :]))
 
     metadata, protocol = base.metadata, base.protocol
     transactions, domains = dict(base.transactions), dict(base.domains)
@@ -97,7 +98,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
 
 def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which rows hold the newest action of their key."""
-    codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    codes = numbers_of(keys.dictionary_encode().indices, np.int32)
     newest = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
     order = np.arange(len(codes))
     rank = sequence * (len(codes) + 1) + order  # ties within a commit: the later line

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema, target_size_of
-from lakehouse_lib.engine.file_rows import files_table, int64s
+from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, InvalidArgumentError
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.operations.append import discard

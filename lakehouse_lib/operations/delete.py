@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
+from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
-from lakehouse_lib.engine.file_rows import files_table, int64s, strings
+from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.predicates import Predicate, evaluate_partitions

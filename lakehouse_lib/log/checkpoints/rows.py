@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.actions import DELETION_VECTOR
+from lakehouse_lib.arrow_values import bools, flags_of
 from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
@@ -101,8 +102,7 @@ class CheckpointRows:
             if block not in self._keys:
                 self._keys[block] = file_keys(self._table(block, KEY_COLUMNS), self._store)
             found = pc.is_in(self._keys[block], value_set=keys)
-            mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
-            return np.flatnonzero(mask) + int(self._starts[block])
+            return np.flatnonzero(flags_of(found)) + int(self._starts[block])
 
         return np.concatenate([np.zeros(0, np.int64), *_parallel(one, range(len(self._blocks)))])
 
@@ -129,11 +129,11 @@ class CheckpointRows:
                 {key: self._partition(number, key, kind) for key, kind in needs.partitions.items()},
                 self._block_bounds(number, needs.bounds),
             )
-            keep = np.array(decide(known).to_numpy(zero_copy_only=False))
+            keep = flags_of(decide(known))
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             keep[without[first:last] - self._starts[number]] = False
             if keep.any():
-                return self._table(number, names).filter(pa.array(keep))
+                return self._table(number, names).filter(bools(keep))
             for name in _JUDGED_BY:
                 if name not in before:
                     self._columns.pop((number, name), None)

@@ -1,7 +1,6 @@
 """Columns as keys of the k-d tree: signed integers in the order of the column's values, nulls lowest, NaN highest.
 
 A key may stand for several values (strings are ranked among sampled bounds), never the other way round.
-Nothing here imports pandas, which ``pa.array(list)`` and ``Array.to_numpy`` do: a second in a fresh worker.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from lakehouse_lib.arrow_values import bits_of, int64s, numbers_of
 
 Keys = NDArray[Any]
 
@@ -42,14 +43,8 @@ def vocabulary(sample: pa.Array, limit: int) -> pa.Array:
     present = sample.drop_null()
     ordered = present.take(pc.sort_indices(present))
     if len(ordered) > limit:
-        ordered = ordered.take(integers(np.linspace(0, len(ordered) - 1, limit)))
+        ordered = ordered.take(int64s(np.linspace(0, len(ordered) - 1, limit)))
     return pc.unique(ordered)
-
-
-def integers(values: NDArray[Any]) -> pa.Array:
-    """An int64 column; the way row numbers reach ``take``."""
-    values = np.ascontiguousarray(values, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def keys(column: pa.Array | pa.ChunkedArray, words: pa.Array | None = None) -> Keys:
@@ -65,7 +60,7 @@ def keys(column: pa.Array | pa.ChunkedArray, words: pa.Array | None = None) -> K
         return np.concatenate([keys(pa.nulls(0, column.type), words), *(keys(chunk, words) for chunk in column.chunks)])
     result = _present(column, words)
     if column.null_count:
-        present = _bits(column.buffers()[0], column.offset, len(column)).view(np.bool_)
+        present = bits_of(column.buffers()[0], column.offset, len(column)).view(np.bool_)
         result = np.where(present, result, np.iinfo(result.dtype).min)
     return result
 
@@ -77,26 +72,14 @@ def _present(column: pa.Array, words: pa.Array | None) -> Keys:
         if words is None or not len(words):
             return np.zeros(len(column), np.int32)
         ranks = pc.search_sorted(words, column, side="left")
-        return _values(ranks, np.uint64).astype(np.int32)
+        return numbers_of(ranks, np.uint64).astype(np.int32)
     if pa.types.is_boolean(kind):
-        return _bits(column.buffers()[1], column.offset, len(column)).astype(np.int8)
+        return bits_of(column.buffers()[1], column.offset, len(column)).astype(np.int8)
     if pa.types.is_decimal128(kind):
         return _decimals(column)
     if pa.types.is_floating(kind):
-        return _ordinals(_values(column, np.dtype(f"f{kind.bit_width // 8}")))
-    return _values(column, np.dtype(f"i{kind.bit_width // 8}"))
-
-
-def _values(column: pa.Array, kind: Any) -> Keys:
-    if not len(column):
-        return np.empty(0, kind)
-    return np.frombuffer(column.buffers()[1], kind, count=column.offset + len(column))[column.offset :]
-
-
-def _bits(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:
-    if not count:
-        return np.empty(0, np.uint8)
-    return np.unpackbits(np.frombuffer(buffer, np.uint8), count=offset + count, bitorder="little")[offset:]
+        return _ordinals(numbers_of(column, np.dtype(f"f{kind.bit_width // 8}")))
+    return numbers_of(column, np.dtype(f"i{kind.bit_width // 8}"))
 
 
 def _decimals(column: pa.Array) -> Keys:

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.data_reader import TableReader
-from lakehouse_lib.operations.clustering.keys import integers, is_text, keys, vocabulary
+from lakehouse_lib.operations.clustering.keys import is_text, keys, vocabulary
 from lakehouse_lib.operations.clustering.waves import FilePart
 
 Keys = NDArray[Any]
@@ -98,7 +99,7 @@ def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: i
         chosen = sorted({(turn + index * count // groups) % count for index in range(min(groups, count))})
         table = pa.concat_tables([reader.row_group(file, index, {}) for index in chosen])
     stride = max(len(table) // rows, 1)
-    return table.take(integers(np.arange(0, len(table), stride))) if stride > 1 else table
+    return table.take(int64s(np.arange(0, len(table), stride))) if stride > 1 else table
 
 
 def _with_unread(sample: Sample, read: Keys, sizes: Keys, known: FileRanges, wanted: int) -> Sample:

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.operations.clustering.kd_tree import Tree, assign, split
-from lakehouse_lib.operations.clustering.keys import integers, is_text, keys, vocabulary
+from lakehouse_lib.operations.clustering.keys import is_text, keys, vocabulary
 
 CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 256 << 20
@@ -155,7 +156,7 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
             edges = [count * share // files for share in range(files + 1)]
             cuts.extend((file + share, 0, high - low) for share, (low, high) in enumerate(pairwise(edges)))
         file, start, leaf = file + files, start + count, leaf + blocks
-    rows = rows.take(integers(order)) if len(cuts) > 1 else rows
+    rows = rows.take(int64s(order)) if len(cuts) > 1 else rows
     start = 0
     for file, block, count in cuts:
         if count:
@@ -209,14 +210,14 @@ def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
     if groups * cells > 1:
         rows = rows.combine_chunks()
         stride = max(len(rows) // (groups * cells * _CELL_SAMPLE), 1)
-        sampled = integers(np.arange(0, len(rows), stride))
+        sampled = int64s(np.arange(0, len(rows), stride))
         values = []
         for column in (rows[name] for name in columns):
             text = is_text(column.type)
             values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
         tree = split([column[::stride] for column in values], groups, blocks=cells)
         leaves = assign(tree, values)
-        rows = rows.take(integers(np.argsort(leaves, kind="stable")))
+        rows = rows.take(int64s(np.argsort(leaves, kind="stable")))
         counts = np.add.reduceat(np.bincount(leaves, minlength=sum(tree["blocks"])), _starts(tree["blocks"]))
         edges = np.cumsum(counts).tolist()
     start = 0

@@ -1,0 +1,140 @@
+"""Arrow arrays from plain values and back, by their buffers.
+
+``pa.array``, ``pa.scalar``, ``Array.to_numpy`` and a plain value as an argument of a compute function import pandas
+when they are first used: a quarter of a second of every new process, and a second of a Spark worker. What opens a
+table, lists its files and runs in workers asks here instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_MOST_BYTES = np.iinfo(np.int32).max
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """A column of values that have the right types; None is null.
+
+    Args:
+        kind: string, bool, an integer, a map of strings or a struct of these (values are mappings).
+
+    Raises:
+        OverflowError: an integer that ``kind`` does not hold, or more text than a column does.
+        ValueError: text that is no UTF-8.
+    """
+    if pa.types.is_string(kind):
+        return strings(values)
+    if pa.types.is_boolean(kind):
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), _bitmap(values)])
+    if pa.types.is_integer(kind):
+        known = [0 if value is None else value for value in values]
+        numbers = np.array(known, dtype=f"{'i' if pa.types.is_signed_integer(kind) else 'u'}{kind.bit_width // 8}")
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(numbers)])
+    if pa.types.is_map(kind):
+        return _maps(values, kind)
+    if pa.types.is_struct(kind):
+        children = [
+            column([None if value is None else value.get(field.name) for value in values], field.type) for field in kind
+        ]
+        return pa.Array.from_buffers(kind, len(values), [_validity(values)], children=children)
+    raise TypeError(f"no plain values of type {kind}")
+
+
+def literal(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """One such value, as compute functions take it."""
+    return column([value], kind)[0]
+
+
+def null(kind: pa.DataType) -> pa.Scalar:
+    """The null of any type."""
+    return pa.nulls(1, kind)[0]
+
+
+def strings(values: Sequence[str | None]) -> pa.Array:
+    """A string column.
+
+    Raises:
+        OverflowError: more than 2 GiB in all.
+    """
+    encoded = [b"" if value is None else value.encode() for value in values]
+    buffers = [_validity(values), _offsets(encoded), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def int64s(values: Sequence[int] | NDArray[Any]) -> pa.Array:
+    """An int64 column without nulls; the way row numbers reach ``take``."""
+    return pa.Array.from_buffers(
+        pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))]
+    )
+
+
+def bools(flags: Sequence[bool] | NDArray[np.bool_]) -> pa.Array:
+    """A boolean column without nulls; the way a mask reaches ``filter``."""
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bitmap(flags)])
+
+
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
+
+
+def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A boolean column as a mask of its own; null is False."""
+    if isinstance(array, pa.ChunkedArray):
+        return np.concatenate([np.zeros(0, np.bool_), *(flags_of(chunk) for chunk in array.chunks)])
+    flags = bits_of(array.buffers()[1], array.offset, len(array)).view(np.bool_)
+    if array.null_count:
+        flags &= bits_of(array.buffers()[0], array.offset, len(array)).view(np.bool_)
+    return flags
+
+
+def numbers_of(array: pa.Array, kind: Any) -> NDArray[Any]:
+    """The numbers of a column of fixed width, whatever is null, without a copy.
+
+    Args:
+        kind: the numpy type of the same width.
+    """
+    if not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(array.buffers()[1], kind, count=array.offset + len(array))[array.offset :]
+
+
+def bits_of(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:
+    """``count`` bits of a bitmap, a byte each."""
+    if not count:
+        return np.empty(0, np.uint8)
+    return np.unpackbits(np.frombuffer(buffer, np.uint8), count=offset + count, bitorder="little")[offset:]
+
+
+def _maps(values: Sequence[Mapping[str, str | None] | None], kind: pa.DataType) -> pa.Array:
+    present = [{} if value is None else value for value in values]
+    keys = strings([key for value in present for key in value])
+    items = strings([item for value in present for item in value.values()])
+    entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+    return pa.Array.from_buffers(kind, len(values), [_validity(values), _offsets(present)], children=[entries])
+
+
+def _offsets(values: Sequence[Any]) -> pa.Buffer:
+    ends = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum([len(value) for value in values], out=ends[1:])
+    if ends[-1] > _MOST_BYTES:
+        raise OverflowError(f"{ends[-1]} bytes in one column")
+    return pa.py_buffer(ends.astype(np.int32))
+
+
+def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    if None not in values:
+        return None
+    return _bitmap([value is not None for value in values])
+
+
+def _bitmap(values: Sequence[Any] | NDArray[np.bool_]) -> pa.Buffer:
+    """None is 0."""
+    return pa.py_buffer(np.packbits(np.array(values, dtype=bool), bitorder="little"))
