@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.schema import Schema
@@ -107,9 +108,26 @@ class ReadableTable:
 
         return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
 
-    def files(self, predicate: str | Filters | None = None) -> pa.Table:
-        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read."""
-        return self._snapshot.prune(self._predicate(predicate))
+    def files(self, predicate: str | Filters | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.
+
+        Args:
+            columns: of ``lakehouse_lib.actions.FILE_SCHEMA``; no other is read from the log. Default: all but ``stats``
+                and ``tags``, whose text is most of a large table's log (``get_add_actions`` gives it parsed).
+
+        Raises:
+            InvalidArgumentError: there is no such column.
+        """
+        wanted = [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
+        for name in wanted:
+            if name not in FILE_SCHEMA.names:
+                raise InvalidArgumentError(
+                    f"the log has no column {name!r} of files",
+                    table=self.table_uri,
+                    version=self.version(),
+                    hint=f"It has {', '.join(FILE_SCHEMA.names)}",
+                )
+        return self._snapshot.prune(self._predicate(predicate), wanted)
 
     def file_uris(
         self,

@@ -30,7 +30,7 @@ class Reader(Protocol):
     def uris(self) -> list[str]: ...
 
     def files(self) -> Any:
-        """What it has as Arrow: ours the actions as they are, delta-rs the parsed ones."""
+        """The list of files: ours as Arrow, which delta-rs has only as strings."""
 
     def actions(self) -> Any:
         """The actions, statistics parsed: a row a file."""
@@ -56,7 +56,7 @@ class Ours:
         return self.table.get_add_actions(flatten=True)
 
     def prune(self, condition: str) -> list[str]:
-        paths: list[str] = self.table.files(condition)["path"].to_pylist()
+        paths: list[str] = self.table.files(condition, columns=["path"])["path"].to_pylist()
         return paths
 
     def refresh(self) -> None:
@@ -73,9 +73,10 @@ class DeltaRs:
         return self.table.file_uris()
 
     def files(self) -> Any:
-        return self.table.get_add_actions(flatten=True)
+        return self.table.file_uris()
 
-    actions = files
+    def actions(self) -> Any:
+        return self.table.get_add_actions(flatten=True)
 
     def prune(self, condition: str) -> list[str]:
         return self.table.file_uris(file_pruning_predicate=condition)
@@ -169,9 +170,9 @@ def names(locations: Iterable[str]) -> list[str]:
 
 
 def _told(question: str, answer: Any) -> dict[str, Any]:
-    if isinstance(answer, list):
+    if question in ("uris", "prune"):
         return {"count": len(answer), "digest": digest(names(answer) if question == "prune" else answer)}
-    return {"count": answer.num_rows, "digest": ""}
+    return {"count": len(answer), "digest": ""}
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -46,7 +46,7 @@ def opening(options: Options) -> dict[str, Any]:
     shape = tables.Shape(options.files)
     questions = [
         Question("uris", "open + file_uris()"),
-        Question("files", "open + files as Arrow (ours files(), delta-rs get_add_actions())"),
+        Question("files", "open + the list of files, ours as Arrow by files(), delta-rs as file_uris()"),
         Question("actions", "open + get_add_actions(flatten=True)"),
     ]
     found = contest(_make(options, shape), questions, _PAIR, options.rounds)

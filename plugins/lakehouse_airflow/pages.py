@@ -54,7 +54,7 @@ def table_version(table: str, version: int) -> HTMLResponse:
         load_registry().table(table)
         opened = LakehouseHook().table(table, version)
         commit = _commit(opened)
-        sizes = opened.files()["size"]
+        sizes = opened.files(columns=["size"])["size"]
         schema = {field.name: _type(field) for field in opened.schema().fields}
     except (RegistryError, DeltaError) as error:
         raise HTTPException(status_code=404, detail=str(error)) from error

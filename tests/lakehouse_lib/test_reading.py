@@ -204,3 +204,15 @@ class TestFiles:
     def test_a_table_without_partitions_has_none(self, tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", ROWS)
         assert DeltaTable(tmp_path / "t").partitions() == deltalake.DeltaTable(tmp_path / "t").partitions() == []
+
+
+def test_files_without_the_text_of_statistics_or_as_asked(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1, 2]}))
+    table = DeltaTable(tmp_path / "t")
+    listed = table.files()
+    assert {"path", "partitionValues", "size", "modificationTime"} <= set(listed.column_names)
+    assert not {"stats", "tags"} & set(listed.column_names)
+    assert table.files("id = 1", columns=["stats", "size"]).column_names == ["stats", "size"]
+    assert table.files("id = 3", columns=["size"]).num_rows == 0
+    with pytest.raises(InvalidArgumentError, match=r"no column 'bytes' of files.*version 0.*It has path"):
+        table.files(columns=["bytes"])
