@@ -56,9 +56,9 @@ class PrimitiveType:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """(precision, scale) of a decimal, else None."""
+        """(precision, scale) of a decimal that tables have, else None."""
         match = _DECIMAL.match(self.type)
-        return (int(match[1]), int(match[2])) if match else None
+        return _precision_and_scale(match) if match else None
 
     def to_json(self) -> str:
         return _dump(self)
@@ -324,13 +324,21 @@ def _canonical_primitive(name: str) -> str:
             f"{name!r} is not a type of a Delta table",
             hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale).",
         )
-    precision, scale = int(match[1]), int(match[2])
-    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+    found = _precision_and_scale(match)
+    if found is None:
         raise InvalidSchemaError(
             f"{name!r} is not a decimal that Delta tables have",
             hint="Choose a precision of 1 to 38 and a scale of 0 to the precision.",
         )
-    return f"decimal({precision},{scale})"
+    return f"decimal({found[0]},{found[1]})"
+
+
+def _precision_and_scale(match: re.Match[str]) -> tuple[int, int] | None:
+    # No number that counts has more digits; Python refuses to read one of thousands.
+    if max(len(match[1]), len(match[2])) > 9:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    return (precision, scale) if 1 <= precision <= 38 and 0 <= scale <= precision else None
 
 
 def _as_type(kind: DataType | str) -> DataType:

@@ -133,3 +133,14 @@ def test_an_unknown_type_is_refused_only_when_used():
     for use in (schema.to_arrow, lambda: check_usable(schema)):
         with pytest.raises(InvalidSchemaError, match="column 'v' has the type 'interval year'"):
             use()
+
+
+@pytest.mark.parametrize(
+    "name", ["decimal(100,2)", "decimal(0,0)", "decimal(5,7)", "decimal(5,-1)", f"decimal({10**4000},2)"]
+)
+def test_a_decimal_that_no_table_has_is_a_type_without_values(name: str) -> None:
+    text = f'{{"type":"array","elementType":"{name}","containsNull":true}}'
+    kind = ArrayType.from_json(text)
+    assert kind.to_json() == text
+    with pytest.raises(InvalidSchemaError, match="cannot read or write"):
+        kind.to_arrow()
