@@ -163,7 +163,9 @@ class ParquetPart:
             if self._store.head(self.path) != self._meta:
                 raise self._broken("it has been replaced since it was opened")
             file = pq.ParquetFile(source, metadata=self._footer)
-            return file.read_row_group(block, columns=list(leaves), use_threads=False)
+            rows = file.read_row_group(block, columns=list(leaves), use_threads=False)
+            rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
+            return rows
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -237,6 +237,25 @@ def test_pages_that_turn_out_torn_are_passed_over_when_they_are_read(table, kind
         _ = load_snapshot(table).files
 
 
+@pytest.mark.parametrize("kind", [_classic, _v2_parquet, _parts])
+def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
+    expected = _state(table)
+    kind(table)
+    spoiled = 0
+    for meta in [*table.list_from(names.LOG), *table.list_from(names.SIDECARS)]:
+        if meta.path.endswith(".parquet"):
+            sink = pa.BufferOutputStream()
+            pq.write_table(pq.read_table(pa.BufferReader(table.read(meta.path))), sink, compression="none")
+            data = sink.getvalue().to_pybytes()
+            spoiled += data.count(b"f2-1.parquet")
+            table.put(meta.path, data.replace(b"f2-1.parquet", b"f\xff-1.parquet"))
+    assert spoiled
+    assert sorted(Path(uri).name for uri in DeltaTable(table.root).file_uris()) == [row["path"] for row in expected[4]]
+    _cut(table)
+    with pytest.raises(LogCorruptedError, match="checkpoint .* cannot be read .*UTF"):
+        DeltaTable(table.root).file_uris()
+
+
 def test_of_several_checkpoints_of_a_version_any_complete_one_will_do(table):
     expected = _state(table)
     for kind in KINDS:
