@@ -9,7 +9,7 @@ import pytest
 
 #: table -> reader -> what came of its versions
 OUTCOMES: dict[str, dict[str, str]] = defaultdict(dict)
-READERS = ("arrow", "spark", "changes", "duckdb")
+READERS = ("arrow", "spark", "conditions", "changes", "duckdb")
 
 
 @pytest.fixture

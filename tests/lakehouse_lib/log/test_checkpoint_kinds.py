@@ -252,7 +252,7 @@ def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
     assert spoiled
     assert sorted(Path(uri).name for uri in DeltaTable(table.root).file_uris()) == [row["path"] for row in expected[4]]
     _cut(table)
-    with pytest.raises(LogCorruptedError, match="checkpoint .* cannot be read .*UTF"):
+    with pytest.raises(LogCorruptedError, match=r"checkpoint .* cannot be read .*UTF"):
         DeltaTable(table.root).file_uris()
 
 

@@ -46,11 +46,11 @@ MERGE INTO $table t USING (SELECT id FROM range(0, 4, 1, 1)) s ON t.id = s.id
   WHEN MATCHED AND t.id = 0 THEN DELETE
   WHEN MATCHED THEN UPDATE SET v = 'm', part = 'moved'
   WHEN NOT MATCHED THEN INSERT (id, v, part) VALUES (s.id, 'i', NULL);
+OPTIMIZE $table;
+INSERT OVERWRITE $table VALUES (30, 'o', 'p0');
+RESTORE TABLE $table TO VERSION AS OF 2;
 ALTER TABLE $table ADD COLUMN w INT;
 INSERT INTO $table VALUES (20, 'w', 'p0', 1);
-OPTIMIZE $table;
-INSERT OVERWRITE $table VALUES (30, 'o', 'p0', 2);
-RESTORE TABLE $table TO VERSION AS OF 2;
 DELETE FROM $table;
 
 -- table change_data_feed_vectors: changes that have to be computed from deletion vectors too
@@ -71,6 +71,16 @@ DELETE FROM $table WHERE id = 1;
 ALTER TABLE $table SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true');
 UPDATE $table SET v = 'u' WHERE id = 2;
 INSERT INTO $table VALUES (7, 'i');
+
+-- table change_data_feed_widened: changes from before and after a column got a wider type
+CREATE TABLE $table (id INT, v FLOAT) USING delta
+  TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableTypeWidening' = 'true');
+INSERT INTO $table VALUES (1, 0.1), (2, NULL);
+UPDATE $table SET v = 1.5 WHERE id = 2;
+ALTER TABLE $table ALTER COLUMN id TYPE LONG;
+ALTER TABLE $table ALTER COLUMN v TYPE DOUBLE;
+INSERT INTO $table VALUES (3000000000, 0.1D);
+DELETE FROM $table WHERE id = 1;
 
 -- table clustering: clustered, optimized, clustered by another column, no longer clustered
 CREATE TABLE $table (id LONG, a STRING, s STRUCT<b: INT>) USING delta CLUSTER BY (a, s.b);

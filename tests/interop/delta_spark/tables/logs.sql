@@ -29,8 +29,21 @@ INSERT INTO $table VALUES (10, NULL);
 DELETE FROM $table WHERE id = 3;
 -- cleaned 2
 
+-- table checkpoint_mapped: struct statistics and partition values by physical names, vectors, and no commit before it
+CREATE TABLE $table (id LONG, s STRUCT<a: STRING, b: DATE>, `part by` STRING) USING delta PARTITIONED BY (`part by`)
+  TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true',
+    'delta.checkpointInterval' = '4', 'delta.checkpoint.writeStatsAsJson' = 'false',
+    'delta.checkpoint.writeStatsAsStruct' = 'true');
+INSERT INTO $table SELECT id, named_struct('a', string(id), 'b', DATE'2024-01-01'), string(id % 2)
+  FROM range(0, 10, 1, 2);
+ALTER TABLE $table RENAME COLUMN s.a TO `renamed a`;
+DELETE FROM $table WHERE id = 3;
+ALTER TABLE $table RENAME COLUMN `part by` TO part;
+INSERT INTO $table VALUES (10, NULL, NULL), (11, named_struct('renamed a', 'x', 'b', NULL), '1');
+-- cleaned 4
+
 -- table checkpoint_multi_part: classic checkpoints of several parts
-SET spark.databricks.delta.checkpoint.partSize=3;
+SET spark.databricks.delta.checkpoint.partSize=8;
 CREATE TABLE $table (id LONG, part LONG) USING delta PARTITIONED BY (part)
   TBLPROPERTIES ('delta.checkpointInterval' = '3');
 INSERT INTO $table SELECT id, id % 4 FROM range(0, 16, 1, 2);
@@ -41,7 +54,7 @@ INSERT INTO $table VALUES (24, 9);
 
 -- table checkpoint_v2_json: UUID checkpoints in JSON, several sidecars
 SET spark.databricks.delta.checkpointV2.topLevelFileFormat=json;
-SET spark.databricks.delta.checkpoint.partSize=4;
+SET spark.databricks.delta.checkpoint.partSize=10;
 CREATE TABLE $table (id LONG, part LONG) USING delta PARTITIONED BY (part) TBLPROPERTIES (
   'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '3');
 INSERT INTO $table SELECT id, id % 4 FROM range(0, 16, 1, 2);
@@ -54,7 +67,7 @@ INSERT INTO $table VALUES (25, 9);
 
 -- table checkpoint_v2_parquet: UUID checkpoints in Parquet, several sidecars
 SET spark.databricks.delta.checkpointV2.topLevelFileFormat=parquet;
-SET spark.databricks.delta.checkpoint.partSize=4;
+SET spark.databricks.delta.checkpoint.partSize=10;
 CREATE TABLE $table (id LONG, part LONG) USING delta PARTITIONED BY (part) TBLPROPERTIES (
   'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '3');
 INSERT INTO $table SELECT id, id % 4 FROM range(0, 16, 1, 2);

@@ -80,6 +80,11 @@ ALTER TABLE $table ADD COLUMN also VOID;
 INSERT INTO $table (id, v) VALUES (2, 'b');
 DELETE FROM $table WHERE id = 1;
 
+-- table void_nested: beside other fields of a struct
+CREATE TABLE $table (id LONG, s STRUCT<nothing: VOID, a: INT>) USING delta;
+INSERT INTO $table VALUES (1, named_struct('nothing', NULL, 'a', 1)), (2, NULL);
+DELETE FROM $table WHERE id = 2;
+
 -- table variant: semi-structured values, top-level and nested
 CREATE TABLE $table (id LONG, v VARIANT, s STRUCT<v: VARIANT>, l ARRAY<VARIANT>) USING delta;
 INSERT INTO $table SELECT id, parse_json(j), named_struct('v', parse_json(j)), array(parse_json(j), NULL)
