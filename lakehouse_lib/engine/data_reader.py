@@ -73,6 +73,10 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
             raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
         return found
 
+    @property
+    def rows_of_groups(self) -> int:
+        return sum(self.metadata.row_group(number).num_rows for number in range(self.num_row_groups))
+
     @cached_property
     def calendar(self) -> HybridCalendar | None:
         """What it counts by the calendar of before Spark 3; None: nothing."""
@@ -149,6 +153,8 @@ class TableReader:
     def _opened(self, path: str, footer: pq.FileMetaData | None) -> DataFile:
         try:
             file = DataFile(self.store.open_input(path), metadata=footer, coerce_int96_timestamp_unit="us")
+            if footer is None and file.rows_of_groups != file.metadata.num_rows:
+                raise pa.ArrowInvalid("its row groups have other numbers of rows than the file")
         except ObjectNotFoundError as error:
             raise ObjectNotFoundError(
                 f"the data file {path} is missing although the log refers to it",
@@ -197,6 +203,9 @@ class TableReader:
         try:
             numbers = [number for place in places for number in file.leaves[place]]
             table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
+            table.validate()
+            if places and len(table) != file.metadata.row_group(index).num_rows:
+                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(file.path, error) from error
         kept = None if deleted_too else file.kept(index)

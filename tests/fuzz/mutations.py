@@ -232,7 +232,8 @@ def _parquet(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     """A checkpoint or a sidecar that is good Parquet and says something else."""
     try:
         table = pq.ParquetFile(io.BytesIO(data)).read()
-    except (pa.ArrowException, OSError):
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):  # spoiled before; ValueError: a name that is no UTF-8
         return _bytes(rng, data)
     if not table.num_columns:
         return _bytes(rng, data)

@@ -60,3 +60,21 @@ def test_a_damaged_file_is_named(
         verb(table)
     assert refused.value.table == str(tmp_path)
     assert DeltaTable(tmp_path).version() == 1
+
+
+def test_counts_of_rows_that_contradict_each_other_are_damage(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": range(10), "text": ["word"] * 10, "day": ["x"] * 10}), partition_by="day")
+    whole = DeltaTable(tmp_path).to_pyarrow_table()
+    file = Path(DeltaTable(tmp_path).file_uris()[0])
+    data = file.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    refused = 0
+    for place in range(start, len(data) - 8):
+        if data[place] == 20:  # how Thrift writes ten
+            file.write_bytes(data[:place] + b"\x06" + data[place + 1 :])
+            try:
+                answer = DeltaTable(tmp_path).to_pyarrow_table()
+            except StoreError as error:
+                answer, refused = whole, refused + (file.name in str(error))
+            assert answer == whole
+    assert refused > 1
