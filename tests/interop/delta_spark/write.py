@@ -202,8 +202,8 @@ def record(spark: SparkSession, table: Path, expected: Path) -> int:
 
 
 def reason(error: Exception) -> str:
-    """The line of an exception that says what is wrong, without Java's stack."""
-    text = str(error)
+    """The line of an exception that says what is wrong, without Java's stack and the folder of the tables."""
+    text = re.sub(r"file:/\S*/", "", str(error))
     found = re.search(r"\[[A-Z_.]{8,}\].*", text)
     return (found[0] if found else text.splitlines()[0])[:300]
 
