@@ -85,6 +85,12 @@ CREATE TABLE $table (id LONG, s STRUCT<nothing: VOID, a: INT>) USING delta;
 INSERT INTO $table VALUES (1, named_struct('nothing', NULL, 'a', 1)), (2, NULL);
 DELETE FROM $table WHERE id = 2;
 
+-- table collations: text that compares without regard to case, which delta-spark writes when it is told to
+SET spark.databricks.delta.schema.typeCheck.enabled=false;
+CREATE TABLE $table (id LONG, s STRING COLLATE UTF8_LCASE, l ARRAY<STRING COLLATE UNICODE>) USING delta;
+INSERT INTO $table VALUES (1, 'A', array('x', NULL)), (2, 'a', NULL), (3, 'b', array());
+DELETE FROM $table WHERE s = 'B';
+
 -- table variant: semi-structured values, top-level and nested
 CREATE TABLE $table (id LONG, v VARIANT, s STRUCT<v: VARIANT>, l ARRAY<VARIANT>) USING delta;
 INSERT INTO $table SELECT id, parse_json(j), named_struct('v', parse_json(j)), array(parse_json(j), NULL)
