@@ -19,51 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.log import file_statistics
+from benchmarks.log.file_statistics import COLUMNS, ROWS_A_FILE
+
 #: The checkpoint's version; ten commits follow, and the ones before are cleaned up.
 CHECKPOINT = 100
 COMMITS = 10
 ADDS, REMOVES = 10, 5  # of each commit
 
-#: Rows of a file: ``id`` runs through the table, so a point predicate chooses one file.
-ROWS_A_FILE = 1000
-
 _BATCH = 100_000
 _ROW_GROUP = 200_000  # about the 128 MB that Spark's writer gathers
 _PART = 1_000_000
 _START = 1_700_000_000_000
-_NAMES = (
-    "Abbott",
-    "Bauer",
-    "Castro",
-    "Dubois",
-    "Eriksen",
-    "Fischer",
-    "Garcia",
-    "Hughes",
-    "Ivanov",
-    "Jensen",
-    "Kowalski",
-)
-_COLUMNS = ("id", "customer", "amount", "day", "at", "name")
-
-_BOUNDS = pa.struct(
-    [
-        ("id", pa.int64()),
-        ("customer", pa.int64()),
-        ("amount", pa.float64()),
-        ("day", pa.date32()),
-        ("at", pa.timestamp("us", "UTC")),
-        ("name", pa.string()),
-    ]
-)
-_PARSED = pa.struct(
-    [
-        ("numRecords", pa.int64()),
-        ("minValues", _BOUNDS),
-        ("maxValues", _BOUNDS),
-        ("nullCount", pa.struct([(name, pa.int64()) for name in _COLUMNS])),
-    ]
-)
 _MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
     [
@@ -258,7 +225,7 @@ def _schema(shape: Shape) -> pa.Schema:
 
 def _metadata(shape: Shape) -> dict[str, Any]:
     kinds = ["long", "long", "double", "date", "timestamp", "string"]
-    columns = [*zip(_COLUMNS, kinds, strict=True), *([("key", "integer")] if shape.partitioned else [])]
+    columns = [*zip(COLUMNS, kinds, strict=True), *([("key", "integer")] if shape.partitioned else [])]
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
     return {
         "id": "5f1c7e1c-6b1f-4b59-9df0-6f6f2f1f0c11",
@@ -282,7 +249,7 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
         values = _map("key", keys)
     else:
         values = pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), *(pa.array([], pa.string()),) * 2)
-    statistics = _statistics(random, numbers)
+    structs = file_statistics.statistics(random, numbers)
     columns = {
         "path": paths,
         "partitionValues": values,
@@ -294,10 +261,10 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
         "baseRowId": pa.nulls(count, pa.int64()),
         "defaultRowCommitVersion": pa.nulls(count, pa.int64()),
         "clusteringProvider": pa.nulls(count, pa.string()),
-        "stats": _json(statistics),
+        "stats": file_statistics.as_json(structs),
     }
     if shape.parsed:
-        columns["stats_parsed"] = statistics
+        columns["stats_parsed"] = structs
         if shape.partitioned:
             columns["partitionValues_parsed"] = pa.StructArray.from_arrays(
                 [pa.array(numbers.astype(np.int32))], ["key"]
@@ -355,60 +322,3 @@ def _text(count: int, text: str) -> np.ndarray[Any, Any]:
 def _map(key: str, values: pa.Array) -> pa.Array:
     offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32))
     return pa.MapArray.from_arrays(offsets, pa.repeat(pa.scalar(key), len(values)), values)
-
-
-def _statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa.StructArray:
-    count = len(numbers)
-    first = numbers * ROWS_A_FILE
-    day = (18_000 + numbers // 2000).astype(np.int32)
-    moment = day.astype(np.int64) * 86_400_000_000 + random.integers(0, 43_200_000, count) * 1000
-    names = pa.array(_NAMES)
-    low = [
-        pa.array(first),
-        pa.array(random.integers(0, 5_000, count)),
-        pa.array(np.round(random.uniform(0, 20, count), 2)),
-        pa.array(day).cast(pa.date32()),
-        pa.array(moment).cast(pa.timestamp("us", "UTC")),
-        names.take(pa.array(random.integers(0, 3, count))),
-    ]
-    high = [
-        pa.array(first + ROWS_A_FILE - 1),
-        pa.array(random.integers(995_000, 1_000_000, count)),
-        pa.array(np.round(random.uniform(900, 999, count), 2)),
-        pa.array(day).cast(pa.date32()),
-        pa.array(moment + 40_000_000_000).cast(pa.timestamp("us", "UTC")),
-        names.take(pa.array(random.integers(7, len(_NAMES), count))),
-    ]
-    zeros = [pa.array(np.zeros(count, np.int64))] * 5
-    nulls = pa.StructArray.from_arrays([*zeros, pa.array(random.integers(0, 50, count))], list(_COLUMNS))
-    return pa.StructArray.from_arrays(
-        [
-            pa.array(np.full(count, ROWS_A_FILE)),
-            pa.StructArray.from_arrays(low, fields=list(_BOUNDS)),
-            pa.StructArray.from_arrays(high, fields=list(_BOUNDS)),
-            nulls,
-        ],
-        fields=list(_PARSED),
-    )
-
-
-def _json(statistics: pa.StructArray) -> pa.Array:
-    """The same as JSON, as Spark spells it: timestamps cut to milliseconds."""
-    records, low, high, nulls = statistics.flatten()
-    parts: list[Any] = ['{"numRecords":', records.cast(pa.string())]
-    for title, bounds in (("minValues", low), ("maxValues", high), ("nullCount", nulls)):
-        parts.append(f',"{title}":{{')
-        for number, (name, values) in enumerate(zip(_COLUMNS, bounds.flatten(), strict=True)):
-            parts += [f'{"," if number else ""}"{name}":', *_quoted(values)]
-        parts.append("}")
-    parts.append("}")
-    return pc.binary_join_element_wise(*parts, "")
-
-
-def _quoted(values: pa.Array) -> list[Any]:
-    if pa.types.is_timestamp(values.type):
-        text = values.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.timestamp("ms")).cast(pa.string())
-        return ['"', pc.replace_substring(text, " ", "T"), 'Z"']
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return [values.cast(pa.string())]
-    return ['"', values.cast(pa.string()), '"']
