@@ -5,7 +5,7 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from benchmarks.log import contest, page, plot, report, tables
+from benchmarks.log import contest, page, plot, report, scan, tables
 from benchmarks.log.__main__ import main
 from benchmarks.log.runs import digest, names
 from lakehouse_lib import DeltaTable as OurTable
@@ -56,6 +56,22 @@ def test_opening_is_measured_and_written(tmp_path, capsys):
     page.write(tmp_path / "log-results", docs)
     assert (docs / "benchmarks.md").read_text() == written
     assert (docs / page.PLOT).read_text().count("<polyline") == 5
+
+
+def test_scans_are_measured_beside_plain_spark(spark, tmp_path):
+    table = scan.make(tmp_path, 8)
+    assert scan.make(tmp_path, 8) == table
+    result = scan.measure(spark, table, 8, 1)
+    assert all(len(one["ours"]) == len(one["cpu"]["plain"]) == 1 for one in result["questions"])
+    shown = report.show("scan", result)
+    assert "8 files, 16,000 rows" in shown
+    assert shown.count("- processor seconds") == len(result["questions"])
+
+
+def test_different_sums_are_no_result_but_for_the_last_digits():
+    assert scan._same([0.1 + 0.2, 3], [0.3, 3])
+    assert not scan._same([0.3, 3], [0.3, 4])
+    assert not scan._same([0.3, 3], [0.3001, 3])
 
 
 def test_different_answers_are_no_result(tmp_path, monkeypatch):
