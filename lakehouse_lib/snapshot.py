@@ -21,6 +21,7 @@ from lakehouse_lib.log.segment import commits_after
 from lakehouse_lib.log.version_state import VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
+from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 _Answer = TypeVar("_Answer")
@@ -68,6 +69,11 @@ class Snapshot:
     def file_columns(self, names: Sequence[str]) -> pa.Table:
         """Some columns of the live files, in the order of ``files``; nothing else of a checkpoint is read."""
         return self._ask(lambda state: state.files.columns(names))
+
+    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+        """Statistics of the live files (``wanted.schema``), in the order of ``files``; the struct form where a
+        checkpoint has all of it, else the JSON, and neither is kept."""
+        return self._ask(lambda state: state.files.statistics(wanted))
 
     @property
     def tombstones(self) -> pa.Table:

@@ -18,6 +18,7 @@ from lakehouse_lib.arrow_values import bools
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates.pruning import Known, Needs
+from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
 
 #: Up to so many rows are left out by cutting around them, which copies nothing.
@@ -67,10 +68,17 @@ class FileSet:
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Some columns of all rows."""
-        added = self.added.select(list(names))
+        return self._live(lambda base: base.columns(names), self.added.select(list(names)))
+
+    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+        """The statistics of all rows, read anew."""
+        return self._live(lambda base: base.statistics(wanted), wanted.from_json(self.added["stats"]))
+
+    def _live(self, read: Callable[[CheckpointRows], pa.Table], added: pa.Table) -> pa.Table:
+        """What is read of the base but for rows that are gone, and what is known of those that were added."""
         if self.base is None:
             return added
-        base = self.base.columns(names)
+        base = read(self.base)
         if len(self.gone) > _CUTS:
             keep = np.ones(self._base_rows, np.bool_)
             keep[self.gone] = False

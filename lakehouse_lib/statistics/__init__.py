@@ -1,5 +1,6 @@
 """Statistics of data files (PROTOCOL.md, section Per-file Statistics): written from Parquet footers, read as Arrow."""
 
+from lakehouse_lib.statistics.as_written import WrittenStatistics
 from lakehouse_lib.statistics.bounds import Bounds, bounds_of, column_bounds, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
 from lakehouse_lib.statistics.footer import from_footer, nan_columns
@@ -9,6 +10,7 @@ __all__ = [
     "Bounds",
     "ColumnPath",
     "StatisticsColumns",
+    "WrittenStatistics",
     "bounds_of",
     "column_bounds",
     "from_footer",

@@ -6,8 +6,7 @@ reader that prunes by them must keep a file whose bounds are unknown.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeGuard
@@ -15,16 +14,11 @@ from typing import Any, TypeGuard
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
-from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.partition_values import to_typed
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.columns import ColumnPath
+from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
 
-_ROWS_A_PARSE = 65_536
-_ROWS_BY_HAND = 16
-_TEXTUAL = ("string", "date", "timestamp", "timestamp_ntz")
 _UNBOUNDED = ("boolean", "binary", "void")
 
 #: Ends a cut max in statistics that Spark wrote until 2024. It compared units of UTF-16, of which the pair for a
@@ -78,7 +72,8 @@ class Bounds:
 
 def num_records(files: pa.Table) -> pa.Array:
     """Physical rows of each file (int64), null where its statistics do not say."""
-    return _concat([_parse(block, {}).column("numRecords") for block in _blocks(files.column("stats"))], pa.int64())
+    parsed = json_rows(files.column("stats"), _parse_schema({}))
+    return _concat([one.column("numRecords") for one in parsed], pa.int64())
 
 
 def column_bounds(files: pa.Table, column_path: ColumnPath, data_type: DataType) -> Bounds:
@@ -89,62 +84,10 @@ def column_bounds(files: pa.Table, column_path: ColumnPath, data_type: DataType)
 def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
     """The bounds of several leaf columns, for one parse of the statistics."""
     parts: dict[ColumnPath, list[Bounds]] = {path: [] for path in columns}
-    for block in _blocks(files.column("stats")):
-        parsed = _parse(block, columns)
+    for parsed in json_rows(files.column("stats"), _parse_schema(columns)):
         for path, kind in columns.items():
             parts[path].append(_bounds(parsed, path, kind))
     return {path: Bounds.concat(parts[path], kind) for path, kind in columns.items()}
-
-
-def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
-    for chunk in stats.chunks:
-        for start in range(0, len(chunk), _ROWS_A_PARSE):
-            text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
-            if not _is_one_object_a_row(text):
-                # A row that does not even start an object would shift the rows after it.
-                objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
-                text = pc.if_else(objects, text, pa.scalar("{}"))
-                for line_break in ("\n", "\r"):
-                    if pc.any(pc.match_substring(text, line_break)).as_py():
-                        text = pc.replace_substring(text, line_break, " ")
-            yield text
-
-
-def _is_one_object_a_row(text: pa.Array) -> bool:
-    """Whether every row starts with a brace and none has a line break: a look at the bytes, which is cheap."""
-    if text.null_count or not len(text):
-        return False
-    _, offsets, data = text.buffers()
-    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
-    if (ends[:-1] == ends[1:]).any():
-        return False
-    characters = np.frombuffer(data, np.uint8)
-    inside = characters[ends[0] : ends[-1]]
-    braced = (characters[ends[:-1]] == ord("{")).all()
-    return bool(braced and not (inside == ord("\n")).any() and not (inside == ord("\r")).any())
-
-
-def _parse(text: pa.Array, columns: Mapping[ColumnPath, DataType]) -> pa.Table:
-    """The rows of ``text`` as a table of ``_parse_schema``. Rows that Arrow cannot read are found by halving."""
-    schema = _parse_schema(columns)
-    try:
-        lines = pc.binary_join_element_wise(text, "", "\n")
-        body = lines.buffers()[2]
-        longest = pc.max(pc.binary_length(lines)).as_py()
-        table = pj.read_json(
-            pa.BufferReader(body.slice(0, pc.sum(pc.binary_length(lines)).as_py())),
-            read_options=pj.ReadOptions(block_size=max(1 << 22, 2 * longest)),
-            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        )
-        if table.num_rows == len(text):
-            return table.combine_chunks()
-    except pa.ArrowException:
-        pass  # an odd row somewhere: below
-    if len(text) <= _ROWS_BY_HAND:
-        return pa.Table.from_pylist([_row(one, schema) for one in text.to_pylist()], schema=schema)
-    middle = len(text) // 2
-    halves = [_parse(text.slice(0, middle), columns), _parse(text.slice(middle), columns)]
-    return pa.concat_tables(halves).combine_chunks()
 
 
 def _parse_schema(columns: Mapping[ColumnPath, DataType]) -> pa.Schema:
@@ -162,10 +105,8 @@ def _parse_schema(columns: Mapping[ColumnPath, DataType]) -> pa.Schema:
 
 
 def _json_type(kind: PrimitiveType) -> pa.DataType:
-    if kind.type in _TEXTUAL:
-        return pa.string()
     decimal = kind.decimal
-    return pa.decimal128(38, decimal[1]) if decimal is not None else kind.to_arrow()
+    return pa.decimal128(38, decimal[1]) if decimal is not None else json_type(kind)
 
 
 def _struct_of(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.DataType:
@@ -175,36 +116,6 @@ def _struct_of(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.DataType:
     return pa.struct([pa.field(name, inner[()] if () in inner else _struct_of(inner)) for name, inner in below.items()])
 
 
-def _row(text: str, schema: pa.Schema) -> dict[str, Any]:
-    try:
-        value = json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError):
-        return {}
-    return {field.name: _fit(value.get(field.name), field.type) for field in schema}
-
-
-def _fit(value: Any, kind: pa.DataType) -> Any:
-    """``value`` if it is one of Arrow type ``kind``, else None."""
-    if pa.types.is_struct(kind):
-        if not isinstance(value, dict):
-            return None
-        inner = [kind.field(i) for i in range(kind.num_fields)]
-        return {one.name: _fit(value.get(one.name), one.type) for one in inner}
-    wanted: tuple[type, ...] = (str,)
-    if pa.types.is_boolean(kind):
-        wanted = (bool,)
-    elif pa.types.is_integer(kind):
-        wanted = (int,)
-    elif not pa.types.is_string(kind):
-        wanted = (int, Decimal)
-    if type(value) not in wanted:
-        return None
-    try:
-        return pa.scalar(float(value) if pa.types.is_floating(kind) else value, kind).as_py()
-    except (pa.ArrowException, OverflowError, ValueError):
-        return None
-
-
 def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
     nulls = _descend(parsed, "nullCount", path, pa.int64())
     low = high = None
@@ -212,7 +123,7 @@ def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
         low = _descend(parsed, "minValues", path, _json_type(kind))
         high = _descend(parsed, "maxValues", path, _json_type(kind))
         if kind.type in ("date", "timestamp", "timestamp_ntz"):
-            low, high = _from_text(low, kind), _from_text(high, kind)
+            low, high = from_text(low, kind), from_text(high, kind)
     return sound(kind, low, high, nulls, _flat(parsed.column("numRecords")), _flat(parsed.column("tightBounds")))
 
 
@@ -251,20 +162,6 @@ def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) ->
     for name in path:
         column = pc.struct_field(column, [column.type.get_field_index(name)])
     return column.cast(kind)
-
-
-def _from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
-    return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
-
-
-def _or_null(text: pa.Array, read: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
-    try:
-        return read(text)
-    except (LogCorruptedError, pa.ArrowException):
-        if len(text) <= 1:
-            return pa.nulls(len(text), kind)
-    middle = len(text) // 2
-    return pa.concat_arrays([_or_null(text.slice(0, middle), read, kind), _or_null(text.slice(middle), read, kind)])
 
 
 def _widen(bound: pa.Array, sign: int) -> pa.Array:

@@ -22,7 +22,7 @@ from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.schema import DataType
-from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of, stats_json, struct_bounds
+from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of, stats_json, struct_bounds
 from lakehouse_lib.store.base import ObjectStore
 
 _Result = TypeVar("_Result")
@@ -94,6 +94,16 @@ class CheckpointRows:
             for name in names
         ]
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
+
+    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+        """Statistics of all rows. They are not kept, nor is what they are read from."""
+
+        def one(number: int) -> pa.Table:
+            found = self._written_structs(number, wanted)
+            return wanted.from_json(self._read(number, ["stats"])["stats"]) if found is None else found
+
+        none = pa.Table.from_batches([], wanted.schema)
+        return pa.concat_tables([none, *_parallel(one, range(len(self._blocks)))])
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
@@ -222,6 +232,19 @@ class CheckpointRows:
             by_json = bounds_of(self._table(number, ["stats"]), columns)
             found = {path: by_json[path].where(structs.is_null(), one) for path, one in found.items()}
         return found
+
+    def _written_structs(self, number: int, wanted: WrittenStatistics) -> pa.Table | None:
+        """Of the struct form; None where that does not say all that the JSON may say."""
+        block = self._blocks[number]
+        leaves = [".".join((_STATS, *path)) for path in wanted.leaves]
+        if not all(block.part.has(self._action, leaf) for leaf in leaves):
+            return None
+        structs = block.part.read(self._action, block.number, leaves)[_STATS]
+        if structs.null_count and block.part.has(self._action, "stats"):
+            stats = self._read(number, ["stats"])["stats"]
+            if stats.filter(structs.is_null()).null_count < structs.null_count:
+                return None
+        return wanted.from_structs(structs)
 
 
 def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.log import cache
+from lakehouse_lib.store import LocalStore
+from tests import days_table
+from tests.checkpoint_files import put_classic, put_commit
 from tests.deletion_vector_bytes import inline
 from tests.hand_log import Log
 from tests.interop.rows import PARTITION_COLUMNS, rows
@@ -114,3 +119,85 @@ def test_an_old_version_has_its_own_files(tmp_path: Path) -> None:
     for start in (0, 5):
         write_deltalake(tmp_path / "t", rows(start, 5), mode="append")
     assert DeltaTable(tmp_path / "t", version=0).get_add_actions()["num_records"].to_pylist() == [5]
+
+
+@pytest.mark.parametrize("as_json", ["true", "false"])
+@pytest.mark.parametrize("as_struct", ["true", "false"])
+def test_checkpoints_with_either_form_of_statistics(tmp_path: Path, as_struct: str, as_json: str) -> None:
+    forms = {"delta.checkpoint.writeStatsAsStruct": as_struct, "delta.checkpoint.writeStatsAsJson": as_json}
+    uri = tmp_path / "t"
+    for start in (0, 20, 40):
+        deltalake.write_deltalake(uri, rows(start, 20), mode="append", configuration=forms)
+    peer = deltalake.DeltaTable(uri)
+    peer.create_checkpoint()
+    peer.delete("id < 10")
+    deltalake.write_deltalake(uri, rows(60, 20), mode="append")
+    assert_equal_to_theirs(uri)
+
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+STATS = {
+    "numRecords": 10,
+    "minValues": {"id": 3, "moment": "2026-01-02T03:04:05.000Z", "text": "a", "price": 1.5},
+    "maxValues": {"id": 9, "moment": "2026-01-02T03:04:05.000Z", "text": "b", "price": 99999},
+    "nullCount": {"id": 1, "moment": 2, "text": 3, "price": 4},
+}
+TYPED = {"moment": MOMENT, "price": Decimal("1.50")}
+STRUCTS = STATS | {end: STATS[end] | TYPED for end in ("minValues", "maxValues")}  # type: ignore[operator]
+
+
+def checkpointed(root: Path, structs: list[object], kind: pa.StructType) -> pa.Table:
+    """What is shown of a checkpoint's files that have STATS as JSON and these as structs."""
+    store = LocalStore(str(root), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    files = [days_table.file(number, stats=json.dumps(STATS), stats_parsed=one) for number, one in enumerate(structs)]
+    put_classic(store, 1, [days_table.PROTOCOL, days_table.META, *files], stats_parsed=kind)
+    cache.CACHE.clear()
+    return DeltaTable(root).get_add_actions()
+
+
+def test_structs_that_say_all_are_read_instead_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = days_table.record_reads(monkeypatch)
+    shown = checkpointed(tmp_path, [STRUCTS, STRUCTS], days_table.PARSED)
+    assert [leaf for leaf, _ in reads if leaf == "add.stats"] == []
+    assert shown["max"].to_pylist() == [{"id": 9, "moment": MOMENT, "text": "b", "price": Decimal("1.50")}] * 2
+    assert shown["null_count"].to_pylist() == [STATS["nullCount"]] * 2
+
+
+def altered(kind: pa.DataType, path: tuple[str, ...], other: pa.DataType | None) -> pa.DataType:
+    """The struct with the member at ``path`` of another type; None: without it."""
+    name, *below = path
+    members = {
+        one.name: altered(one.type, tuple(below), other) if one.name == name and below else one.type for one in kind
+    }
+    if not below:
+        members.pop(name)
+        if other is not None:
+            members[name] = other
+    return pa.struct(members)
+
+
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [
+        (("numRecords",), None),
+        (("minValues", "text"), None),
+        (("nullCount", "id"), None),
+        (("maxValues", "moment"), pa.timestamp("ns")),
+        (("minValues", "id"), pa.int32()),
+        (("minValues", "text"), pa.binary()),
+    ],
+)
+def test_json_is_read_where_structs_do_not_say_all(
+    tmp_path: Path, path: tuple[str, ...], other: pa.DataType | None
+) -> None:
+    shown = checkpointed(tmp_path, [STRUCTS], altered(days_table.PARSED, path, other))
+    assert shown["num_records"].to_pylist() == [10]
+    assert shown["min"].to_pylist() == [STATS["minValues"] | TYPED]  # type: ignore[operator]
+    assert shown["max"].to_pylist() == [STATS["maxValues"] | TYPED | {"price": Decimal(99999)}]  # type: ignore[operator]
+    assert shown["null_count"].to_pylist() == [STATS["nullCount"]]
+
+
+def test_json_is_read_where_a_file_has_no_struct(tmp_path: Path) -> None:
+    shown = checkpointed(tmp_path, [STRUCTS, None], days_table.PARSED)
+    assert shown["max"].to_pylist() == [STATS["maxValues"] | TYPED | {"price": Decimal(99999)}] * 2  # type: ignore[operator]

@@ -1,0 +1,126 @@
+"""Statistics as they are in the log, for looking at: not widened, not judged, every file's in the columns' types.
+
+What a file's statistics do not say, or say in another type, is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.schema import DataType, PrimitiveType, StructType
+from lakehouse_lib.statistics.columns import ColumnPath
+from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
+
+_ENDS = ("minValues", "maxValues")
+
+
+@dataclass(frozen=True)
+class WrittenStatistics:
+    """Which statistics to read, and how they come.
+
+    Attributes:
+        counts: columns, by physical names, whose nulls are counted; each leaf a long.
+        ends: columns that have a least and a greatest value, in their types.
+    """
+
+    counts: StructType
+    ends: StructType
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """``numRecords``, and the structs ``nullCount``, ``minValues`` and ``maxValues``."""
+        return self._schema(lambda kind: kind.to_arrow())
+
+    @cached_property
+    def leaves(self) -> list[ColumnPath]:
+        """Paths of the single statistics, as ``("minValues", "a", "b")``."""
+        return [
+            ("numRecords",),
+            *(("nullCount", *path) for path in _paths(self.counts)),
+            *((end, *path) for end in _ENDS for path in _paths(self.ends)),
+        ]
+
+    def from_json(self, stats: pa.ChunkedArray) -> pa.Table:
+        """Of the JSON of files."""
+        as_read = self._schema(json_type)
+        tables = [pa.Table.from_batches([], self.schema)]
+        for rows in json_rows(stats, as_read):
+            ends = [_typed(rows[end].combine_chunks(), self.ends) for end in _ENDS]
+            tables.append(pa.Table.from_arrays([rows["numRecords"], rows["nullCount"], *ends], schema=self.schema))
+        return pa.concat_tables(tables)
+
+    def from_structs(self, structs: pa.ChunkedArray) -> pa.Table | None:
+        """Of the struct form of files; None where it has not every one of ``leaves``, or in other types."""
+        chunks = [
+            [_fitted(_member(chunk, field.name), field.type) for field in self.schema] for chunk in structs.chunks
+        ]
+        if any(column is None for columns in chunks for column in columns):
+            return None
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_arrays(columns, schema=self.schema) for columns in chunks], self.schema
+        )
+
+    def _schema(self, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.Schema:
+        ends = _arrow(self.ends, leaf)
+        return pa.schema(
+            [
+                pa.field("numRecords", pa.int64()),
+                pa.field("nullCount", _arrow(self.counts, leaf)),
+                *(pa.field(end, ends) for end in _ENDS),
+            ]
+        )
+
+
+def _paths(kind: StructType) -> list[ColumnPath]:
+    paths: list[ColumnPath] = []
+    for one in kind.fields:
+        below = _paths(one.type) if isinstance(one.type, StructType) else [()]
+        paths += [(one.name, *path) for path in below]
+    return paths
+
+
+def _arrow(kind: DataType, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.DataType:
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(one.name, _arrow(one.type, leaf)) for one in kind.fields])
+    assert isinstance(kind, PrimitiveType)
+    return leaf(kind)
+
+
+def _typed(parsed: pa.Array, kind: DataType) -> pa.Array:
+    """Values as JSON has them in the types that they mean."""
+    if isinstance(kind, StructType):
+        members = [_typed(pc.struct_field(parsed, [index]), one.type) for index, one in enumerate(kind.fields)]
+        return _struct(members, [one.name for one in kind.fields], parsed)
+    assert isinstance(kind, PrimitiveType)
+    return parsed if parsed.type == kind.to_arrow() else from_text(parsed, kind)
+
+
+def _fitted(stored: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    """Stored values as ``kind``; None where they are not surely the same values in it."""
+    if stored is None or stored.type == kind:
+        return stored
+    if pa.types.is_struct(kind) and pa.types.is_struct(stored.type):
+        members = [_fitted(_member(stored, one.name), one.type) for one in kind]
+        if any(one is None for one in members):
+            return None
+        return _struct(members, [one.name for one in kind], stored)
+    if pa.types.is_string(kind) and (pa.types.is_large_string(stored.type) or pa.types.is_string_view(stored.type)):
+        return stored.cast(kind)
+    return None
+
+
+def _member(structs: pa.Array, name: str) -> pa.Array | None:
+    index = structs.type.get_field_index(name) if pa.types.is_struct(structs.type) else -1
+    return pc.struct_field(structs, [index]) if index >= 0 else None
+
+
+def _struct(members: list[pa.Array], names: list[str], like: pa.Array) -> pa.Array:
+    """A struct that is null where ``like`` is."""
+    if not members:
+        return pa.nulls(len(like), pa.struct([]))
+    return pa.StructArray.from_arrays(members, names, mask=pc.is_null(like))

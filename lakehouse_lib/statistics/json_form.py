@@ -1,0 +1,135 @@
+"""The JSON form of statistics as Arrow: only the fields asked for, a block of files at a time.
+
+Statistics are hints that others wrote: whatever cannot be read is null, never an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.partition_values import to_typed
+from lakehouse_lib.schema import PrimitiveType
+
+_ROWS_A_PARSE = 65_536
+_ROWS_BY_HAND = 16
+_AS_TEXT = ("string", "date", "timestamp", "timestamp_ntz")
+
+
+def json_rows(stats: pa.ChunkedArray, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The statistics of files, a row each, in their order.
+
+    Args:
+        stats: of a files table.
+        schema: what to read of each; dates and timestamps as strings (``json_type``).
+    """
+    for text in _blocks(stats):
+        yield _parse(text, schema)
+
+
+def json_type(kind: PrimitiveType) -> pa.DataType:
+    """The Arrow type that values of ``kind`` are read from JSON in."""
+    return pa.string() if kind.type in _AS_TEXT else kind.to_arrow()
+
+
+def from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
+    """Dates and timestamps that the JSON has as text; what is none is null."""
+    return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
+
+
+def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
+    for chunk in stats.chunks:
+        for start in range(0, len(chunk), _ROWS_A_PARSE):
+            text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
+            if not _is_one_object_a_row(text):
+                # A row that does not even start an object would shift the rows after it.
+                objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
+                text = pc.if_else(objects, text, pa.scalar("{}"))
+                for line_break in ("\n", "\r"):
+                    if pc.any(pc.match_substring(text, line_break)).as_py():
+                        text = pc.replace_substring(text, line_break, " ")
+            yield text
+
+
+def _is_one_object_a_row(text: pa.Array) -> bool:
+    """Whether every row starts with a brace and none has a line break: a look at the bytes, which is cheap."""
+    if text.null_count or not len(text):
+        return False
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
+    if (ends[:-1] == ends[1:]).any():
+        return False
+    characters = np.frombuffer(data, np.uint8)
+    inside = characters[ends[0] : ends[-1]]
+    braced = (characters[ends[:-1]] == ord("{")).all()
+    return bool(braced and not (inside == ord("\n")).any() and not (inside == ord("\r")).any())
+
+
+def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
+    """The rows of ``text``. Rows that Arrow cannot read are found by halving."""
+    try:
+        lines = pc.binary_join_element_wise(text, "", "\n")
+        body = lines.buffers()[2]
+        longest = pc.max(pc.binary_length(lines)).as_py()
+        table = pj.read_json(
+            pa.BufferReader(body.slice(0, pc.sum(pc.binary_length(lines)).as_py())),
+            read_options=pj.ReadOptions(block_size=max(1 << 22, 2 * longest)),
+            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        if table.num_rows == len(text):
+            return table.combine_chunks()
+    except pa.ArrowException:
+        pass  # an odd row somewhere: below
+    if len(text) <= _ROWS_BY_HAND:
+        return pa.Table.from_pylist([_row(one, schema) for one in text.to_pylist()], schema=schema)
+    middle = len(text) // 2
+    halves = [_parse(text.slice(0, middle), schema), _parse(text.slice(middle), schema)]
+    return pa.concat_tables(halves).combine_chunks()
+
+
+def _row(text: str, schema: pa.Schema) -> dict[str, Any]:
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return {}
+    return {field.name: _fit(value.get(field.name), field.type) for field in schema}
+
+
+def _fit(value: Any, kind: pa.DataType) -> Any:
+    """``value`` if it is one of Arrow type ``kind``, else None."""
+    if pa.types.is_struct(kind):
+        if not isinstance(value, dict):
+            return None
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+        return {one.name: _fit(value.get(one.name), one.type) for one in inner}
+    wanted: tuple[type, ...] = (str,)
+    if pa.types.is_boolean(kind):
+        wanted = (bool,)
+    elif pa.types.is_integer(kind):
+        wanted = (int,)
+    elif not pa.types.is_string(kind):
+        wanted = (int, Decimal)
+    if type(value) not in wanted:
+        return None
+    try:
+        return pa.scalar(float(value) if pa.types.is_floating(kind) else value, kind).as_py()
+    except (pa.ArrowException, OverflowError, ValueError):
+        return None
+
+
+def _or_null(text: pa.Array, read: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
+    try:
+        return read(text)
+    except (LogCorruptedError, pa.ArrowException):
+        if len(text) <= 1:
+            return pa.nulls(len(text), kind)
+    middle = len(text) // 2
+    return pa.concat_arrays([_or_null(text.slice(0, middle), read, kind), _or_null(text.slice(middle), read, kind)])
