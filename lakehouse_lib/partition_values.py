@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import literal, null
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 
@@ -79,7 +80,7 @@ def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
     # A table has few distinct partition values beside its files, so each spelling is read once.
     coded = strings.cast(pa.string()).dictionary_encode()
     spellings = coded.dictionary
-    spellings = pc.if_else(pc.equal(spellings, ""), pa.scalar(None, pa.string()), spellings)
+    spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null(pa.string()), spellings)
     return _read_all(spellings, kind, target).take(coded.indices)
 
 
@@ -89,7 +90,7 @@ def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Arra
     ``name`` is the log's key: the column's name as the table's metadata spells it.
     """
     column = files.column("partitionValues")
-    chunks = [pc.map_lookup(chunk, pa.scalar(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
+    chunks = [pc.map_lookup(chunk, literal(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
     strings = pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.string())
     return to_typed(strings, data_type)
 
@@ -173,8 +174,8 @@ def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
-    zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), False)
-    none = pa.scalar(None, pa.string())
+    zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
+    none = null(pa.string())
     local = pc.if_else(zoned, none, spellings).cast(pa.timestamp("us"))
     instants = pc.if_else(zoned, spellings, none).cast(pa.timestamp("us", tz="UTC"))
     return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)

@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.partition_values import to_typed
 from lakehouse_lib.schema import PrimitiveType
 
 _ROWS_A_PARSE = 65_536
 _ROWS_BY_HAND = 16
+_NOTHING, _LINE_BREAK = literal("", pa.string()), literal("\n", pa.string())
 _AS_TEXT = ("string", "date", "timestamp", "timestamp_ntz")
 
 
@@ -51,8 +53,8 @@ def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
             text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
             if not _is_one_object_a_row(text):
                 # A row that does not even start an object would shift the rows after it.
-                objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), False)
-                text = pc.if_else(objects, text, pa.scalar("{}"))
+                objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), literal(False, pa.bool_()))
+                text = pc.if_else(objects, text, literal("{}", pa.string()))
                 for line_break in ("\n", "\r"):
                     if pc.any(pc.match_substring(text, line_break)).as_py():
                         text = pc.replace_substring(text, line_break, " ")
@@ -76,7 +78,7 @@ def _is_one_object_a_row(text: pa.Array) -> bool:
 def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
     """The rows of ``text``. Rows that Arrow cannot read are found by halving."""
     try:
-        lines = pc.binary_join_element_wise(text, "", "\n")
+        lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
         longest = pc.max(pc.binary_length(lines)).as_py()
         table = pj.read_json(

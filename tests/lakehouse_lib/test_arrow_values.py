@@ -86,7 +86,8 @@ OPENED = """
 import sys
 from lakehouse_lib import DeltaTable
 table = DeltaTable(sys.argv[1])
-table.file_uris(), table.files(), table.update_incremental(), table.history(), table.metadata(), table.detail()
+table.file_uris(), table.files(), table.get_add_actions(flatten=True), table.update_incremental()
+table.history(), table.metadata(), table.detail()
 print("pandas" in sys.modules)
 """
 
@@ -94,7 +95,8 @@ print("pandas" in sys.modules)
 def test_opening_and_listing_imports_no_pandas(tmp_path: Path) -> None:
     from lakehouse_lib import DeltaTable, write_deltalake
 
-    rows = pa.table({"day": ["a", "b", "c%d"], "id": [1, 2, 3]})
+    at = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
+    rows = pa.table({"day": ["a", "b", "c%d"], "id": [1, 2, 3], "at": at})
     for _ in range(3):
         write_deltalake(tmp_path / "t", rows, mode="append", partition_by=["day"])
     table = DeltaTable(tmp_path / "t")
