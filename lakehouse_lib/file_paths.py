@@ -89,7 +89,9 @@ def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
     paths = whole(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
     inside = pc.binary_join_element_wise(root, paths, slash)
-    return pc.if_else(pc.starts_with(paths, "/"), paths, inside)
+    whole_already = pc.starts_with(paths, "/")
+    # As a rule none is, and there are a million to copy.
+    return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
 
 
 class _Canonical(NamedTuple):

@@ -143,11 +143,17 @@ class ReadableTable:
         from lakehouse_lib import file_paths
 
         condition = self._one_of(partition_filters, file_pruning_predicate, "partition_filters")
-        paths = self._snapshot.prune(self._predicate(condition), ["path"])["path"]
-        uris: list[str] = []
-        for chunk in paths.chunks:
-            uris += file_paths.absolute(file_paths.decode_all(chunk, self.store), self.store).to_pylist()
-        return uris
+
+        def located(files: pa.Table) -> list[str]:
+            uris: list[str] = []
+            for paths in files["path"].chunks:
+                uris += file_paths.absolute(file_paths.decode_all(paths, self.store), self.store).to_pylist()
+            return uris
+
+        predicate = self._predicate(condition)
+        if predicate is not None:
+            return located(self._snapshot.prune(predicate, ["path"]))
+        return [uri for piece in self._snapshot.map_files(["path"], located) for uri in piece]
 
     def partitions(
         self,

@@ -70,6 +70,11 @@ class Snapshot:
         """Some columns of the live files, in the order of ``files``; nothing else of a checkpoint is read."""
         return self._ask(lambda state: state.files.columns(names))
 
+    def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
+        """``work`` on some columns of the live files, piece by piece in the order of ``files``, while the next pieces
+        are read. Where a checkpoint turns out unreadable it begins anew."""
+        return self._ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
+
     def statistics(self, wanted: WrittenStatistics) -> pa.Table:
         """Statistics of the live files (``wanted.schema``), in the order of ``files``; the struct form where a
         checkpoint has all of it, else the JSON, and neither is kept."""

@@ -6,7 +6,7 @@ The checkpoint's rows are shared by all versions that are built on it and never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,15 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import bools
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
-
-#: Up to so many rows are left out by cutting around them, which copies nothing.
-_CUTS = 1_000
 
 
 class FileSet:
@@ -70,6 +66,18 @@ class FileSet:
         """Some columns of all rows."""
         return self._live(lambda base: base.columns(names), self.added.select(list(names)))
 
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """``columns`` piece by piece, of which the next ones are read meanwhile."""
+        if self.base is not None:
+            known = "gone" in self.__dict__
+            keys = pa.nulls(0, pa.string()) if known else self._changed_keys
+            gone = [self._known]
+            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known):
+                gone.append(positions)
+                yield piece
+            self.__dict__["gone"] = np.unique(np.concatenate(gone))
+        yield self.added.select(list(names))
+
     def statistics(self, wanted: WrittenStatistics) -> pa.Table:
         """The statistics of all rows, read anew."""
         return self._live(lambda base: base.statistics(wanted), wanted.from_json(self.added["stats"]))
@@ -78,14 +86,7 @@ class FileSet:
         """What is read of the base but for rows that are gone, and what is known of those that were added."""
         if self.base is None:
             return added
-        base = read(self.base)
-        if len(self.gone) > _CUTS:
-            keep = np.ones(self._base_rows, np.bool_)
-            keep[self.gone] = False
-            return pa.concat_tables([base.filter(bools(keep)), added])
-        starts = [0, *(self.gone + 1)]
-        ends = [*self.gone, self._base_rows]
-        return pa.concat_tables([*(base.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s), added])
+        return pa.concat_tables([left_out(read(self.base), self.gone), added])
 
     def select(
         self,
@@ -118,10 +119,14 @@ class FileSet:
     @cached_property
     def gone(self) -> NDArray[np.int64]:
         """Positions in the base, ascending, of rows that later commits changed."""
-        keys = [one for one in self._changed if len(one)]
-        if self.base is None or not keys:
+        keys = self._changed_keys
+        if self.base is None or not len(keys):
             return self._known
-        return np.union1d(self._known, self.base.find(pa.concat_arrays(keys)))
+        return np.union1d(self._known, self.base.find(keys))
+
+    @property
+    def _changed_keys(self) -> pa.Array:
+        return pa.concat_arrays([pa.nulls(0, pa.string()), *self._changed])
 
     @property
     def _base_rows(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,8 @@ _Result = TypeVar("_Result")
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")
 
+#: Up to so many rows are left out by cutting around them, which copies nothing.
+_CUTS = 1_000
 #: Each holds a block in memory.
 _MOST_THREADS = 8
 
@@ -108,13 +110,21 @@ class CheckpointRows:
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
 
-        def one(block: int) -> NDArray[np.int64]:
-            if block not in self._keys:
-                self._keys[block] = file_keys(self._table(block, KEY_COLUMNS), self._store)
-            found = pc.is_in(self._keys[block], value_set=keys)
-            return np.flatnonzero(flags_of(found)) + int(self._starts[block])
+        found = _parallel(lambda block: self._find(block, keys), range(len(self._blocks)))
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
-        return np.concatenate([np.zeros(0, np.int64), *_parallel(one, range(len(self._blocks)))])
+    def pieces(
+        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
+    ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+        """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
+        positions of both: block by block, of which the next ones are read meanwhile."""
+
+        def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
+            first, last = np.searchsorted(without, self._starts[block : block + 2])
+            gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
+            return left_out(self._table(block, names), gone - self._starts[block]), gone
+
+        yield from _each(one, range(len(self._blocks)))
 
     def select(
         self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
@@ -159,6 +169,12 @@ class CheckpointRows:
             or self._table(number, [name])[name].null_count == block.rows
             for number, block in enumerate(self._blocks)
         )
+
+    def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
+        if block not in self._keys:
+            self._keys[block] = file_keys(self._table(block, KEY_COLUMNS), self._store)
+        found = pc.is_in(self._keys[block], value_set=keys)
+        return np.flatnonzero(flags_of(found)) + int(self._starts[block])
 
     def _load(self, blocks: Sequence[int], names: Sequence[str]) -> None:
         wanted = [b for b in blocks if any((b, name) not in self._columns for name in names)]
@@ -247,6 +263,19 @@ class CheckpointRows:
         return wanted.from_structs(structs)
 
 
+def left_out(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
+    """The rows but those at these positions, ascending."""
+    if not len(positions):
+        return rows
+    if len(positions) > _CUTS:
+        keep = np.ones(len(rows), np.bool_)
+        keep[positions] = False
+        return rows.filter(bools(keep))
+    starts = [0, *(positions + 1)]
+    ends = [*positions, len(rows)]
+    return pa.concat_tables([rows.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s] or [rows[:0]])
+
+
 def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
     if stored is None:
         return pa.chunked_array([pa.nulls(rows, kind)])
@@ -265,8 +294,13 @@ def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.C
 
 
 def _parallel(work: Callable[[int], _Result], blocks: Sequence[int]) -> list[_Result]:
+    return list(_each(work, blocks))
+
+
+def _each(work: Callable[[int], _Result], blocks: Sequence[int]) -> Iterator[_Result]:
     """``work`` on each block, in order; Arrow lets go of the interpreter while it reads."""
     if len(blocks) < 2:
-        return [work(block) for block in blocks]
+        yield from map(work, blocks)
+        return
     with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1, _MOST_THREADS)) as pool:
-        return list(pool.map(work, blocks))
+        yield from pool.map(work, blocks)
