@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.actions import FILE_SCHEMA
@@ -153,7 +154,7 @@ class ReadableTable:
         predicate = self._predicate(condition)
         if predicate is not None:
             return located(self._snapshot.prune(predicate, ["path"]))
-        return [uri for piece in self._snapshot.map_files(["path"], located) for uri in piece]
+        return list(chain.from_iterable(self._snapshot.map_files(["path"], located)))
 
     def partitions(
         self,
