@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import column, int64s, strings
 from lakehouse_lib.engine.base import Piece
 
 #: Where a piece lies: its group, what it is ordered by, and a range of a scratch file.
@@ -68,13 +69,13 @@ def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
     edges = np.array(ends, np.int64)
     return pa.table(
         [
-            _numbers(np.array(groups, np.int32)),
-            _numbers(np.array(orders, np.int64)),
-            _numbers(np.full(count, task.number, np.int32)),
-            _numbers(np.arange(count, dtype=np.int32)),
-            pa.repeat(str(path), count),
-            _numbers(edges[:-1]),
-            _numbers(np.diff(edges)),
+            column(groups, pa.int32()),
+            int64s(orders),
+            column([task.number] * count, pa.int32()),
+            column(range(count), pa.int32()),
+            strings([str(path)] * count),
+            int64s(edges[:-1]),
+            int64s(np.diff(edges)),
         ],
         schema=INDEX,
     )
@@ -90,7 +91,7 @@ def by_group(
     start = 0
     for end, group in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
         # Taken, not sliced: a slice would carry the whole index to the task.
-        tasks.append(GatherFromDisk(gather, groups[group], ordered.take(pa.array(range(start, end)))))
+        tasks.append(GatherFromDisk(gather, groups[group], ordered.take(int64s(range(start, end)))))
         start = end
     return tasks
 
@@ -108,10 +109,3 @@ def _mapped(index: pa.Table) -> Iterator[Piece]:
             with pa.memory_map(file) as source:
                 maps[file] = source.read_buffer() if source.size() else pa.py_buffer(b"")
         yield Piece(row["group"], row["order"], maps[file].slice(row["offset"], row["size"]))
-
-
-def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
-    # From buffers: the first pa.array of a worker would import pandas, which takes a second.
-    return pa.Array.from_buffers(
-        pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
-    )

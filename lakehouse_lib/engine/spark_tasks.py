@@ -124,7 +124,7 @@ def _piece_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, p
 
 
 def _ints(batch: pa.RecordBatch, column: int) -> list[int]:
-    values: list[int] = batch.column(column).to_numpy(zero_copy_only=False).tolist()
+    values: list[int] = batch.column(column).to_pylist()  # to_numpy would import pandas
     return values
 
 

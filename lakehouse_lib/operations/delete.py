@@ -163,7 +163,7 @@ def rewrite_without(task: DeleteTask) -> pa.Table:
     """A delete task: DELETED_SCHEMA. Only the predicate's columns are read until a file is known to have matches."""
     results = []
     for index in range(len(task.files)):
-        found = _rewrite(task, task.files.take(pa.array([index])))
+        found = _rewrite(task, task.files.slice(index, 1))
         if found is not None:
             results.append(found)
     return pa.concat_tables(results) if results else DELETED_SCHEMA.empty_table()

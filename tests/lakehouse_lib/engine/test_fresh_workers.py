@@ -1,0 +1,81 @@
+"""What a new worker has to load before its first row: no pandas, which takes it a second."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Piece
+from lakehouse_lib.engine.scratch import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+
+WORKER = """
+import sys
+import pyarrow as pa
+from lakehouse_lib.engine.spark_tasks import run_tasks
+with pa.ipc.open_stream(sys.stdin.buffer) as tasks:
+    results = list(run_tasks(iter(tasks)))
+with pa.ipc.new_stream(sys.stdout.buffer, results[0].schema) as answer:
+    for result in results:
+        answer.write_batch(result)
+print("pandas" in sys.modules, file=sys.stderr)
+"""
+
+
+class FreshWorkers(ArrowEngine):
+    """Each wave in a process of its own, by what Spark's workers run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.loaded_pandas: list[str] = []
+
+    def run(self, function: Callable[[Any], pa.Table], tasks: Sequence[Any]) -> pa.Table:
+        sent = pa.table(
+            [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps((function, task)) for task in tasks])],
+            ["position", "task"],
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, sent.schema) as stream:
+            stream.write_table(sent)
+        done = subprocess.run([sys.executable, "-c", WORKER], input=sink.getvalue(), capture_output=True, check=True)
+        self.loaded_pandas.append(done.stderr.decode().strip())
+        with pa.ipc.open_stream(done.stdout) as answer:
+            streams = answer.read_all()["result"].to_pylist()
+        return pa.concat_tables([pa.ipc.open_stream(stream).read_all() for stream in streams])
+
+    def exchange(
+        self,
+        scatter: Callable[[Any], Iterator[Piece]],
+        gather: Callable[[Any, Iterator[Piece]], pa.Table],
+        tasks: Sequence[Any],
+        groups: Sequence[Any],
+    ) -> pa.Table:
+        sent = [ScatterToDisk(scatter, task, number, str(self.folder)) for number, task in enumerate(tasks)]
+        return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [lambda table: table.optimize.compact(), lambda table: table.optimize.z_order(["id", "name"])],
+    ids=["compact", "z_order"],
+)
+def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callable[[DeltaTable], object]) -> None:
+    rows = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)], "x": [None, 1.5] * 500})
+    for _ in range(2):
+        write_deltalake(tmp_path / "t", rows, mode="append")
+    (tmp_path / "scratch").mkdir()
+    engine = FreshWorkers(tmp_path / "scratch")
+    verb(DeltaTable(tmp_path / "t", engine=engine))
+    assert engine.loaded_pandas
+    assert set(engine.loaded_pandas) == {"False"}
+    assert DeltaTable(tmp_path / "t").count() == 2000
+    assert len(DeltaTable(tmp_path / "t").file_uris()) == 1
