@@ -16,9 +16,11 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
     """The canonical path, and the unique id of the deletion vector if there is one, as one string a row.
 
     Args:
-        files: has the columns ``KEY_COLUMNS``.
+        files: has the columns ``KEY_COLUMNS``; without ``deletionVector`` where no file has one.
     """
     paths = file_paths.canonical(files["path"], store)
+    if "deletionVector" not in files.column_names:
+        return paths
     vectors = whole(files["deletionVector"])
     if vectors.null_count == len(vectors):
         return paths

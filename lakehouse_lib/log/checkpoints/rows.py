@@ -172,7 +172,9 @@ class CheckpointRows:
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:
-            self._keys[block] = file_keys(self._table(block, KEY_COLUMNS), self._store)
+            part, number = self._blocks[block].part, self._blocks[block].number
+            known = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
+            self._keys[block] = file_keys(self._table(block, known), self._store)
         found = pc.is_in(self._keys[block], value_set=keys)
         return np.flatnonzero(flags_of(found)) + int(self._starts[block])
 
