@@ -28,7 +28,7 @@ def write(results: Path, docs: Path = DOCS) -> None:
     text = page.read_text()
     for path in sorted(results.glob("*.json")):
         kept = json.loads(path.read_text())
-        text = fill(text, path.stem, f"{report.show(path.stem, kept['result'])}\n\n{taken(kept).capitalize()}.")
+        text = fill(text, path.stem, f"{report.show(path.stem, kept['result'])}\n\nM{taken(kept)[1:]}.")
         if path.stem == "growth":
             (docs / PLOT).write_text(plot.growth(kept["result"]))
     page.write_text(text)
