@@ -34,12 +34,14 @@ CommitFailedError) mean here what they mean there.
 
 from __future__ import annotations
 
+_LONGEST = 4_000
+
 
 class DeltaError(Exception):
     """Root of the tree.
 
     Args:
-        message: what is wrong, with the offending value.
+        message: what is wrong, with the offending value; the middle of one that fills screens is left out.
         table: the table's location.
         version: the version concerned.
         hint: the way out, as an instruction.
@@ -53,6 +55,8 @@ class DeltaError(Exception):
         version: int | None = None,
         hint: str | None = None,
     ) -> None:
+        # What is wrong may be a path or a name of any length.
+        message = message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
         super().__init__(message, table, version, hint)
         self.message = message
         self.table = table

@@ -162,7 +162,7 @@ class TableReader:
                 hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
                 "older version",
             ) from error
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
             raise self._damaged(path, error) from error
         file.path = path
         return file

@@ -53,4 +53,7 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
 
 
 def _time(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    try:
+        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # in no year that there is: nothing but this depends on it
+        return None

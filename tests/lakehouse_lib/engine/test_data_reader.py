@@ -78,3 +78,13 @@ def test_counts_of_rows_that_contradict_each_other_are_damage(tmp_path: Path) ->
                 answer, refused = whole, refused + (file.name in str(error))
             assert answer == whole
     assert refused > 1
+
+
+def test_a_column_name_that_is_no_utf8_is_damage(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"name": ["x"]}))
+    file = Path(DeltaTable(tmp_path).file_uris()[0])
+    data = file.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(data[:start] + data[start:].replace(b"name", b"n\xedme"))
+    with pytest.raises(StoreError, match=f"{file.name} cannot be read as Parquet"):
+        DeltaTable(tmp_path).to_pyarrow_table()
