@@ -42,6 +42,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
     from lakehouse_lib.predicates.sql import translate
 
     try:
+        _check_text(sql)
         return Predicate(sql, translate(sql, schema), table)
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
@@ -117,6 +118,15 @@ def _as_in_log(value: Any, column: Column) -> Any:
     return str(value) if whole and column.type == PrimitiveType("string") else value
 
 
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPredicateError(
+            f"{text[error.start]!r} is half a character", hint="Decode the text with the encoding it was written in."
+        ) from None
+
+
 def _plain(value: Any) -> Any:
     """A scalar of numpy or Arrow as Python's."""
     if getattr(value, "shape", None) == ():
@@ -137,6 +147,7 @@ def _literal(value: Any) -> Literal:
     if isinstance(value, float):
         return Literal(value, PrimitiveType("double"))
     if isinstance(value, str):
+        _check_text(value)
         return Literal(value, PrimitiveType("string"))
     if isinstance(value, bytes):
         return Literal(value, PrimitiveType("binary"))

@@ -291,12 +291,11 @@ def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
     assert append(load_snapshot(store), "b").version == 1
 
 
-@pytest.mark.parametrize("feature", ["columnMapping", "v2Checkpoint", "unheardOf"])
+@pytest.mark.parametrize("feature", ["catalogManaged", "unheardOf"])
 def test_reader_features_in_use_refuse_the_table(tmp_path, feature):
     store = LocalStore(str(tmp_path))
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
-    metadata = METADATA | {"configuration": {"delta.columnMapping.mode": "name"}}
-    store.put(names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": metadata}])).encode())
+    store.put(names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": METADATA}])).encode())
     with pytest.raises(UnsupportedFeatureError, match=feature):
         load_snapshot(store)
 

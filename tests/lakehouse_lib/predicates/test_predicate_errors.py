@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates import parse, to_spark_sql
+from lakehouse_lib.predicates import from_filters, parse, to_spark_sql
 from lakehouse_lib.schema import Field, Schema, StructType
 
 SCHEMA = Schema(
@@ -30,6 +30,7 @@ SCHEMA = Schema(
         ("x = 1; DROP TABLE y", "syntax error"),
         ("x = 1 GROUP BY y", "syntax error near 'GROUP BY'"),
         ("x AS y", "syntax error"),
+        ("CASE WHEN x > 2 THEN s END = '\ud800'", "'.ud800' is half a character"),
         ("nope = 1", "no column 'nope'.*columns are x, customer_id"),
         ("custmer_id = 1", "no column 'custmer_id'.*Did you mean customer_id"),
         ("st.z = 1", "no column 'st.z'.*st.q"),
@@ -117,3 +118,8 @@ def test_what_grows_stays_small(sql):
     started = time.process_time()
     assert len(to_spark_sql(parse(sql, SCHEMA))) < 50 * len(sql)
     assert time.process_time() - started < 10
+
+
+def test_filters_with_half_a_character_are_refused() -> None:
+    with pytest.raises(InvalidPredicateError, match="half a character.*Decode"):
+        from_filters([("s", "in", ["a", "\ud800"])], SCHEMA)
