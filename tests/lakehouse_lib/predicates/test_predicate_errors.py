@@ -30,7 +30,7 @@ SCHEMA = Schema(
         ("x = 1; DROP TABLE y", "syntax error"),
         ("x = 1 GROUP BY y", "syntax error near 'GROUP BY'"),
         ("x AS y", "syntax error"),
-        ("CASE WHEN x > 2 THEN s END = '\ud800'", "'.ud800' is half a character"),
+        ("\ud800 = 1", "is half a character"),
         ("nope = 1", "no column 'nope'.*columns are x, customer_id"),
         ("custmer_id = 1", "no column 'custmer_id'.*Did you mean customer_id"),
         ("st.z = 1", "no column 'st.z'.*st.q"),
@@ -121,5 +121,5 @@ def test_what_grows_stays_small(sql):
 
 
 def test_filters_with_half_a_character_are_refused() -> None:
-    with pytest.raises(InvalidPredicateError, match="half a character.*Decode"):
+    with pytest.raises(InvalidPredicateError, match=r"half a character.*Decode"):
         from_filters([("s", "in", ["a", "\ud800"])], SCHEMA)
