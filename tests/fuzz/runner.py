@@ -18,6 +18,8 @@ from tests.fuzz.worker import work
 
 #: Seconds an input may take; most take hundredths. Generous, because the machine may be busy with other things.
 TIME_LIMIT = 20.0
+#: The run looks twice a second; after so many it was stopped itself, or the machine was asleep, and nobody hung.
+_STOPPED = 10.0
 GOOD = ("answer", "refusal", "no opinion")
 _RENEW = 5_000  # inputs after which a worker makes room for a fresh one, for libraries leak
 
@@ -76,8 +78,13 @@ def run(
     workers = [_start(seed, corpus, scratch) for _ in range(processes)]
     try:
         workers = [worker for worker in workers if _give(worker, waiting)]
+        looked = time.monotonic()
         while workers:
             ready = set(wait([worker.connection for worker in workers], timeout=0.5))
+            last, looked = looked, time.monotonic()
+            if looked - last > _STOPPED:
+                for worker in workers:
+                    worker.begun += looked - last
             for index, worker in enumerate(workers):
                 verdict = _news(worker) if worker.connection in ready else None
                 if verdict is None and worker.phase and time.monotonic() - worker.begun > time_limit:
