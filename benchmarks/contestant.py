@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import psutil
+from benchmarks.memory import Peak, family
 
 Verb = Callable[[str, dict[str, Any]], object]
 
@@ -59,32 +58,6 @@ def _session() -> Any:
     return session
 
 
-class PeakMemory:
-    """Resident megabytes of this process and its children, looked at twenty times a second."""
-
-    def __enter__(self) -> PeakMemory:
-        self.megabytes = 0.0
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._watcher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._watcher.join()
-
-    def _watch(self) -> None:
-        process = psutil.Process()
-        while not self._done.wait(0.05):
-            total = 0
-            for one in (process, *process.children(recursive=True)):
-                try:
-                    total += one.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.megabytes = max(self.megabytes, total / 1e6)
-
-
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no answer
@@ -92,7 +65,7 @@ def main() -> None:
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        with PeakMemory() as memory:
+        with Peak(family) as memory:
             start = time.perf_counter()
             run(request["verb"], {"table": request["table"], **request["arguments"]})
             seconds = time.perf_counter() - start

@@ -10,17 +10,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from benchmarks.contestant import _session as session
 from benchmarks.log import tables
 from benchmarks.log.runs import names, peak_mb
+from benchmarks.memory import Peak, largest_worker
 
 _STEPS = {
     "replay": "replay the log (one process: open and count the files)",
@@ -29,30 +27,6 @@ _STEPS = {
     "totals": "sizes of all files, small ones apart",
 }
 _TARGET = 100 << 20
-
-
-class WorkerPeaks:
-    """The most memory that any one Python worker below this process has had resident, looked at ten times a second."""
-
-    def __enter__(self) -> WorkerPeaks:
-        self.megabytes = 0.0
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._watcher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._watcher.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.1):
-            for one in psutil.Process().children(recursive=True):
-                try:
-                    if "python" in one.name():
-                        self.megabytes = max(self.megabytes, one.memory_info().rss / 1e6)
-                except psutil.NoSuchProcess:
-                    continue
 
 
 def on_spark(spark: Any, table: str) -> tuple[dict[str, float], list[Any]]:
@@ -121,7 +95,7 @@ def measure(table: str, rounds: int) -> dict[str, Any]:
     spark = session()
     laps: dict[str, dict[str, list[float]]] = {name: {"spread": [], "process": []} for name in _STEPS}
     process_peak = 0.0
-    with WorkerPeaks() as workers:
+    with Peak(largest_worker) as workers:
         for _ in range(rounds):
             spread, answers = on_spark(spark, table)
             command = [sys.executable, "-m", "benchmarks.log.spread", table]

@@ -198,7 +198,7 @@ def _tasks(
 ) -> list[Blocks | Later]:
     store, version = snapshot.store, snapshot.version
     tasks: list[Blocks | Later] = []
-    for part in checkpoint.files._parts if checkpoint is not None else ():
+    for part in checkpoint.files.parts if checkpoint is not None else ():
         meta = store.head(part.path)
         if meta is None:
             raise LogCorruptedError(

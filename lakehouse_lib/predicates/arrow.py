@@ -7,7 +7,6 @@ to both); a value and a literal meet in the column's type.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.predicates.like import as_regex, split_pattern
 from lakehouse_lib.predicates.nodes import (
     And,
     Arithmetic,
@@ -215,7 +215,7 @@ class _Rendering:
             return operand == pc.scalar(prefix)
         if rest == "%":
             return pc.starts_with(operand, pattern=prefix)
-        return pc.match_substring_regex(operand, pattern=_regex(node))
+        return pc.match_substring_regex(operand, pattern=as_regex(node))
 
     def _cast(self, node: Cast) -> Any:
         value, target = self.value(node.operand), node.type.to_arrow()
@@ -251,33 +251,6 @@ class _Rendering:
             return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
         function = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator]
         return function(left, right)
-
-
-def split_pattern(like: Like) -> tuple[str, str]:
-    """(the characters before the first wildcard, the rest of the pattern as it is written)."""
-    prefix, at = [], 0
-    pattern = like.pattern
-    while at < len(pattern):
-        if pattern[at] == like.escape:
-            at += 1
-        elif pattern[at] in "%_":
-            break
-        prefix.append(pattern[at])
-        at += 1
-    return "".join(prefix), pattern[at:]
-
-
-def _regex(like: Like) -> str:
-    parts, at = [], 0
-    while at < len(like.pattern):
-        character = like.pattern[at]
-        if character == like.escape:
-            at += 1
-            parts.append(re.escape(like.pattern[at]))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-        at += 1
-    return rf"(?s)\A{''.join(parts)}\z"
 
 
 def _balanced(parts: list[Any], conjunction: bool) -> Any:

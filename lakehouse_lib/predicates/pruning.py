@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.partition_values import partition_column
-from lakehouse_lib.predicates.arrow import array_of, is_renderable, matches, split_pattern
+from lakehouse_lib.predicates.arrow import is_renderable, matches
+from lakehouse_lib.predicates.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, opposite
 from lakehouse_lib.predicates.nodes import (
     And,
     Column,
@@ -33,7 +33,7 @@ from lakehouse_lib.predicates.nodes import (
     disjunction,
 )
 from lakehouse_lib.predicates.predicate import Predicate
-from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, column_mapping
+from lakehouse_lib.schema import DataType, Field, Schema, StructType, column_mapping
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -125,21 +125,13 @@ def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[s
     return {name: partition_column(files, name, kind) for name, kind in wanted.items()}
 
 
-@dataclass(frozen=True)
-class _Leaf:
-    bounds: Bounds
-    has_values: pa.Array  # False: every row is null
-    has_nulls: pa.Array  # False: no row is null
-    floating: bool
-
-
 class _Pruning:
     def __init__(self, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode) -> None:
         self.schema = schema
         self.mapping = mapping
         self.keys = {name.lower(): column_mapping.partition_key(schema, name, mapping) for name in partition_columns}
         self.known = Known(0, {}, {})
-        self.leaves: dict[ColumnPath, _Leaf] = {}
+        self.leaves: dict[ColumnPath, Leaf] = {}
 
     def needs(self, root: Node) -> Needs:
         """``root`` has NOT only right before a leaf."""
@@ -173,7 +165,7 @@ class _Pruning:
         for column in self.bounded(root):
             path = self.physical(column)
             if path not in self.leaves:
-                self.leaves[path] = _leaf(known.bounds[path], column.type, _was_float(self.schema, column.path))
+                self.leaves[path] = leaf_of(known.bounds[path], column.type, _was_float(self.schema, column.path))
         return self.evaluate(root, frozenset())
 
     def by_values(self, node: Node, known: Known) -> pa.Array:
@@ -195,9 +187,9 @@ class _Pruning:
             return pc.fill_null(self.by_values(node, self.known), False)
         if isinstance(node, And):
             bounded = no_nan | _excluding_nan(node.operands)
-            return _all([self.evaluate(one, bounded) for one in node.operands])
+            return all_of([self.evaluate(one, bounded) for one in node.operands])
         if isinstance(node, Or):
-            return _any([self.evaluate(one, no_nan) for one in node.operands])
+            return any_of([self.evaluate(one, no_nan) for one in node.operands])
         return self.leaf(node, no_nan)
 
     def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
@@ -211,13 +203,13 @@ class _Pruning:
             case IsNull():
                 return known.has_values if negated else known.has_nulls
             case Comparison(right=Literal() as literal):
-                found = _compare(_opposite(inner, negated), literal, known, operand.path in no_nan)
+                found = compare(opposite(inner, negated), literal, known, operand.path in no_nan)
                 # NOT (x <=> v) holds where x is null, too.
-                return _any([found, known.has_nulls]) if negated and inner.operator == "<=>" else found
+                return any_of([found, known.has_nulls]) if negated and inner.operator == "<=>" else found
             case In():
-                return _in(inner, negated, known)
+                return among(inner, negated, known)
             case Like():
-                return known.has_values if negated else _like(inner, known)
+                return known.has_values if negated else like(inner, known)
             case Column():
                 return known.has_values
         return self.everywhere(True)
@@ -288,127 +280,3 @@ def _was_float(schema: Schema, path: ColumnPath) -> bool:
             kind, changes = field.type, field.metadata.get("delta.typeChanges")
     listed = changes if isinstance(changes, list) else []
     return any(isinstance(one, dict) and one.get("fromType") == "float" for one in listed)
-
-
-def _leaf(bounds: Bounds, data_type: Any, was_float: bool) -> _Leaf:
-    only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
-    no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
-    floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
-    if floating:
-        low, high = bounds.min.cast(pa.float64()), bounds.max.cast(pa.float64())
-        if was_float:
-            # Older files' bounds are the shortest digits that tell floats apart, 0.1 for 0.10000000149: as doubles they
-            # may lie within the values by half of a float's last bit.
-            low = pc.subtract(low, pc.add(pc.multiply(pc.abs(low), 2.0**-24), 1e-45))
-            high = pc.add(high, pc.add(pc.multiply(pc.abs(high), 2.0**-24), 1e-45))
-        bounds = Bounds(low, high, bounds.null_count, bounds.num_records)
-    return _Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
-
-
-def _opposite(node: Comparison, negated: bool) -> str:
-    return "!=" if negated else "=" if node.operator == "<=>" else node.operator
-
-
-def _compare(operator: str, literal: Literal, leaf: _Leaf, no_nan: bool) -> pa.Array:
-    low, high = leaf.bounds.min, leaf.bounds.max
-    if leaf.floating and math.isnan(literal.value):
-        return leaf.has_values
-    value = _scalar(literal.value, literal.type, low.type)
-    match operator:
-        case "<":
-            found = [pc.less(low, value)]
-        case "<=":
-            found = [pc.less_equal(low, value)]
-        case ">" | ">=" | "!=" if leaf.floating and not no_nan:
-            found = []
-        case ">":
-            found = [pc.greater(high, value)]
-        case ">=":
-            found = [pc.greater_equal(high, value)]
-        case "=":
-            found = [pc.less_equal(low, value), pc.greater_equal(high, value)]
-        case _:
-            found = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
-    return _all([leaf.has_values, *(pc.fill_null(one, True) for one in found)])
-
-
-def _in(node: In, negated: bool, leaf: _Leaf) -> pa.Array:
-    low, high = leaf.bounds.min, leaf.bounds.max
-    if negated and node.has_null:
-        return pc.and_(leaf.has_values, pa.scalar(False))
-    if leaf.floating and (negated or any(math.isnan(one) for one in node.values)):
-        return leaf.has_values
-    values = _array(sorted(node.values), node.operand.type, low.type)
-    if negated:
-        one_value = pc.fill_null(pc.equal(low, high), False)
-        return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
-    # The least listed value that is not below min must not be above max.
-    from_low = pc.coalesce(low, values[0])
-    candidate = values.take(_first_not_below(values, from_low))
-    found = pc.and_(candidate.is_valid(), pc.fill_null(pc.less_equal(candidate, high), True))
-    return pc.and_(leaf.has_values, found)
-
-
-def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
-    """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
-    if pa.types.is_decimal(values.type):
-        index = _count_below(values, bounds)
-    else:
-        index = pc.search_sorted(values, bounds, side="left")
-    return pc.if_else(pc.less(index, pa.scalar(len(values), index.type)), index, pa.scalar(None, index.type))
-
-
-def _count_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
-    """For each bound how many of ``values`` are below it; for decimals, which ``search_sorted`` does not take."""
-    # The sort is stable: of equals the bounds come first.
-    order = pc.sort_indices(pa.concat_arrays([bounds, values])).to_numpy()
-    is_bound = order < len(bounds)
-    below = np.empty(len(bounds), np.uint64)
-    below[order[is_bound]] = np.cumsum(~is_bound)[is_bound]
-    return pa.array(below)
-
-
-def _like(node: Like, leaf: _Leaf) -> pa.Array:
-    prefix, _ = split_pattern(node)
-    low, high = leaf.bounds.min, leaf.bounds.max
-    if not prefix:
-        return leaf.has_values
-    # Values with the prefix are from the prefix on, and below the least text that is above all of them.
-    reach = [pc.greater_equal(high, prefix)]
-    above = _above_all_with(prefix)
-    if above is not None:
-        reach.append(pc.less(low, above))
-    return _all([leaf.has_values, *(pc.fill_null(one, True) for one in reach)])
-
-
-def _above_all_with(prefix: str) -> str | None:
-    """The least text above every one that starts with ``prefix``, if there is one."""
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
-        return None
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are no characters
-
-
-def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
-    return _array([value], data_type, arrow)[0]
-
-
-def _array(values: list[Any], data_type: Any, arrow: pa.DataType) -> pa.Array:
-    if pa.types.is_decimal(arrow) or pa.types.is_floating(arrow):
-        return pa.array(values, arrow)  # bounds are wider than the column
-    return array_of(values, data_type)
-
-
-def _all(parts: list[pa.Array]) -> pa.Array:
-    total = parts[0]
-    for one in parts[1:]:
-        total = pc.and_(total, one)
-    return total
-
-
-def _any(parts: list[pa.Array]) -> pa.Array:
-    total = parts[0]
-    for one in parts[1:]:
-        total = pc.or_(total, one)
-    return total

@@ -20,15 +20,14 @@ from lakehouse_lib.predicates.comparison import (
     among,
     compare,
     describe,
-    mismatch,
 )
 from lakehouse_lib.predicates.functions import whole
+from lakehouse_lib.predicates.like import match
 from lakehouse_lib.predicates.names import resolve
 from lakehouse_lib.predicates.nodes import (
     BOOLEAN,
     UNKNOWN,
     Column,
-    Like,
     Literal,
     Node,
     Not,
@@ -284,39 +283,13 @@ def _like(tree: Any, schema: Schema) -> Node | None:
     patterns = [_node(one, schema) for one in listed]
 
     def like(operand: Node) -> Node | None:
-        parts = [_match(operand, one, escape) for one in patterns]
+        parts = [match(operand, one, escape) for one in patterns]
         found = [one for one in parts if one is not None]
         if len(found) < len(parts):
             return None
         return join([Not(one) for one in found] if tree.args.get("negate") else found)
 
     return _ask(tree.this, schema, like)
-
-
-def _match(operand: Node, pattern: Node, escape: str) -> Node | None:
-    if not isinstance(pattern, Literal) or isinstance(operand, Opaque):
-        return None
-    if pattern.value is None:
-        return UNKNOWN
-    if isinstance(operand, Literal) and operand.value is None:
-        return UNKNOWN
-    if operand.type != _STRING or not isinstance(pattern.value, str):
-        raise mismatch(operand, f"matched with LIKE {describe(pattern)}")
-    _check_pattern(pattern.value, escape)
-    return Like(operand, pattern.value, escape)
-
-
-def _check_pattern(pattern: str, escape: str) -> None:
-    at = 0
-    while at < len(pattern):
-        if pattern[at] == escape:
-            at += 1
-            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise InvalidPredicateError(
-                    f"the LIKE pattern {pattern!r} has an escape that escapes nothing",
-                    hint=f"Write the escape character as {escape * 2!r}, and use it before % and _ only.",
-                )
-        at += 1
 
 
 def _negate(tree: Any, schema: Schema) -> Node | None:

@@ -110,14 +110,14 @@ def test_a_bare_error_is_one(tables: list[Path], monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_refusal_is_one_unless_it_is_a_book(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["no"]
+    hint = ["no"]
 
     def refuse(*_: object, **__: object) -> None:
-        raise LogCorruptedError(words[0])
+        raise LogCorruptedError("no", hint=hint[0])
 
     monkeypatch.setattr(judges, "ask_us", refuse)
     assert judges.judge(tables[0], None, None, lambda _: None, grows=False).kind == "refusal"
-    words[0] = "no" * 10_000
+    hint[0] = "no" * 10_000
     assert judges.judge(tables[0], None, None, lambda _: None, grows=False).kind == "bare"
 
 

@@ -55,7 +55,7 @@ class CheckpointRows:
         self._store = store
         self._version = version
         self._action = action
-        self._parts = parts
+        self.parts = parts
         self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
         self._keys: dict[int, pa.Array] = {}  # the path column itself, where no path has another spelling
         self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
@@ -65,7 +65,7 @@ class CheckpointRows:
     def _blocks(self) -> list[_Block]:
         counted = (
             _Block(part, number, part.count(self._action, number))
-            for part in self._parts
+            for part in self.parts
             for number in range(part.blocks)
         )
         return [block for block in counted if block.rows]

@@ -1,0 +1,59 @@
+"""The most memory that processes take while something runs, looked at again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import psutil
+
+
+class Peak:
+    """The largest of what ``now`` says, in megabytes, while the block runs.
+
+    Args:
+        now: resident bytes at this moment.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.megabytes = 0.0
+        self._now = now
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Peak:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.05):
+            self.megabytes = max(self.megabytes, self._now() / 1e6)
+
+
+def family() -> int:
+    """Of this process and all below it."""
+    process = psutil.Process()
+    return sum(_resident(one) for one in (process, *process.children(recursive=True)))
+
+
+def largest_worker() -> int:
+    """Of the largest Python process below this one."""
+    return max((_resident(one) for one in psutil.Process().children(recursive=True) if _is_python(one)), default=0)
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _is_python(process: psutil.Process) -> bool:
+    try:
+        return "python" in process.name()
+    except psutil.NoSuchProcess:
+        return False
