@@ -7,7 +7,6 @@ files that no version refers to.
 from __future__ import annotations
 
 import json
-import logging
 import random
 import time
 import uuid
@@ -37,17 +36,14 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     TooManyRetriesError,
 )
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.commit import put_commit, read_commit, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.post_commit import run_hooks
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.table_properties import TableProperties
-
-logger = logging.getLogger(__name__)
 
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01
@@ -156,7 +152,8 @@ class OptimisticTransaction:
         for attempt in range(1, retries + 2):
             data = self._serialize(txn_id, properties)
             if put_commit(self._store, version, data, txn_id):
-                self._after_commit(version)
+                if self._snapshot is not None:
+                    run_hooks(self._snapshot, version)
                 return Committed(version, attempt)
             if self._snapshot is None:
                 return Conflict(
@@ -269,24 +266,6 @@ class OptimisticTransaction:
 
     def _removes_rows(self) -> bool:
         return any(_any_change(table) for table in self._removes)
-
-    def _after_commit(self, version: int) -> None:
-        """Hooks: what fails here is told, and never makes the commit fail, for the commit has happened."""
-        if self._snapshot is None:
-            return
-        try:
-            interval = TableProperties.of((self._metadata or self._snapshot.metadata).configuration).checkpoint_interval
-            if version % interval == 0:
-                checkpoint_snapshot(self._snapshot.update())
-        except Exception:
-            logger.warning("no checkpoint after version %d of %s", version, self._store.root, exc_info=True)
-
-
-def checkpoint_snapshot(snapshot: Snapshot) -> None:
-    """Write the classic checkpoint of this version, forgetting removes older than the table's retention."""
-    properties = TableProperties.of(snapshot.configuration)
-    since = _now() - int(properties.deleted_file_retention.total_seconds() * 1000)
-    write_checkpoint(snapshot.store, snapshot.version, snapshot.state, tombstones_since=since)
 
 
 def _removals(files: pa.Table, now: int) -> pa.Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakehouse_lib.post_commit import checkpoint_snapshot
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import checkpoint_snapshot
 
 
 def checkpoint(snapshot: Snapshot) -> int:

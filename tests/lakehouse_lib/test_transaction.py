@@ -197,7 +197,7 @@ def test_a_store_that_answers_twice_does_not_make_a_conflict_of_our_own_commit(t
 
 
 def test_a_checkpoint_that_fails_never_fails_the_commit(tmp_path, monkeypatch, caplog):
-    from lakehouse_lib import transaction as module
+    from lakehouse_lib import post_commit as module
 
     snapshot = create(tmp_path / "t", {"delta.checkpointInterval": "1"})
 
