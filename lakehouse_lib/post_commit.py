@@ -1,4 +1,4 @@
-"""What follows a commit: the checkpoint that is due. What fails here is told and fails nothing: the commit has happened."""
+"""What follows a commit: the checkpoint that is due. The commit has happened, so a failure here is only told."""
 
 from __future__ import annotations
 
