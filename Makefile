@@ -50,6 +50,7 @@ format: $(installed) ## Rewrite the code in the project's style
 
 docs: $(installed) ## Write the pages that are made from the code
 	@$(python) -m docs.protocol_support
+	@$(python) -m docs.conflict_table
 
 bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
 	@$(python) -m benchmarks

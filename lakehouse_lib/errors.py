@@ -3,7 +3,9 @@
 DeltaError
 ├── TableNotFoundError            no table there, or a folder without a log
 ├── StoreError                    the store failed or refused
-│   └── ObjectNotFoundError       an object that should be there is not
+│   ├── ObjectNotFoundError       an object that should be there is not
+│   └── StoreRefusedError         it would not take an object, and stored nothing: no space, no permission, too large
+├── CommitUnknownError            the store gave no answer: committed or not, the log will show
 ├── LogCorruptedError             torn or contradictory log: a gap, half a line, no protocol
 ├── VersionNotFoundError          a version or time that never was, or is cleaned up
 ├── DeltaProtocolError            the protocol forbids it
@@ -93,6 +95,12 @@ class StoreError(DeltaError): ...
 
 
 class ObjectNotFoundError(StoreError): ...
+
+
+class StoreRefusedError(StoreError): ...
+
+
+class CommitUnknownError(DeltaError): ...
 
 
 class LogCorruptedError(DeltaError): ...

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 from lakehouse_lib.errors import InvalidArgumentError
 
@@ -21,12 +22,28 @@ _UNITS = {
 _PART = re.compile(r"\s*([+-]?\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 
 
+class IsolationLevel(StrEnum):
+    """Which concurrent commits a transaction has to fear, from the strictest level to the least (delta-spark's).
+
+    SERIALIZABLE: the log's order is a serial one, for writes and reads.
+    WRITE_SERIALIZABLE: some serial order of the writes exists; a blind append may stand in the log before a commit that
+        would have had to see its rows.
+    SNAPSHOT_ISOLATION: what others add does not count; for commits that change no row, never for a whole table.
+    """
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT_ISOLATION = "SnapshotIsolation"
+
+
 @dataclass(frozen=True)
 class TableProperties:
-    """``deleted_file_retention``: how long vacuum and checkpoints remember a removed file."""
+    """``deleted_file_retention``: how long vacuum and checkpoints remember a removed file. ``isolation_level``: of
+    commits that change rows."""
 
     checkpoint_interval: int = 10
     deleted_file_retention: timedelta = timedelta(weeks=1)
+    isolation_level: IsolationLevel = IsolationLevel.SERIALIZABLE
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> TableProperties:
@@ -42,6 +59,24 @@ class TableProperties:
             default.deleted_file_retention
             if retention is None
             else parse_interval(retention, "delta.deletedFileRetentionDuration"),
+            _isolation_level(configuration.get("delta.isolationLevel")),
+        )
+
+
+@dataclass(frozen=True)
+class LogRetention:
+    """How long versions stay in the log: ``duration``, or for ever while ``cleanup`` is off."""
+
+    duration: timedelta = timedelta(days=30)
+    cleanup: bool = True
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, str]) -> LogRetention:
+        """Parse the properties a table has; InvalidArgumentError as above."""
+        duration = configuration.get("delta.logRetentionDuration")
+        return cls(
+            cls.duration if duration is None else parse_interval(duration, "delta.logRetentionDuration"),
+            configuration.get("delta.enableExpiredLogCleanup", "true").strip().lower() == "true",
         )
 
 
@@ -66,3 +101,15 @@ def _positive(configuration: Mapping[str, str], name: str, default: int) -> int:
     if not text.strip().isdigit() or int(text) < 1:
         raise InvalidArgumentError(f"{name} = {text!r} is no positive whole number", hint="Set it to 1 or more")
     return int(text)
+
+
+def _isolation_level(text: str | None) -> IsolationLevel:
+    if text is None:
+        return IsolationLevel.SERIALIZABLE
+    for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
+        if text.strip().lower() == level.lower():
+            return level
+    raise InvalidArgumentError(
+        f"delta.isolationLevel = {text!r} is no isolation level of a table",
+        hint="Set it to Serializable or WriteSerializable",
+    )

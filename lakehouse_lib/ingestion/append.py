@@ -13,7 +13,7 @@ from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
 from lakehouse_lib.schema import Schema, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 
 def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
@@ -95,8 +95,8 @@ def append_once(
             transaction.metrics["numFiles"] = files.num_rows
         transaction.set_transaction(app_id, number)
         result = transaction.commit()
-        if isinstance(result, Committed):
-            return result.version
+        if not isinstance(result, Conflict):
+            return version_of(result)
         if snapshot is None and isinstance(result.error, MetadataChangedError):
             # Two first batches at once, of two sources, say: the table is there now; append to it, if it is the same.
             snapshot = load_snapshot(store)

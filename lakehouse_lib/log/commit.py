@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_line
+from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt
 from lakehouse_lib.errors import (
     InvalidArgumentError,
     LogCorruptedError,
     ObjectNotFoundError,
-    StoreError,
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
 from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, TornLineError, read_lines, split_lines
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -67,6 +67,16 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
             version=version,
             hint="It was cleaned up or never written; history() lists what is there",
         ) from error
+
+
+def read_listed(store: ObjectStore, version: int, listed: ObjectMeta) -> CommitActions:
+    """The commit that a listing has shown; read once in this process. Errors as ``read_commit``."""
+    return CACHE.get(store, [listed], lambda: read_commit(store, version, size=listed.size), commit_nbytes)
+
+
+def commit_nbytes(actions: CommitActions) -> int:
+    """Bytes of a commit's columns in memory."""
+    return int(actions.adds.nbytes + actions.removes.nbytes + actions.changes.nbytes)
 
 
 def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
@@ -201,31 +211,6 @@ def serialize(
                     for row in batch.to_pylist(maps_as_pydicts="strict")
                 )
     return ("\n".join(parts) + "\n").encode()
-
-
-def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool:
-    """Put the commit file of ``version``: True when the commit is ours, False when somebody else has that version.
-
-    A store may fail after it has stored the object, or answer twice: the log itself is asked who won.
-    """
-    try:
-        if store.put_if_absent(names.commit(version), data):
-            return True
-    except StoreError:
-        if not is_ours(store, version, txn_id):
-            raise
-        return True
-    return is_ours(store, version, txn_id)
-
-
-def is_ours(store: ObjectStore, version: int, txn_id: str) -> bool:
-    """Whether the commit of ``version`` carries this transaction id in its commitInfo."""
-    try:
-        first = store.read(names.commit(version)).split(b"\n", 1)[0]
-        name, body = parse_line(first)
-    except (ObjectNotFoundError, ValueError):
-        return False
-    return name == "commitInfo" and body.get("txnId") == txn_id
 
 
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:

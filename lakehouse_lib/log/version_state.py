@@ -9,7 +9,7 @@ from lakehouse_lib.errors import LogCorruptedError, StoreError, VersionNotFoundE
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
-from lakehouse_lib.log.commit import CommitActions, read_commit
+from lakehouse_lib.log.commit import CommitActions, commit_nbytes, read_listed
 from lakehouse_lib.log.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
@@ -80,15 +80,12 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
 
 
 def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:
-    def read() -> CommitActions:
-        if isinstance(delta, Commit):
-            return read_commit(store, delta.version, size=delta.size)
-        try:
-            return _compaction(store, delta)
-        except LogCorruptedError as error:
-            raise _UnreadableError([delta.object], error) from error
-
-    return CACHE.get(store, [delta.object], read, _nbytes)
+    if isinstance(delta, Commit):
+        return read_listed(store, delta.version, delta.object)
+    try:
+        return CACHE.get(store, [delta.object], lambda: _compaction(store, delta), commit_nbytes)
+    except LogCorruptedError as error:
+        raise _UnreadableError([delta.object], error) from error
 
 
 def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
@@ -121,7 +118,3 @@ def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
         found.transactions,
         found.domains,
     )
-
-
-def _nbytes(actions: CommitActions) -> int:
-    return int(actions.adds.nbytes + actions.removes.nbytes + actions.changes.nbytes)

@@ -19,7 +19,7 @@ from lakehouse_lib.operations.files import record_count
 from lakehouse_lib.schema import Schema, enforce, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 Mode = Literal["error", "append", "overwrite", "ignore"]
 SchemaMode = Literal["merge", "overwrite"]
@@ -64,6 +64,7 @@ def write(
         InvalidArgumentError: an unknown mode, a table that is there (mode "error"), another partitioning.
         SchemaMismatchError: lists the columns that do not fit.
         CommitFailedError: a concurrent commit contradicts this one; nothing is visible.
+        CommitUnknownError: the store stopped answering while it was asked to commit.
     """
     _check_modes(what, store)
     try:
@@ -98,8 +99,8 @@ def _create(
     transaction.add(files)
     transaction.metrics.update(_metrics(files))
     outcome = transaction.commit(properties)
-    if isinstance(outcome, Committed):
-        return outcome.version
+    if not isinstance(outcome, Conflict):
+        return version_of(outcome)
     if what.mode in ("error", "ignore"):
         discard(store, files)
         if what.mode == "ignore":
@@ -130,8 +131,7 @@ def _commit(
     outcome = transaction.commit(properties)
     if isinstance(outcome, Conflict):
         discard(snapshot.store, files)
-        raise outcome.error
-    return outcome.version
+    return version_of(outcome)
 
 
 def discard(store: ObjectStore, files: pa.Table) -> None:

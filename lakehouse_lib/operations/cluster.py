@@ -22,7 +22,7 @@ from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import file_schema, target_size_of
-from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.clustering.kd_tree import split
 from lakehouse_lib.operations.clustering.keys import has_order
@@ -38,10 +38,9 @@ from lakehouse_lib.operations.clustering.waves import (
     scatter,
 )
 from lakehouse_lib.operations.files import live_records, partition_codes
-from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
+from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import Conflict
 
 _LEAST_TASK_ROWS = 100_000
 _TASKS_A_SLOT = 4  # so that a slow task does not leave the others waiting long
@@ -80,7 +79,7 @@ def z_order(
 
     A partition gets ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is never
     spread over files unless it alone is heavier than one. A partition of one file that fits the target stays as it is,
-    and without any other nothing is committed.
+    and without any other nothing is committed. A file that a concurrent commit removed costs its own partition only.
 
     Args:
         columns: the columns that queries select by, up to four or so; their order does not matter.
@@ -95,7 +94,8 @@ def z_order(
     Raises:
         InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
             without statistics; a target size below 1; a predicate on other than partition columns.
-        CommitFailedError: another writer rewrote or deleted the same files meanwhile; the table is as it was.
+        CommitFailedError: a concurrent change of schema or protocol, or every partition lost a file to another writer;
+            the table is as it was.
         LogCorruptedError: the files hold more or fewer rows than the log says.
     """
     started = time.monotonic()
@@ -104,7 +104,7 @@ def z_order(
     size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
-        return _result(plan, plan.files, by, snapshot.version)
+        return _result(plan, _by_partition(snapshot, plan.files, plan.files), by, snapshot.version)
     added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
     parameters = {
         "predicate": json.dumps([] if predicate is None else [predicate.sql]),
@@ -112,16 +112,15 @@ def z_order(
         "auto": False,
         "targetSize": size,
     }
-    transaction = rewrite_transaction(snapshot, parameters, plan.files, added, started)
     try:
         _check_rows(snapshot, plan.files, added)
-        outcome = transaction.commit(commit_properties)
-        if isinstance(outcome, Conflict):
-            raise outcome.error
-    except (CommitFailedError, LogCorruptedError):
+    except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    return _result(plan, added, by, outcome.version)
+    version, done = commit_rewrite(
+        snapshot, _by_partition(snapshot, plan.files, added), parameters, started, commit_properties
+    )
+    return _result(plan, done, by, version)
 
 
 def plan_z_order(
@@ -273,8 +272,17 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
         )
 
 
-def _result(plan: Plan, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
-    metrics = rewrite_metrics(plan.considered, plan.files, added, partitions=plan.partitions, batches=len(plan.tasks))
+def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> Rewrite:
+    """Rows never leave their partition, so each is a group of its own."""
+    values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
+    codes = partition_codes(values, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :])
+
+
+def _result(plan: Plan, done: Rewrite, by: Sequence[str], version: int) -> dict[str, Any]:
+    metrics = rewrite_metrics(
+        plan.considered, done.removed, done.added, partitions=plan.partitions, batches=len(plan.tasks)
+    )
     return {**metrics, "zOrderBy": list(by), "version": version}
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.arrow_values import int64s
@@ -17,15 +16,12 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema, target_size_of
 from lakehouse_lib.engine.file_rows import files_table
-from lakehouse_lib.errors import ConcurrentDeleteDeleteError, InvalidArgumentError
-from lakehouse_lib.log.keys import file_keys
-from lakehouse_lib.operations.append import discard
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.files import partition_codes
-from lakehouse_lib.operations.rewrite import rewrite_metrics, rewrite_target, rewrite_transaction
+from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import Committed
 
 #: Result column: the bin a written file is of.
 _BIN = "bin"
@@ -107,7 +103,7 @@ def compact(
         version after it. When there is nothing to merge all are zero and nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol.
+        CommitFailedError: a concurrent change of schema or protocol, or every bin lost a file to another writer.
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -122,8 +118,18 @@ def compact(
     # The largest first, so that none of them is left over for the end.
     weights = [int(plan.files["size"].to_numpy()[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
-    version, added, removed = _commit(snapshot, plan, written, size, started, commit_properties)
-    metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.bins))
+    chosen_rows = np.concatenate([np.zeros(0, np.int64), *plan.bins])
+    rewrite = Rewrite(
+        plan.files.take(_indices(chosen_rows)),
+        np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
+        written.drop_columns([_BIN]),
+        written[_BIN].to_numpy(),
+    )
+    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
+    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    metrics = rewrite_metrics(
+        plan.considered, done.removed, done.added, partitions=plan.partitions, batches=len(plan.bins)
+    )
     return {**metrics, "version": version}
 
 
@@ -165,37 +171,6 @@ def _next_fit(
 
 def _heaviest(entry: tuple[int, CompactTask]) -> tuple[int, int]:
     return -entry[0], entry[1].number
-
-
-def _commit(
-    snapshot: Snapshot,
-    plan: CompactPlan,
-    written: pa.Table,
-    size: int,
-    started: float,
-    properties: CommitProperties | None,
-) -> tuple[int, pa.Table, pa.Table]:
-    """Commit what was merged, but for bins that lost a file meanwhile; (version, added, removed)."""
-    nothing = plan.files.slice(0, 0)
-    bins = dict(enumerate(plan.bins))
-    while bins:
-        added = written.filter(pc.is_in(written[_BIN], value_set=pa.array(list(bins)))).drop_columns([_BIN])
-        removed = plan.files.take(_indices(np.concatenate(list(bins.values()))))
-        parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-        outcome = rewrite_transaction(snapshot, parameters, removed, added, started).commit(properties)
-        if isinstance(outcome, Committed):
-            return outcome.version, added, removed
-        latest = snapshot.update()
-        live = file_keys(latest.files, latest.store)
-        there = pc.is_in(file_keys(plan.files, snapshot.store), value_set=live).to_numpy(zero_copy_only=False)
-        kept = {number: rows for number, rows in bins.items() if there[rows].all()}
-        if not isinstance(outcome.error, ConcurrentDeleteDeleteError) or len(kept) == len(bins):
-            discard(snapshot.store, written)
-            raise outcome.error
-        lost = pa.array([number for number in bins if number not in kept], pa.int64())
-        discard(snapshot.store, written.filter(pc.is_in(written[_BIN], value_set=lost)))
-        bins, snapshot = kept, latest
-    return snapshot.version, nothing, nothing
 
 
 def _indices(rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:

@@ -29,7 +29,7 @@ from lakehouse_lib.schema import (
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.table_properties import TableProperties
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 # Properties that switch on a feature this library cannot keep: the feature, and the value that leaves it off.
 _NEED_MORE = {
@@ -153,11 +153,11 @@ def create_table(
         transaction.remove(snapshot.files)
     transaction.set_metadata(metadata)
     outcome = transaction.commit(commit_properties)
-    if isinstance(outcome, Committed):
-        return outcome.version
-    if snapshot is None and mode == "ignore":
-        return load_snapshot(store).version
-    raise table_exists(store) if snapshot is None else outcome.error
+    if snapshot is None and isinstance(outcome, Conflict):
+        if mode == "ignore":
+            return load_snapshot(store).version
+        raise table_exists(store)
+    return version_of(outcome)
 
 
 def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:

@@ -22,14 +22,19 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
 from lakehouse_lib.engine.file_rows import files_table
+from lakehouse_lib.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.predicates import Predicate, evaluate_partitions
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 _TASK_BYTES = 128 << 20
+#: How often a delete is planned anew on files that other commits have put there meanwhile.
+_ROUNDS = 10
+_OTHER_FILES = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
 
 #: One row a file that has rows to delete: its log path, its rows deleted and kept, and the file that takes its place
 #: (path null: no row is left). Files without such rows are not in it.
@@ -68,8 +73,15 @@ class DeletePlan:
     tasks: tuple[DeleteTask, ...]
 
 
-def plan_delete(snapshot: Snapshot, predicate: Predicate | None, parallelism: int = 1) -> DeletePlan:
-    """Which files go whole and which must be looked into; no data is read. ``predicate`` None: every row."""
+def plan_delete(
+    snapshot: Snapshot, predicate: Predicate | None, parallelism: int = 1, *, known: pa.Array | None = None
+) -> DeletePlan:
+    """Which files go whole and which must be looked into; no data is read.
+
+    Args:
+        predicate: None: every row.
+        known: keys of files that no task has to look into any more.
+    """
     nothing = snapshot.files.slice(0, 0)
     if predicate is None:
         return DeletePlan(snapshot.files, nothing, ())
@@ -86,10 +98,14 @@ def plan_delete(snapshot: Snapshot, predicate: Predicate | None, parallelism: in
         snapshot.configuration,
         sys.maxsize,  # a file is replaced by one file
     )
-    chosen = candidates.select(["path", "partitionValues", "deletionVector"])
+    unknown = candidates
+    if known is not None:
+        keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
+        unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
+    chosen = unknown.select(["path", "partitionValues", "deletionVector"])
     tasks = [
         DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
-        for rows in _groups(candidates["size"].to_numpy(), parallelism)
+        for rows in _groups(unknown["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
 
@@ -103,6 +119,9 @@ def delete(
 ) -> dict[str, Any]:
     """Delete in one commit. Files without a matching row stay as they are, deletion vectors and all.
 
+    Where other commits have added, rewritten or removed files that the predicate may cover, it is planned anew and only
+    the files it has not seen are looked into: a delete loses to no append and to no compaction.
+
     Returns:
         delta-rs' metrics: num_added_files, num_removed_files, num_deleted_rows (None when files that go whole have no
         statistics), num_copied_rows, execution_time_ms, scan_time_ms, rewrite_time_ms; and ``version``, the table's
@@ -111,30 +130,97 @@ def delete(
 
     Raises:
         DeltaProtocolError: the table is append-only, or wants a change data feed.
-        CommitFailedError: a concurrent commit added or removed rows that the predicate may cover.
+        CommitFailedError: a concurrent change of schema or protocol, or others were faster ten times in a row.
+        CommitUnknownError: the store stopped answering while it was asked to commit.
     """
     started = time.monotonic()
     snapshot.check_writable()
-    plan = plan_delete(snapshot, predicate, engine.parallelism)
-    planned = time.monotonic()
-    results = engine.run(rewrite_without, plan.tasks) if plan.tasks else DELETED_SCHEMA.empty_table()
-    touched = pc.is_in(plan.candidates["path"], value_set=results["source"].combine_chunks())
-    removed = pa.concat_tables([plan.whole, plan.candidates.filter(touched)])
-    added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+    seen = _Seen(pa.array([], pa.string()), pa.array([], pa.string()), DELETED_SCHEMA.empty_table())
+    scanning = rewriting = 0.0
+    for attempt in range(1, _ROUNDS + 1):
+        begun = time.monotonic()
+        plan = plan_delete(snapshot, predicate, engine.parallelism, known=seen.keys)
+        planned = time.monotonic()
+        seen = seen.after(engine.run(rewrite_without, plan.tasks) if plan.tasks else None, plan.candidates, snapshot)
+        removed, results, stale = seen.among(plan, snapshot)
+        scanning, rewriting = scanning + planned - begun, rewriting + time.monotonic() - planned
+        added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+        metrics = _metrics(plan, results, added, removed, time.monotonic() - started, scanning, rewriting)
+        if not len(removed):
+            discard(snapshot.store, stale)
+            return {**metrics, "version": snapshot.version}
+        outcome = _transaction(snapshot, predicate, removed, added, metrics).commit(commit_properties)
+        if not isinstance(outcome, Conflict):
+            version = version_of(outcome)
+            discard(snapshot.store, stale)
+            return {**metrics, "version": version}
+        latest = snapshot.update()
+        same = (latest.metadata, latest.protocol) == (snapshot.metadata, snapshot.protocol)
+        if attempt == _ROUNDS or not same or not isinstance(outcome.error, _OTHER_FILES):
+            discard(snapshot.store, pa.concat_tables([added, stale]))
+            raise outcome.error
+        snapshot = latest
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was looked into so far.
+
+    Attributes:
+        keys: of all these files.
+        sources: of those that had rows to delete, a row of ``results`` (DELETED_SCHEMA) each.
+    """
+
+    keys: pa.Array
+    sources: pa.Array
+    results: pa.Table
+
+    def after(self, found: pa.Table | None, candidates: pa.Table, snapshot: Snapshot) -> _Seen:
+        """With what tasks have found in those of ``candidates`` that were not seen yet."""
+        if found is None:
+            return self
+        keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
+        sources = keys.take(pc.index_in(found["source"].combine_chunks(), candidates["path"].combine_chunks()))
+        return _Seen(
+            pc.unique(pa.concat_arrays([self.keys, keys])),
+            pa.concat_arrays([self.sources, sources]),
+            pa.concat_tables([self.results, found]),
+        )
+
+    def among(self, plan: DeletePlan, snapshot: Snapshot) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """The files a plan removes, the results that stand for them, and files written for others that are gone."""
+        keys = file_keys(plan.candidates.select(KEY_COLUMNS), snapshot.store)
+        removed = pa.concat_tables([plan.whole, plan.candidates.filter(pc.is_in(keys, value_set=self.sources))])
+        there = pc.is_in(self.sources, value_set=keys)
+        stale = self.results.filter(pc.and_(pc.invert(there), pc.is_valid(self.results["path"])))
+        return removed, self.results.filter(there), stale.select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+
+
+def _metrics(
+    plan: DeletePlan,
+    results: pa.Table,
+    added: pa.Table,
+    removed: pa.Table,
+    execution: float,
+    scanning: float,
+    rewriting: float,
+) -> dict[str, Any]:
     whole = record_count(plan.whole)
-    deleted = None if whole is None else whole + (pc.sum(results["deleted"]).as_py() or 0)
-    finished = time.monotonic()
-    metrics = {
+    return {
         "num_added_files": len(added),
         "num_removed_files": len(removed),
-        "num_deleted_rows": deleted,
+        "num_deleted_rows": None if whole is None else whole + (pc.sum(results["deleted"]).as_py() or 0),
         "num_copied_rows": pc.sum(results["kept"]).as_py() or 0,
-        "execution_time_ms": int((finished - started) * 1000),
-        "scan_time_ms": int((planned - started) * 1000),
-        "rewrite_time_ms": int((finished - planned) * 1000),
+        "execution_time_ms": int(execution * 1000),
+        "scan_time_ms": int(scanning * 1000),
+        "rewrite_time_ms": int(rewriting * 1000),
     }
-    if not len(removed):
-        return {**metrics, "version": snapshot.version}
+
+
+def _transaction(
+    snapshot: Snapshot, predicate: Predicate | None, removed: pa.Table, added: pa.Table, metrics: dict[str, Any]
+) -> OptimisticTransaction:
     words = [] if predicate is None else [predicate.sql]
     transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {"predicate": words})
     transaction.read(predicate)
@@ -150,13 +236,9 @@ def delete(
         scanTimeMs=metrics["scan_time_ms"],
         rewriteTimeMs=metrics["rewrite_time_ms"],
     )
-    if deleted is not None:
-        transaction.metrics["numDeletedRows"] = deleted
-    outcome = transaction.commit(commit_properties)
-    if isinstance(outcome, Conflict):
-        discard(snapshot.store, added)
-        raise outcome.error
-    return {**metrics, "version": outcome.version}
+    if metrics["num_deleted_rows"] is not None:
+        transaction.metrics["numDeletedRows"] = metrics["num_deleted_rows"]
+    return transaction
 
 
 def rewrite_without(task: DeleteTask) -> pa.Table:

@@ -26,7 +26,7 @@ from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.table_properties import TableProperties
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
 #: What ``plan_vacuum`` decides about: one row a stored object, ``path`` as in the store, ``modified`` in ms.
 OBJECT_SCHEMA = pa.schema(
@@ -243,6 +243,4 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
 def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> None:
     transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
     transaction.metrics.update(metrics)
-    outcome = transaction.commit()
-    if isinstance(outcome, Conflict):
-        raise outcome.error
+    version_of(transaction.commit())

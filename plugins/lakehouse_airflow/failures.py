@@ -17,13 +17,14 @@ from lakehouse_airflow.registry import RegistryError
 def failure(kind: str, message: str) -> AirflowException:
     """The exception for an error of that type name: AirflowFailException for bad input, else one that is retried.
 
-    Lost races, a failing store and errors that are not the library's own (a lost executor, memory) may pass.
+    Lost races, a failing store and errors that are not the library's own (a lost executor, memory) may pass; and every
+    task's verb may be repeated, so one whose commit is unknown is, too.
     """
     from lakehouse_lib import errors
 
     error = getattr(errors, kind, None)
     known = isinstance(error, type) and issubclass(error, errors.DeltaError)
-    passing = not known or issubclass(error, errors.CommitFailedError | errors.StoreError)
+    passing = not known or issubclass(error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError)
     return (AirflowException if passing else AirflowFailException)(f"{kind}: {message}")
 
 

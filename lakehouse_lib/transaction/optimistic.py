@@ -1,7 +1,6 @@
-"""An optimistic transaction: what was read, what will be written, and one attempt after another to be the next version.
+"""What was read, what will be written, and one attempt after another to be the next version.
 
-The outcome is a value: ``Committed`` or ``Conflict``. A crash at any point before the log entry is put leaves only
-files that no version refers to.
+A crash at any point before the log entry is put leaves only files that no version refers to.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
@@ -31,38 +30,35 @@ from lakehouse_lib.actions import (
 )
 from lakehouse_lib.errors import (
     CommitFailedError,
+    CommitUnknownError,
     ConcurrentTransactionError,
     DeltaProtocolError,
     MetadataChangedError,
+    StoreError,
+    TableNotFoundError,
     TooManyRetriesError,
+    VersionNotFoundError,
 )
-from lakehouse_lib.log.commit import put_commit, read_commit, serialize
+from lakehouse_lib.log import names
+from lakehouse_lib.log.commit import serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
+from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.log.put_commit import put_commit
+from lakehouse_lib.log.winners import read_winners
 from lakehouse_lib.post_commit import run_hooks
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.table_properties import IsolationLevel, TableProperties
+from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01
 _LONGEST_WAIT_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Committed:
-    """It is version ``version`` now; ``attempts`` counts the puts it took."""
-
-    version: int
-    attempts: int
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """Nothing was committed; ``error`` says who won, what overlapped and what to do."""
-
-    error: CommitFailedError
+#: However many retries are left; by then the table has moved on a long way.
+_DEADLINE_SECONDS = 600.0
 
 
 class OptimisticTransaction:
@@ -124,13 +120,14 @@ class OptimisticTransaction:
         """Rows the operation depended on; None: the whole table. Without any call the write is a blind one."""
         self._reads.append(predicate)
 
-    def commit(self, properties: CommitProperties | None = None) -> Committed | Conflict:
+    def commit(self, properties: CommitProperties | None = None) -> Outcome:
         """Be the next version, retrying after lost races that do not conflict.
 
         Raises:
             UnsupportedFeatureError: the table uses a feature that cannot be written yet.
             DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
-            StoreError: the store failed, and the log shows that the commit did not happen.
+            TableNotFoundError: the log that the snapshot was taken of is gone.
+            StoreError: the store failed, and the commit did not happen.
         """
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions:
@@ -141,17 +138,21 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
+        self._check_log()
         for table in self._adds:
             self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         return self._attempts(properties)
 
-    def _attempts(self, properties: CommitProperties) -> Committed | Conflict:
+    def _attempts(self, properties: CommitProperties) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
+        deadline = time.monotonic() + _DEADLINE_SECONDS
         version = 0 if self._snapshot is None else self._snapshot.version + 1
         txn_id = str(uuid.uuid4())
         for attempt in range(1, retries + 2):
-            data = self._serialize(txn_id, properties)
-            if put_commit(self._store, version, data, txn_id):
+            put = put_commit(self._store, version, self._serialize(txn_id, properties), txn_id)
+            if isinstance(put, StoreError):
+                return self._unknown(version, txn_id, put)
+            if put:
                 if self._snapshot is not None:
                     run_hooks(self._snapshot, version)
                 return Committed(version, attempt)
@@ -164,22 +165,60 @@ class OptimisticTransaction:
                         hint="Open the table and append to it",
                     )
                 )
-            newest = latest_version(self._store)
-            newest = version if newest is None else max(newest, version)
-            for number in range(version, newest + 1):
-                error = find_conflict(self._attempt(), read_commit(self._store, number), self._store)
-                if error is not None:
-                    return Conflict(error)
-            version = newest + 1
+            try:
+                winners = read_winners(self._store, version)
+            except VersionNotFoundError as error:
+                return Conflict(self._outrun(version, error))
+            conflict = find_conflict(self._attempt(self._snapshot), winners, self._store)
+            if conflict is not None:
+                return Conflict(conflict)
+            version += len(winners)
+            if time.monotonic() > deadline:
+                break
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
         return Conflict(
             TooManyRetriesError(
-                f"{retries + 1} attempts lost the race to other writers",
+                f"{attempt} attempts lost the race to other writers",
                 table=self._store.root,
                 version=version,
                 hint="Raise CommitProperties(max_commit_retries=...) or write less often",
             )
         )
+
+    def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
+        error = CommitUnknownError(
+            f"the store gave no answer, so the commit may be this version or may not be: {cause.message}",
+            table=self._store.root,
+            version=version,
+            hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "
+            "only what carries an application transaction is safe to be written again without looking",
+        )
+        error.__cause__ = cause
+        return Unknown(version, txn_id, error)
+
+    def _outrun(self, version: int, cause: VersionNotFoundError) -> CommitFailedError:
+        error = CommitFailedError(
+            "the log was cleaned up past the version this was planned on, so nobody can tell what it conflicts with",
+            table=self._store.root,
+            version=version,
+            hint="Run it again on the new version",
+        )
+        error.__cause__ = cause
+        return error
+
+    def _check_log(self) -> None:
+        """The log must still have the version this was planned on: a table that was deleted, or deleted and made anew,
+        would get a commit after a gap, and nobody could read it any more."""
+        if self._snapshot is None or self._store.head(names.commit(self._snapshot.version)) is not None:
+            return
+        newest = latest_version(self._store)
+        if newest is None or newest < self._snapshot.version:
+            raise TableNotFoundError(
+                f"the log ends at version {newest}" if newest is not None else "the log is gone",
+                table=self._store.root,
+                version=self._snapshot.version,
+                hint="The table was deleted or replaced after it was opened; open it again",
+            )
 
     def _serialize(self, txn_id: str, properties: CommitProperties) -> bytes:
         now = _now()
@@ -188,7 +227,7 @@ class OptimisticTransaction:
             "timestamp": now,
             "operation": self._operation,
             "operationParameters": {key: _text(value) for key, value in self._parameters.items()},
-            "isolationLevel": "Serializable" if self._changes_data() else "SnapshotIsolation",
+            "isolationLevel": str(self._isolation()),
             "isBlindAppend": not self._reads and not self._removes,
             "operationMetrics": {key: _text(value) for key, value in self.metrics.items()},
             "engineInfo": _engine(),
@@ -247,19 +286,35 @@ class OptimisticTransaction:
                 )
         return None
 
-    def _attempt(self) -> Attempt:
-        assert self._snapshot is not None
+    def _attempt(self, snapshot: Snapshot) -> Attempt:
+        def live(keys: pa.Array) -> pa.Table:
+            mine = file_keys(snapshot.file_columns(KEY_COLUMNS), self._store)
+            there = pc.is_in(mine, value_set=keys)
+            return snapshot.files.filter(there) if pc.any(there, min_count=0).as_py() else FILE_SCHEMA.empty_table()
+
         return Attempt(
-            schema=self._snapshot.schema,
-            partition_columns=self._snapshot.partition_columns,
-            # A change of schema or protocol depends on all there is.
-            reads=(*self._reads, *((None,) if self._metadata or self._protocol else ())),
-            files=self._snapshot.files,
+            protocol=snapshot.protocol,
+            metadata=snapshot.metadata,
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            mapping=snapshot.column_mapping,
+            isolation=self._isolation(),
+            reads=tuple(self._reads),
+            live=live,
             removes=pa.concat_tables(self._removes) if self._removes else FILE_SCHEMA.empty_table(),
             app_ids=frozenset(self._transactions),
             domains=frozenset(self._domains),
-            changes_data=self._changes_data() or self._metadata is not None or self._protocol is not None,
+            writes_metadata=self._metadata is not None,
+            writes_protocol=self._protocol is not None,
         )
+
+    def _isolation(self) -> IsolationLevel:
+        """The table's level; a commit of files alone that changes no row need not see what others add."""
+        metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
+        assert metadata is not None
+        if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
+            return TableProperties.of(metadata.configuration).isolation_level
+        return IsolationLevel.SNAPSHOT_ISOLATION
 
     def _changes_data(self) -> bool:
         return any(_any_change(table) for table in (*self._adds, *self._removes))

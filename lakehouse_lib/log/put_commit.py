@@ -1,0 +1,61 @@
+"""The one write that everything rests on: put the next commit file, and know whose it is."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from lakehouse_lib.actions import parse_line
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError
+from lakehouse_lib.log import names
+from lakehouse_lib.store.base import ObjectStore
+
+#: About twenty seconds in all; a store retries what it knows to be worth it by itself.
+_ATTEMPTS = 10
+_FIRST_WAIT_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 5.0
+
+
+def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
+    """Put the commit file of ``version``.
+
+    A put without an answer may have been stored, may yet be, or never will. The log is asked who has the version; while
+    nobody has, the same bytes are put again, so that whatever is still under way finds the version taken.
+
+    Returns:
+        True: the commit is ours. False: another commit has that version, and ours never will be. An error, the store's
+        last one: it gave no answer for so long that nobody can tell.
+
+    Raises:
+        StoreRefusedError: the store would not take it; nothing was stored.
+    """
+    failure: StoreError | None = None
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
+        failure = None
+        try:
+            if store.put_if_absent(names.commit(version), data):
+                return True
+        except StoreError as error:
+            if isinstance(error, StoreRefusedError) and not attempt:
+                raise
+            failure = error
+        try:
+            return _holder(store, version) == txn_id
+        except ObjectNotFoundError as missing:
+            failure = failure or missing
+        except StoreError as error:
+            failure = error
+    assert failure is not None
+    return failure
+
+
+def _holder(store: ObjectStore, version: int) -> str | None:
+    """The transaction id in the commitInfo of ``version``; None for a commit that has none."""
+    try:
+        name, body = parse_line(store.read(names.commit(version)).split(b"\n", 1)[0])
+    except ValueError:
+        return None
+    found = body.get("txnId") if name == "commitInfo" else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,49 @@
+"""What came of a commit, as a value: ``Committed``, ``Conflict`` or ``Unknown``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse_lib.errors import CommitFailedError, CommitUnknownError
+
+
+@dataclass(frozen=True)
+class Committed:
+    """It is version ``version`` now; ``attempts`` counts the puts it took."""
+
+    version: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Nothing was committed; ``error`` says who won, what overlapped and what to do."""
+
+    error: CommitFailedError
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The store stopped answering: version ``version`` is this commit if its commitInfo has the txnId ``txn_id``.
+
+    Files that it added may be in use, so nobody may delete them but vacuum.
+    """
+
+    version: int
+    txn_id: str
+    error: CommitUnknownError
+
+
+Outcome = Committed | Conflict | Unknown
+
+
+def version_of(outcome: Outcome) -> int:
+    """The version of a commit that happened.
+
+    Raises:
+        CommitFailedError: it did not; the table is as it was.
+        CommitUnknownError: nobody can tell.
+    """
+    if isinstance(outcome, Committed):
+        return outcome.version
+    raise outcome.error

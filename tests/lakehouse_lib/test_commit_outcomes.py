@@ -1,0 +1,199 @@
+"""What a commit says of itself is true: with answers lost, refused, doubled or never given, and a log that has gone."""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    ObjectNotFoundError,
+    StoreError,
+    StoreRefusedError,
+    TableNotFoundError,
+)
+from lakehouse_lib.log import names, put_commit
+from lakehouse_lib.operations.append import Write, write
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, version_of
+from tests.log_tables import add, append, create, files, paths_of, put
+
+
+class Faulty(LocalStore):
+    """A store whose next puts of a commit, and reads of one, go as they are told.
+
+    ``puts``: of each "lost" (never stored), "unanswered" (stored), "refused"; then as usual. ``reads``: how many fail.
+    """
+
+    def __init__(self, root, puts=(), reads=0):
+        super().__init__(root, fsync=False)
+        self.puts = list(puts)
+        self.reads = reads
+        self.asked = 0
+
+    def put_if_absent(self, path, data):
+        self.asked += 1
+        told = self.puts.pop(0) if self.puts else "as usual"
+        if told == "refused":
+            raise StoreRefusedError("no space", table=self.root)
+        if told == "lost":
+            raise StoreError("connection reset", table=self.root)
+        stored = super().put_if_absent(path, data)
+        if told == "unanswered":
+            raise StoreError("connection reset", table=self.root)
+        return stored
+
+    def read(self, path):
+        if self.reads and path.endswith(".json"):
+            self.reads -= 1
+            raise StoreError("service unavailable", table=self.root)
+        return super().read(path)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(put_commit.time, "sleep", lambda _: None)
+
+
+def commit(snapshot, store, name="mine"):
+    transaction = OptimisticTransaction(snapshot, store, "WRITE", {})
+    transaction.add(files(name))
+    return transaction.commit()
+
+
+@pytest.mark.parametrize(
+    ("puts", "reads"),
+    [
+        (["unanswered"], 0),
+        (["lost"], 0),
+        (["unanswered"], 3),
+        (["lost", "lost", "unanswered"], 1),
+        (["lost", "refused", "lost"], 0),  # a full disk after an answer that was lost says nothing about the first put
+        (["unanswered", "unanswered"], 1),
+    ],
+)
+def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
+    snapshot = create(tmp_path / "t")
+    assert commit(snapshot, Faulty(snapshot.store.root, puts, reads)) == Committed(1, 1)
+    assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
+
+
+def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
+    # The first put arrives when its caller has long given up on it.
+    late = []
+
+    class Late(Faulty):
+        def put_if_absent(self, path, data):
+            if not late:
+                late.append((path, data))
+                raise StoreError("timed out", table=self.root)
+            return super().put_if_absent(path, data)
+
+    snapshot = create(tmp_path / "t")
+    assert commit(snapshot, Late(snapshot.store.root)) == Committed(1, 1)
+    assert not snapshot.store.put_if_absent(*late[0])
+    assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
+
+
+def test_an_answer_lost_in_a_race_that_was_lost_is_no_commit(tmp_path):
+    class Raced(Faulty):
+        def put_if_absent(self, path, data):
+            if self.puts:
+                put(tmp_path / "t", 1, add("theirs"))
+            return super().put_if_absent(path, data)
+
+    snapshot = create(tmp_path / "t")
+    assert commit(snapshot, Raced(snapshot.store.root, ["lost"])) == Committed(2, 2)
+    assert paths_of(load_snapshot(snapshot.store)) == ["mine", "theirs"]
+
+
+@pytest.mark.parametrize("told", ["lost", "unanswered"])
+def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
+    snapshot = create(tmp_path / "t")
+    store = Faulty(snapshot.store.root, [told] * 1000, reads=1000)
+    outcome = commit(snapshot, store)
+    assert isinstance(outcome, Unknown)
+    assert outcome.version == 1
+    assert store.asked == 10
+    with pytest.raises(CommitUnknownError, match=rf"version 1.*{outcome.txn_id}") as caught:
+        version_of(outcome)
+    assert isinstance(caught.value.__cause__, StoreError)
+    there = told == "unanswered"
+    assert load_snapshot(snapshot.store).version == (1 if there else 0)
+
+
+def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
+    class Silent(Faulty):
+        def read(self, path):
+            if path == names.commit(1):
+                raise StoreError("service unavailable", table=self.root)
+            return super().read(path)
+
+    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    store = Silent(str(tmp_path / "t"), ["unanswered"] * 1000)
+    with pytest.raises(CommitUnknownError):
+        write(store, incoming(pa.table({"id": [2]})), Write(mode="append"), ArrowEngine())
+    assert sorted(DeltaTable(tmp_path / "t").to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_store_that_refuses_is_believed_at_once(tmp_path):
+    snapshot = create(tmp_path / "t")
+    store = Faulty(snapshot.store.root, ["refused"])
+    with pytest.raises(StoreRefusedError, match="no space"):
+        commit(snapshot, store)
+    assert store.asked == 1
+    assert load_snapshot(snapshot.store).version == 0
+
+
+def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path):
+    class Blind(Faulty):
+        def put_if_absent(self, path, data):
+            return False
+
+        def read(self, path):
+            if path == names.commit(1):
+                raise ObjectNotFoundError(f"{path} is missing", table=self.root)
+            return super().read(path)
+
+    snapshot = create(tmp_path / "t")
+    assert isinstance(commit(snapshot, Blind(snapshot.store.root)), Unknown)
+
+
+def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):
+    # Its file alone in a new folder would be a log that begins with a gap.
+    snapshot = append(append(create(tmp_path / "t"), "a"), "b")
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match=r"the log is gone.*version 2"):
+        commit(snapshot, snapshot.store)
+    assert not (tmp_path / "t").exists()
+    create(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match=r"ends at version 0.*version 2"):
+        commit(snapshot, snapshot.store)
+    assert load_snapshot(snapshot.store).version == 0
+
+
+def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
+    snapshot = create(tmp_path / "t")
+    store = snapshot.store
+    base = snapshot
+    for number in range(1, 4):
+        base = append(base, f"f{number}")
+    checkpoint(base)
+
+    class Swept(LocalStore):
+        """The log is cleaned up between the lost put and the look at who won it."""
+
+        def list_from(self, folder, start=""):
+            self.delete_many([names.commit(1), names.commit(2)])
+            return super().list_from(folder, start)
+
+    outcome = commit(snapshot, Swept(store.root, fsync=False))
+    assert isinstance(outcome, Conflict)
+    assert type(outcome.error) is CommitFailedError
+    assert "cleaned up past the version" in str(outcome.error)

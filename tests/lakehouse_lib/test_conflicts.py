@@ -1,0 +1,296 @@
+"""Which concurrent commits stand beside each other: levels, overlap by statistics, what is resolved, and the page."""
+
+import itertools
+from dataclasses import replace
+from importlib import import_module
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.actions import Protocol
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from lakehouse_lib.log import conflict
+from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from tests.log_tables import append, create, files, paths_of, put
+
+pages = import_module("docs.conflict_table")
+
+
+def begin(snapshot, operation="WRITE"):
+    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+
+
+def test_the_page_is_what_the_code_does():
+    assert pages.PAGE.read_text() == pages.page(), "run `make docs`"
+
+
+def test_whoever_lost_leaves_no_trace_and_whoever_won_is_there(tmp_path):
+    # For every pair: the log has the winner, and the loser exactly when it was told so.
+    for number, (level, winner, loser) in enumerate(
+        itertools.product(pages.LEVELS, pages.OPERATIONS.values(), pages.OPERATIONS.values())
+    ):
+        folder = tmp_path / str(number)
+        error = pages.outcome(folder, level, winner, loser)
+        assert load_snapshot(pages.LocalStore(str(folder))).version == (1 if error else 2)
+
+
+def two_transactions_of(tmp_path, level):
+    """A table with one file of ids 1 to 100, and two transactions on it."""
+    snapshot = create(tmp_path / "t", {"delta.isolationLevel": level})
+    return snapshot, begin(snapshot, "UPDATE"), begin(snapshot, "UPDATE")
+
+
+def stats(low, high):
+    return f'{{"numRecords": 1, "minValues": {{"id": {low}}}, "maxValues": {{"id": {high}}}, "nullCount": {{"id": 0}}}}'
+
+
+def test_two_keys_of_one_partition(tmp_path):
+    """Two transactions that read and write different keys commit both, although no partition tells them apart."""
+    snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
+    for transaction, key in ((one, 1), (two, 2)):
+        transaction.read(parse(f"id = {key}", snapshot.schema))
+        transaction.add(files(f"key-{key}", stats=stats(key, key)))
+    assert one.commit() == Committed(1, 1)
+    assert two.commit() == Committed(2, 2)
+
+
+def test_the_same_key_of_one_partition(tmp_path):
+    snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
+    for number, transaction in enumerate((one, two)):
+        transaction.read(parse("id = 1", snapshot.schema))
+        transaction.add(files(f"try-{number}", stats=stats(1, 1)))
+    assert one.commit() == Committed(1, 1)
+    outcome = two.commit()
+    assert isinstance(outcome.error, ConcurrentAppendError)
+    assert "version 1" in str(outcome.error)
+    assert "id = 1" in str(outcome.error)
+
+
+@pytest.mark.parametrize(("level", "stands"), [("Serializable", False), ("WriteSerializable", True)])
+def test_write_serializable_reorders_a_blind_append(tmp_path, level, stands):
+    """The reader did not see the rows that are in the log before its own commit: as if it had come first."""
+    snapshot, reader, _ = two_transactions_of(tmp_path, level)
+    reader.read(parse("id = 1", snapshot.schema))
+    reader.add(files("from-what-was-read", stats=stats(1, 1)))
+    blind = begin(snapshot)
+    blind.add(files("blind", stats=stats(1, 1)))
+    blind.commit()
+    outcome = reader.commit()
+    assert isinstance(outcome, Committed if stands else Conflict)
+
+
+def test_write_serializable_does_not_reorder_what_has_read(tmp_path):
+    snapshot, reader, winner = two_transactions_of(tmp_path, "WriteSerializable")
+    for transaction in (reader, winner):
+        transaction.read(parse("id = 1", snapshot.schema))
+        transaction.add(files(transaction.metrics.setdefault("name", str(id(transaction))), stats=stats(1, 1)))
+    winner.commit()
+    assert isinstance(reader.commit().error, ConcurrentAppendError)
+
+
+def test_a_change_of_metadata_is_never_reordered(tmp_path):
+    snapshot, change, _ = two_transactions_of(tmp_path, "WriteSerializable")
+    change.read(None)
+    change.set_metadata(replace(snapshot.metadata, configuration={"delta.isolationLevel": "Serializable"}))
+    append(snapshot, "blind")
+    assert isinstance(change.commit().error, ConcurrentAppendError)
+
+
+def test_the_level_of_each_commit_is_in_the_log(tmp_path):
+    snapshot = append(create(tmp_path / "t", {"delta.isolationLevel": "writeserializable"}), "a", "b")
+    compaction = begin(snapshot, "OPTIMIZE")
+    compaction.remove(files("a", "b"), data_change=False)
+    compaction.add(files("ab", data_change=False))
+    compaction.commit()
+    levels = [entry["isolationLevel"] for entry in DeltaTable(tmp_path / "t").history()]
+    assert levels == ["SnapshotIsolation", "WriteSerializable", "WriteSerializable"]
+
+
+def test_an_unknown_level_is_refused(tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"delta.isolationLevel = 'Snapshot'.*WriteSerializable"):
+        append(create(tmp_path / "t", {"delta.isolationLevel": "Snapshot"}), "a")
+
+
+def test_removed_files_count_where_they_may_have_been_read(tmp_path):
+    snapshot = create(tmp_path / "t")
+    both = begin(snapshot)
+    both.add(pa.concat_tables([files("low", stats=stats(1, 9)), files("high", stats=stats(10, 19))]))
+    both.commit()
+    snapshot = load_snapshot(snapshot.store)
+    low, high = (begin(snapshot) for _ in range(2))
+    low.read(parse("id < 5", snapshot.schema))
+    high.read(parse("id > 15", snapshot.schema))
+    for name, transaction in (("l", low), ("h", high)):
+        transaction.add(files(name, stats=stats(30, 30)))
+    compaction = begin(snapshot, "OPTIMIZE")
+    compaction.remove(snapshot.prune(parse("id < 5", snapshot.schema)), data_change=False)
+    compaction.add(files("low2", data_change=False, stats=stats(1, 9)))
+    compaction.commit()
+    assert isinstance(low.commit().error, ConcurrentDeleteReadError)
+    assert isinstance(high.commit(), Committed)
+
+
+def test_the_first_of_several_winners_is_the_one_that_is_told(tmp_path):
+    snapshot = append(create(tmp_path / "t"), "a", "b")
+    late = begin(snapshot, "DELETE")
+    late.remove(files("a", "b"))
+    append(snapshot, "c")
+    for version, name in ((3, "b"), (4, "a")):
+        winner = begin(load_snapshot(snapshot.store), "OPTIMIZE")
+        winner.remove(files(name), data_change=False)
+        winner.add(files(f"{name}{version}", data_change=False))
+        winner.commit()
+    error = late.commit().error
+    assert isinstance(error, ConcurrentDeleteDeleteError)
+    assert error.version == 3
+    assert "removed 1 of the files" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("change", "stands"),
+    [
+        ({"description": "new words"}, True),
+        ({"configuration": {"owner": "me", "delta.logRetentionDuration": "interval 1 day"}}, True),
+        ({"configuration": {"delta.isolationLevel": "WriteSerializable"}}, False),
+        ({"configuration": {"delta.appendOnly": "true"}}, False),
+        ({"configuration": {"delta.neverHeardOf": "1"}}, False),
+        ({"id": "another table"}, False),
+    ],
+)
+def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, change, stands):
+    snapshot = create(tmp_path / "t")
+    late = begin(snapshot)
+    late.add(files("late"))
+    winner = begin(snapshot, "SET TBLPROPERTIES")
+    winner.set_metadata(replace(snapshot.metadata, **change))
+    winner.commit()
+    outcome = late.commit()
+    assert isinstance(outcome, Committed) if stands else isinstance(outcome.error, MetadataChangedError)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "stands"),
+    [
+        (Protocol(1, 3), True),
+        (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "domainMetadata"})), True),
+        (Protocol(1, 7, writer_features=frozenset({"appendOnly"})), False),  # invariants, which version 2 has, are gone
+        (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "rowTracking"})), False),
+    ],
+)
+def test_a_protocol_under_which_a_writer_may_go_on_lets_it_pass(tmp_path, protocol, stands):
+    snapshot = create(tmp_path / "t")
+    late = begin(snapshot)
+    late.add(files("late"))
+    put(tmp_path / "t", 1, {"protocol": protocol.to_json()})
+    outcome = late.commit()
+    assert isinstance(outcome, Committed) if stands else isinstance(outcome.error, ProtocolChangedError)
+
+
+def rows_of(path):
+    return sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist())
+
+
+def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(tmp_path):
+    path = tmp_path / "t"
+    for number in range(4):
+        write_deltalake(path, pa.table({"id": [number * 10, number * 10 + 1]}), mode="append")
+    store = pages.LocalStore(str(path))
+    before = load_snapshot(store)
+    compact(load_snapshot(store), ArrowEngine())
+    write_deltalake(path, pa.table({"id": [1, 2]}), mode="append")
+    looked_into = []
+
+    class Watching(ArrowEngine):
+        def run(self, function, tasks):
+            looked_into.append(sum(len(task.files) for task in tasks))
+            return super().run(function, tasks)
+
+    metrics = delete(before, parse("id = 1 or id = 20", before.schema), Watching())
+    assert rows_of(path) == [0, 2, 10, 11, 21, 30, 31]
+    assert metrics["num_deleted_rows"] == 3
+    assert metrics["version"] == 6
+    assert looked_into[1] == 2  # the compacted file and the appended one; none a second time
+    left = {file.name for file in path.glob("*.parquet")}
+    referred = {row["path"] for row in load_snapshot(store).tombstones.to_pylist()} | set(
+        paths_of(load_snapshot(store))
+    )
+    assert left <= referred, "what the first round wrote is gone"
+
+
+def test_a_delete_gives_up_when_the_schema_changes_under_it(tmp_path):
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"id": [1, 2]}))
+    before = load_snapshot(pages.LocalStore(str(path)))
+    write_deltalake(path, pa.table({"id": [3], "new": [1]}), mode="append", schema_mode="merge")
+    files_before = set(path.glob("*.parquet"))
+    with pytest.raises(CommitFailedError):
+        delete(before, parse("id = 1", before.schema), ArrowEngine())
+    assert set(path.glob("*.parquet")) == files_before
+    assert rows_of(path) == [1, 2, 3]
+
+
+def partitioned(path, parts=("a", "b"), each=3):
+    for number, part in itertools.product(range(each), parts):
+        table = pa.table({"part": [part] * 2, "id": [number, number + 100]})
+        write_deltalake(path, table, mode="append", partition_by=["part"])
+    return load_snapshot(pages.LocalStore(str(path)))
+
+
+@pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
+def test_a_rewrite_commits_the_partitions_that_lost_nothing(tmp_path, verb):
+    path = tmp_path / "t"
+    before = partitioned(path)
+    delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
+    expected = rows_of(path)
+    metrics = verb(before, ArrowEngine())
+    assert rows_of(path) == expected
+    assert metrics["numFilesRemoved"] == 3
+    after = load_snapshot(before.store)
+    assert len(after.prune(parse("part = 'a'", after.schema))) == 1
+    assert len(after.prune(parse("part = 'b'", after.schema))) == 3
+    known = set(paths_of(after)) | set(after.tombstones["path"].to_pylist())
+    assert {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in str(file)} <= known
+
+
+@pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
+def test_a_rewrite_that_lost_every_partition_says_so(tmp_path, verb):
+    path = tmp_path / "t"
+    before = partitioned(path)
+    delete(before, parse("id = 1", before.schema), ArrowEngine())
+    expected = rows_of(path)
+    with pytest.raises(ConcurrentDeleteDeleteError, match="DELETE of version 6"):
+        verb(before, ArrowEngine())
+    assert rows_of(path) == expected
+
+
+def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
+    snapshot = create(tmp_path / "t")
+    late = begin(snapshot)
+    late.read(parse("id = 5", snapshot.schema))
+    late.add(files("late", stats=stats(5, 5)))
+    current = snapshot
+    for number in range(30):
+        winner = begin(current)
+        winner.add(files(f"f{number}", stats=stats(100 + number, 100 + number)))
+        winner.commit()
+        current = current.update()
+    asked = []
+    real = conflict.pruning.may_match
+    monkeypatch.setattr(conflict.pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args))
+    assert late.commit() == Committed(31, 2)
+    assert asked == [30]
