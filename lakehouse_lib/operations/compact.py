@@ -109,6 +109,10 @@ def compact(
     snapshot.check_writable()
     size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
+    if not plan.bins:
+        nothing = plan.files.slice(0, 0)
+        metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0)
+        return {**metrics, "version": snapshot.version}
     target = rewrite_target(snapshot)
     chosen = plan.files.select(["path", "partitionValues", "deletionVector"])
     tasks = [
