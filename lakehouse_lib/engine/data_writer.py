@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,7 @@ from lakehouse_lib import file_paths, partition_values, statistics
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
 from lakehouse_lib.engine.file_rows import FileRow, files_table
-from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -156,7 +157,8 @@ class DataFileWriter:
             self._open(group)
         assert self._writer is not None
         assert self._sink is not None
-        self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+        with self._failures():
+            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
         self._nan_columns |= statistics.nan_columns(group)
         self._row_groups += 1
         written = self._sink.tell()
@@ -167,9 +169,10 @@ class DataFileWriter:
         """Close the open file; later rows go to a new one."""
         if self._writer is None or self._sink is None:
             return
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
+        with self._failures():
+            self._writer.close()
+            size = self._sink.tell()
+            self._sink.close()
         self._rows.append(
             FileRow(
                 file_paths.encode(self._path),
@@ -194,11 +197,23 @@ class DataFileWriter:
 
     def abort(self) -> None:
         """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
-        if self._sink is not None:
-            self._sink.close()
         done = [file_paths.decode(row.path, self._target.store) for row in self._rows]
-        self._target.store.delete_many([*done, *([self._path] if self._writer is not None else [])])
+        with suppress(OSError):
+            if self._sink is not None:
+                self._sink.close()
+        with suppress(DeltaError):  # the error that brought us here is the one to tell
+            self._target.store.delete_many([*done, *([self._path] if self._sink is not None else [])])
         self._writer = self._sink = None
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # a full disk, or what a server answered
+            raise StoreError(
+                f"the data file {self._path} cannot be written: {str(error).partition(chr(10))[0]}",
+                table=self._target.store.root,
+            ) from error
 
     def _open(self, first: pa.Table) -> None:
         codec, suffix = _CODECS[self._codec]
@@ -206,14 +221,15 @@ class DataFileWriter:
         self._path = f"{self._folder}/{name}" if self._folder else name
         self._sink = self._target.store.open_output(self._path)
         # Readers take types from the log, so the Arrow schema need not be in every footer.
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            self._schema,
-            compression=codec,
-            use_dictionary=_repeating(first),
-            store_schema=False,
-            write_page_index=True,
-        )
+        with self._failures():
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=codec,
+                use_dictionary=_repeating(first),
+                store_schema=False,
+                write_page_index=True,
+            )
         self._row_groups = 0
         self._nan_columns = frozenset()
 
