@@ -34,7 +34,7 @@ class HybridCalendar:
     """What a file counts by the hybrid calendar.
 
     Attributes:
-        datetimes: dates, and timestamps that are stored as integers.
+        datetimes: dates, and timestamps with a zone that are stored as integers.
         int96: timestamps that are stored as INT96.
         zone: in which the writer's clock was; None: the file does not say.
     """
@@ -75,7 +75,7 @@ class HybridCalendar:
             stored = next(physical)
             if pa.types.is_date32(kind) and self.datetimes:
                 return _with_values(array, _gregorian_days(_values(array, np.int32)))
-            if pa.types.is_timestamp(kind) and (self.int96 if stored == "INT96" else self.datetimes):
+            if pa.types.is_timestamp(kind) and self._is_old(kind, stored):
                 return self._moments(array)
             return array
         if pa.types.is_struct(kind):
@@ -89,6 +89,13 @@ class HybridCalendar:
         return pa.Array.from_buffers(
             kind, len(array), array.buffers()[:2], array.null_count, array.offset, children=[inner]
         )
+
+    def _is_old(self, kind: pa.DataType, stored: str) -> bool:
+        """Whether timestamps of this type and physical type count by the hybrid calendar."""
+        if stored == "INT96":
+            return self.int96
+        # Times without a zone are younger than the old calendar: no setting makes Spark write them by it.
+        return self.datetimes and kind.tz is not None
 
     def _moments(self, array: pa.Array) -> pa.Array:
         per_day = _PER_DAY[array.type.unit]

@@ -13,7 +13,8 @@ import pytest
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
 from lakehouse_lib.errors import UnsupportedFeatureError
-from tests.hand_made import array, field, mapping, struct
+from tests.hand_made import array, commit, data_file, field, mapping, struct
+from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 from tests.peers import plain
 
 FIELDS = [
@@ -96,6 +97,17 @@ def test_moments_of_another_zone_are_right_or_refused(tmp_path: Path, spark: Any
     with pytest.raises(UnsupportedFeatureError, match=r"column t of .*before 1900.*America/Los_Angeles"):
         old.to_pyarrow_table()
     assert old.to_pyarrow_table(columns=["d"]).to_pylist() == [{"d": dt.date(1850, 1, 1)}]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+def test_times_without_a_zone_are_never_of_the_old_calendar(tmp_path: Path, zone: str) -> None:
+    """Spark writes TIMESTAMP_NTZ by today's calendar whatever it is told, beside dates that it does not."""
+    rows = pa.table({"d": days(EARLY), "n": midnights(EARLY)})
+    file = data_file(tmp_path, "f.parquet", marked(rows, zone))
+    commit(tmp_path, [field("d", "date"), field("n", "timestamp_ntz")], [file], features=["timestampNtz"])
+    found = DeltaTable(tmp_path).to_pyarrow_table()
+    assert found["d"].to_pylist() == [NAMED]
+    assert found["n"].to_pylist() == rows["n"].to_pylist()
 
 
 @pytest.mark.parametrize(
