@@ -1,4 +1,7 @@
-"""Parquet files as a stream of typed blocks; a row's line is its number in the file, from 1."""
+"""Parquet files as a stream of typed blocks; a row's line is its number in the file, from 1.
+
+Days and moments that Spark wrote by its calendar of before Spark 3 are loaded under the names they have there.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.engine.data_reader import DataFile
+from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.casts import cast_or_find, type_name
 from lakehouse_lib.ingestion.rejects import FaultyRecords
@@ -23,10 +26,11 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
     """The file's blocks, in order.
 
     Raises:
-        SourceRefusedError: its columns or their types do not fit the schema, or it is no whole Parquet file.
+        SourceRefusedError: its columns or their types do not fit the schema, it is no whole Parquet file, or it has
+            moments by an old clock that is not known here.
     """
     try:
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        with DataFile(path, coerce_int96_timestamp_unit="us") as file:
             mismatches = _mismatches(schema, file.schema_arrow)
             if mismatches:
                 raise refusal(path.name, mismatches)
@@ -34,12 +38,13 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
             for batch in file.iter_batches(_ROWS):
                 lines = pa.array(np.arange(line, line + batch.num_rows, dtype=np.int64))
                 line += batch.num_rows
-                columns, checks = [], []
+                columns, checks, texts = [], [], []
                 for field in schema:
-                    column, wrong = cast_or_find(_plain(batch.column(field.name)), field.type)
+                    values = _by_today_s_calendar(_plain(batch.column(field.name)), field.name, file, path.name)
+                    column, wrong = cast_or_find(values, field.type)
                     columns.append(column)
                     checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
-                texts = [_Texts(batch.column(field.name)) for field in schema]
+                    texts.append(_Texts(values))
                 yield TypedBlock(columns, lines, checks, texts, FaultyRecords())
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
@@ -55,11 +60,21 @@ class _Texts:
         self._column = column
 
     def take(self, rows: Any) -> Any:
-        values = _plain(self._column.take(rows))
+        values = self._column.take(rows)
         try:
             return values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def _by_today_s_calendar(column: Any, name: str, file: DataFile, shown: str) -> Any:
+    if file.calendar is None:
+        return column
+    physical = file.physical(file.schema_arrow.get_field_index(name))
+    try:
+        return file.calendar.rebased(pa.chunked_array([column]), physical).chunk(0)
+    except UnsupportedFeatureError as error:
+        raise SourceRefusedError(f"column {name} of {shown}: {error.message}", hint=error.hint) from error
 
 
 def _plain(column: Any) -> Any:

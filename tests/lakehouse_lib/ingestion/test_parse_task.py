@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import gzip
 import io
 import os
@@ -22,6 +23,7 @@ from lakehouse_lib.ingestion.parse import ParseTask, check_schema, parse_file
 from lakehouse_lib.ingestion.rejects import Origin
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.store import open_store
+from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("price", pa.decimal128(15, 2)), pa.field("note", pa.string())]
@@ -266,6 +268,29 @@ def test_parquet_rows_of_narrower_types(tmp_path: Path) -> None:
     ]
     assert parsed.reasons() == [(2, "id", "null in a column that must not be null")]
     assert (parsed.rejected[0]["price"], parsed.rejected[0]["note"]) == ("2.0", "y")
+
+
+OLD_SCHEMA = pa.schema([("id", pa.int32()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC"))])
+
+
+def test_parquet_days_of_the_calendar_of_before_spark_3_keep_their_names(tmp_path: Path) -> None:
+    ids = pa.array([1, 2], pa.int32())
+    table = pa.table({"id": ids, "d": days(EARLY, EARLY), "t": midnights(EARLY, None, zone="UTC")})
+    parsed = Parsed(tmp_path, "a.parquet", _parquet(marked(table)), PARQUET, OLD_SCHEMA)
+    midnight = dt.datetime.combine(NAMED, dt.time(), dt.UTC)
+    assert [(row["id"], row["d"], row["t"]) for row in parsed.rows] == [(1, NAMED, midnight), (2, NAMED, None)]
+    # What is rejected is shown as it would have been loaded.
+    strict = pa.schema([OLD_SCHEMA.field(0), OLD_SCHEMA.field(1), OLD_SCHEMA.field(2).with_nullable(False)])
+    (bad,) = Parsed(tmp_path, "b.parquet", _parquet(marked(table)), PARQUET, strict).rejected
+    assert bad["d"] == str(NAMED)
+
+
+def test_parquet_moments_by_a_clock_that_is_not_known_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([1], pa.int32()), "d": days(0), "t": midnights(EARLY, zone="UTC")})
+    content = _parquet(marked(table, "Asia/Tokyo"))
+    said = Parsed(tmp_path, "a.parquet", content, PARQUET, OLD_SCHEMA).refused
+    assert "column t of a.parquet" in said
+    assert "Asia/Tokyo" in said
 
 
 def test_parquet_time_too_fine_costs_its_row(tmp_path: Path) -> None:
