@@ -18,7 +18,7 @@ from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.predicates import Predicate
@@ -176,8 +176,12 @@ def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:
 def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
     """The checkpoint, read no further than its footers, and the commits after it."""
     unusable: frozenset[ObjectMeta] = frozenset()
+    first_error: LogCorruptedError | None = None
     while True:
-        segment = load_segment(snapshot.store, snapshot.version, without=unusable)
+        try:
+            segment = load_segment(snapshot.store, snapshot.version, without=unusable)
+        except (LogCorruptedError, VersionNotFoundError) as error:
+            raise (first_error or error) from None
         compactions = [one.object for one in segment.deltas if isinstance(one, Compaction)]
         if compactions:  # hold nothing that the commits don't, which are smaller tasks
             unusable |= frozenset(compactions)
@@ -187,9 +191,8 @@ def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
             return None, commits
         try:
             return read_checkpoint(snapshot.store, segment.checkpoint), commits
-        except LogCorruptedError:
-            if segment.checkpoint.version == snapshot.checkpoint_version:
-                raise
+        except LogCorruptedError as error:  # another one of the same version may be fine
+            first_error = first_error or error
             unusable |= frozenset(segment.checkpoint.parts)
 
 

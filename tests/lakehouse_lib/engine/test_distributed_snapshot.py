@@ -217,6 +217,29 @@ def test_a_broken_checkpoint_is_passed_over(tmp_path):
     assert_alike(load_snapshot(log.store), ArrowEngine())
 
 
+def test_a_broken_checkpoint_is_passed_over_for_a_good_one_of_the_same_version(tmp_path):
+    log = Log(tmp_path)
+    log.commit("aaaa")
+    log.checkpoint("v2-parquet")
+    broken = tmp_path / "_delta_log" / f"{log.version:020}.checkpoint.parquet"  # which is taken first
+    broken.write_bytes(b"PAR1 is not all there is to it")
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    log.commit("r..a")
+    assert_alike(load_snapshot(log.store), ArrowEngine())
+
+
+def test_a_log_without_a_checkpoint_that_can_be_read_says_which_cannot(tmp_path):
+    log = Log(tmp_path)
+    log.commit("aaaa")
+    log.checkpoint("classic")
+    snapshot = load_snapshot(log.store)
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    [path] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    path.write_bytes(b"PAR1 is not all there is to it")
+    with pytest.raises(LogCorruptedError, match=path.name), distribute(snapshot, ArrowEngine()):
+        pass
+
+
 def test_an_empty_table_has_no_buckets(tmp_path, spark):
     snapshot = load_snapshot(Log(tmp_path).store)
     with distribute(snapshot, ArrowEngine()) as found:
