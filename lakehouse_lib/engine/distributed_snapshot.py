@@ -29,6 +29,8 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store
 #: What a bucket is meant to hold: some 200 MB in the worker that replays it.
 _FILES_A_BUCKET = 200_000
 _MOST_BUCKETS = 1 << 12
+#: Of an action in a commit, with its statistics: rather fewer than many, so that there are buckets enough.
+_BYTES_AN_ACTION = 300
 #: Of commits that are read by one task.
 _BYTES_OF_COMMITS = 16 << 20
 #: Tasks of a planning job for each that runs at the same time.
@@ -146,7 +148,9 @@ def distribute(
     with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-", dir=folder) as own:
         target = open_store(own)
         checkpoint, commits = _log(snapshot)
-        expected = checkpoint.files.num_rows if checkpoint is not None else 0
+        expected = sum(one.size for one in commits) // _BYTES_AN_ACTION
+        if checkpoint is not None:
+            expected += checkpoint.files.num_rows + checkpoint.tombstones.num_rows
         buckets = min(_MOST_BUCKETS, max(engine.parallelism, math.ceil(expected / _FILES_A_BUCKET)))
         tasks = _tasks(snapshot, checkpoint, commits, buckets)
         groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets

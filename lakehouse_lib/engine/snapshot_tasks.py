@@ -167,13 +167,12 @@ def totals(snapshot: Snapshot, target_file_size: int) -> pa.Table:
 
 def bucket_numbers(paths: pa.Array, buckets: int) -> NDArray[np.uint16]:
     """A number below ``buckets`` (at most 65,536) for each path, the same in every process."""
-    if isinstance(paths, pa.ChunkedArray):
-        paths = paths.combine_chunks()
-    numbers = np.empty(len(paths), np.uint16)
-    for start in range(0, len(paths), _HASHED_AT_ONCE):
-        some = paths.slice(start, _HASHED_AT_ONCE)
-        numbers[start : start + len(some)] = _hashes(some) % np.uint64(buckets)
-    return numbers
+    numbers = [np.zeros(0, np.uint16)]
+    for chunk in paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]:
+        for start in range(0, len(chunk), _HASHED_AT_ONCE):
+            hashes = _hashes(chunk.slice(start, _HASHED_AT_ONCE))
+            numbers.append((hashes % np.uint64(buckets)).astype(np.uint16))
+    return np.concatenate(numbers)
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint64]:
@@ -260,7 +259,7 @@ def _positions(keep: NDArray[np.bool_]) -> pa.Array:
 
 def _write(scratch: ObjectStore, path: str, left: Mapping[str, pa.Table]) -> None:
     """One object in the form of a sidecar: rows of ``add``, then rows of ``remove``."""
-    structs = {action: _structs(table.combine_chunks()) for action, table in left.items()}
+    structs = {action: _structs(table) for action, table in left.items()}
     schema = pa.schema([(action, one.type) for action, one in structs.items()])
     with (
         scratch.open_output(path) as sink,
@@ -270,15 +269,18 @@ def _write(scratch: ObjectStore, path: str, left: Mapping[str, pa.Table]) -> Non
         for action, one in structs.items():
             if not len(one):
                 continue
-            columns = [one if name == action else pa.nulls(len(one), schema.field(name).type) for name in schema.names]
+            columns = [
+                one if name == action else pa.chunked_array([pa.nulls(len(one), schema.field(name).type)])
+                for name in schema.names
+            ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=_ROW_GROUP)
 
 
-def _structs(table: pa.Table) -> pa.StructArray:
+def _structs(table: pa.Table) -> pa.ChunkedArray:
+    """A struct a row, in as many chunks as the columns have: strings of 2 GiB and more never fit into one."""
     # Nullable throughout: where a row holds the other action, the fields of this one are null with it.
-    fields = [field.with_nullable(True) for field in table.schema]
-    columns = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in table.columns]
-    return pa.StructArray.from_arrays(columns, fields=fields)
+    schema = pa.schema([field.with_nullable(True) for field in table.schema])
+    return pa.Table.from_arrays(table.columns, schema=schema).to_struct_array()
 
 
 def _size(table: pa.Table) -> int:

@@ -248,29 +248,48 @@ def test_an_empty_table_has_no_buckets(tmp_path, spark):
         assert found.frame().count() == 0
 
 
-def test_no_task_holds_the_table(tmp_path, monkeypatch):
+@pytest.fixture
+def bucket_sizes(monkeypatch):
+    """Files and tombstones of each bucket, of which about 30 are meant to share one."""
+    monkeypatch.setattr(distributed_snapshot, "_FILES_A_BUCKET", 30)
+    sizes = []
+    gather = snapshot_tasks.gather
+
+    def watched(bucket, pieces):
+        found = gather(bucket, pieces)
+        sizes.append(found["files"][0].as_py() + found["tombstones"][0].as_py())
+        return found
+
+    monkeypatch.setattr(snapshot_tasks, "gather", watched)
+    return sizes
+
+
+def test_no_task_holds_the_table(tmp_path, bucket_sizes):
     """The driver reads no file action of the checkpoint, a worker a row group or a bucket of it."""
     log = Log(tmp_path)
     log.commit("a" * 300)
     log.checkpoint("classic")  # row groups of three
-    monkeypatch.setattr(distributed_snapshot, "_FILES_A_BUCKET", 30)
-    largest = 0
-    gather = snapshot_tasks.gather
-
-    def watched(bucket, pieces):
-        nonlocal largest
-        found = gather(bucket, pieces)
-        largest = max(largest, found["files"][0].as_py())
-        return found
-
-    monkeypatch.setattr(snapshot_tasks, "gather", watched)
     snapshot = load_snapshot(log.store)
     with distribute(snapshot, ArrowEngine(2)) as found:
         assert found.file_count == 300
         predicate = parse("id = 1005", snapshot.schema)
         assert found.prune(predicate)["size"].to_pylist() == [200]
     assert snapshot.state.files.base.nbytes == 0
-    assert 20 < largest < 60
+    assert sum(bucket_sizes) == 300
+    assert 20 < max(bucket_sizes) < 60
+
+
+@pytest.mark.parametrize("kind", ["none", "classic"])
+def test_buckets_are_made_for_tombstones_and_commits_too(tmp_path, bucket_sizes, kind):
+    """A table whose files are almost all removed, or none of them in a checkpoint."""
+    log = Log(tmp_path)
+    log.commit("a" * 300)
+    log.commit("r" * 290)
+    log.checkpoint(kind)
+    with distribute(load_snapshot(log.store), ArrowEngine(2)) as found:
+        assert (found.file_count, found.tombstone_count) == (10, 290)
+    assert sum(bucket_sizes) == 300
+    assert max(bucket_sizes) < 60
 
 
 def test_a_question_after_the_block_is_refused(tmp_path):
