@@ -18,7 +18,7 @@ from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.predicates import Predicate
@@ -138,14 +138,16 @@ def distribute(
         snapshot: a version as ``load_snapshot`` gives it, whose files were not asked for.
         engine: ``SparkEngine(spark)`` for a cluster.
         scratch: a folder that this process and all executors see under the same path, with room for twice the
-            checkpoint; default: Spark's own local folder, where all run on one machine. What is put there is deleted.
+            checkpoint; default: Spark's own local folder, where all run on one machine. A subfolder that only this
+            process' user may enter is made there, and deleted: executors run as the same user.
 
     Raises:
-        InvalidArgumentError: no scratch folder, and the engine runs on other machines.
+        InvalidArgumentError: no scratch folder, and the engine runs on other machines; or one that cannot be used.
         LogCorruptedError: an object of the log cannot be read.
+        StoreError: the scratch folder is full, or failed.
     """
     folder = _local_folder(engine, snapshot) if scratch is None else scratch
-    with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-", dir=folder) as own:
+    with _folder_of_its_own(folder, snapshot) as own:
         target = open_store(own)
         checkpoint, commits = _log(snapshot)
         expected = sum(one.size for one in commits) // _BYTES_AN_ACTION
@@ -154,13 +156,37 @@ def distribute(
         buckets = min(_MOST_BUCKETS, max(engine.parallelism, math.ceil(expected / _FILES_A_BUCKET)))
         tasks = _tasks(snapshot, checkpoint, commits, buckets)
         groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets
-        found = engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+        try:
+            found = engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+        except OSError as error:
+            raise StoreError(
+                f"the buckets of the snapshot cannot be written: {error.strerror or error}",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint=f"Make room in {folder} and in the system's temporary folder, or give another folder as scratch=",
+            ) from error
         if not len(found):  # of whatever schema
             found = pa.Table.from_batches([], snapshot_tasks.SUMMARY)
         sums = [pc.sum(found[name], min_count=0).as_py() for name in snapshot_tasks.SUMMARY.names[1:]]
         objects = tuple(found["path"].to_pylist())
         files, size, tombstones, tombstone_bytes = sums
         yield DistributedSnapshot(snapshot, files, size, tombstones, tombstone_bytes, engine, target, objects)
+
+
+@contextmanager
+def _folder_of_its_own(folder: str | PathLike[str], snapshot: Snapshot) -> Iterator[str]:
+    try:
+        # What a task's second attempt still writes at the end must not spoil an answer that is there.
+        own = tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"the scratch folder {folder}: {error.strerror or error}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Give as scratch= a folder that exists and can be written to",
+        ) from error
+    with own as path:
+        yield path
 
 
 def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -311,6 +314,35 @@ def test_a_spoiled_bucket_is_an_error_and_never_the_whole_table(tmp_path):
         first.write_bytes(first.read_bytes()[:-10])
         with pytest.raises(LogCorruptedError, match=first.name):
             found.prune(None)
+
+
+@pytest.mark.parametrize("folder", ["missing", "a file"])
+def test_a_scratch_folder_that_is_none_is_refused(tmp_path, folder):
+    (tmp_path / "a file").touch()
+    snapshot = load_snapshot(Log(tmp_path / "t").store)
+    with (
+        pytest.raises(InvalidArgumentError, match=rf"scratch folder .*{folder}.*folder that exists"),
+        distribute(snapshot, ArrowEngine(), scratch=tmp_path / folder),
+    ):
+        pass
+
+
+def test_a_full_disk_is_told_and_nothing_stays(tmp_path, monkeypatch):
+    log = Log(tmp_path / "t")
+    log.commit("aaa")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def full(*_args, **_options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with (
+        pytest.raises(StoreError, match=r"No space left on device.*Make room in"),
+        distribute(load_snapshot(log.store), ArrowEngine(), scratch=scratch),
+    ):
+        pass
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_cluster_needs_a_folder_that_all_see(tmp_path, spark, monkeypatch):
