@@ -38,10 +38,15 @@ def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
         if was_float:
             # Older files' bounds are the shortest digits that tell floats apart, 0.1 for 0.10000000149: as doubles they
             # may lie within the values by half of a float's last bit.
-            low = pc.subtract(low, pc.add(pc.multiply(pc.abs(low), 2.0**-24), 1e-45))
-            high = pc.add(high, pc.add(pc.multiply(pc.abs(high), 2.0**-24), 1e-45))
+            low, high = pc.subtract(low, _half_a_bit(low)), pc.add(high, _half_a_bit(high))
         bounds = Bounds(low, high, bounds.null_count, bounds.num_records)
     return Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
+
+
+def _half_a_bit(bounds: pa.Array) -> pa.Array:
+    """Half of a float's last bit or more; nothing of infinity, which is itself in every width."""
+    widths = pc.add(pc.multiply(pc.abs(bounds), 2.0**-24), 1e-45)
+    return pc.if_else(pc.is_finite(bounds), widths, 0.0)
 
 
 def opposite(node: Comparison, negated: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import hypothesis.strategies as st
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.partition_values import to_strings
-from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse
+from lakehouse_lib.predicates import evaluate_partitions, from_filters, matches, may_match, parse
 from lakehouse_lib.predicates.pruning import Known, decide, needs
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.statistics import Bounds, from_footer, indexed_columns, nan_columns
@@ -245,6 +246,18 @@ def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
         ("x = 0.11", [False, False]),
     ]:
         assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == keep, sql
+
+
+@pytest.mark.parametrize("changes", [{}, {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}])
+def test_infinite_bounds_hold_infinity_however_wide_the_column_is(changes):
+    schema = Schema([Field("x", "double", metadata=changes)])
+    infinite = pa.array([math.inf, -math.inf, -math.inf])
+    high = pa.array([math.inf, -math.inf, math.inf])
+    counts = [pa.array([0, 0, 0]), pa.array([1, 1, 2])]
+    known = Known(3, {}, {("x",): Bounds(infinite, high, *counts)})
+    for value, keep in [(math.inf, [True, False, True]), (-math.inf, [False, True, True]), (1.5, [False, False, True])]:
+        predicate = from_filters([("x", "=", value)], schema)
+        assert decide(predicate, known, schema, (), "none").to_pylist() == keep, value
 
 
 @pytest.mark.parametrize("mapping", ["name", "id"])
