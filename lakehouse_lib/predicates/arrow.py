@@ -33,7 +33,7 @@ from lakehouse_lib.predicates.nodes import (
     Or,
     walk,
 )
-from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.predicates.predicate import Predicate, shown
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _FLOATING = ("float", "double")
@@ -100,14 +100,10 @@ def _refuse_opaque(predicate: Predicate) -> None:
     for node in walk(predicate.root):
         if isinstance(node, Opaque):
             raise InvalidPredicateError(
-                f"only Spark can evaluate {_shown(node.sql)} of the predicate {_shown(predicate.sql)}",
+                f"only Spark can evaluate {shown(node.sql)} of the predicate {shown(predicate.sql)}",
                 table=predicate.table,
                 hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
             )
-
-
-def _shown(sql: str) -> str:
-    return repr(sql if len(sql) <= 200 else f"{sql[:200]}…")
 
 
 class _Rendering:

@@ -11,7 +11,7 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.predicates.comparison import among, compare
 from lakehouse_lib.predicates.names import resolve
 from lakehouse_lib.predicates.nodes import Column, IsNull, Literal, Node, Not, conjunction, disjunction
-from lakehouse_lib.predicates.predicate import Predicate
+from lakehouse_lib.predicates.predicate import Predicate, shown
 from lakehouse_lib.predicates.spark import render
 from lakehouse_lib.schema import PrimitiveType, Schema
 
@@ -42,11 +42,12 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
     from lakehouse_lib.predicates.sql import translate
 
     try:
-        _check_text(sql)
+        if isinstance(sql, str):  # what else it may be is refused below
+            _check_text(sql)
         return Predicate(sql, translate(sql, schema), table)
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
-            f"{error.message} in the predicate {_shown(sql)}", table=table, hint=error.hint
+            f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint
         ) from error.__cause__
 
 
@@ -81,7 +82,7 @@ def from_filters(
         root = disjunction([conjunction(one) for one in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
-            f"{error.message} in the filters {_shown(str(filters))}", table=table, hint=error.hint
+            f"{error.message} in the filters {shown(filters)}", table=table, hint=error.hint
         ) from None
     return Predicate(render(root), root, table)
 
@@ -96,7 +97,7 @@ def _condition(one: Filter, schema: Schema, partition_columns: Sequence[str]) ->
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise InvalidPredicateError(
-                f"{_shown(str(value))} is no list of values for {word}", hint='Write ("column", "in", [1, 2]).'
+                f"{shown(value)} is no list of values for {word}", hint='Write ("column", "in", [1, 2]).'
             )
         found = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
         return found if word == "in" else Not(found)
@@ -159,10 +160,6 @@ def _literal(value: Any) -> Literal:
     if isinstance(value, dt.date):
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
     raise InvalidPredicateError(
-        f"{_shown(str(value))} of type {type(value).__name__} is no value of a column",
+        f"{shown(value)} of type {type(value).__name__} is no value of a column",
         hint="Give a number, text, bytes, a boolean, a date, a datetime or None.",
     )
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 200 else f"{text[:200]}…")

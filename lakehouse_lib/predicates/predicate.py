@@ -49,3 +49,9 @@ class Predicate:
 def to_spark_sql(predicate: Predicate) -> str:
     """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
     return render(predicate.root)
+
+
+def shown(text: object) -> str:
+    """A condition, or a piece of one, as errors quote it: not more of it than one can read."""
+    whole = str(text)
+    return repr(whole if len(whole) <= 200 else f"{whole[:200]}…")

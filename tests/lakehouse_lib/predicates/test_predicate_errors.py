@@ -67,6 +67,15 @@ def test_refused(sql, reason):
     assert repr(sql[:20])[:-1] in str(raised.value)
 
 
+@pytest.mark.parametrize("sql", [None, 5, b"x = 1", ["x = 1"], True])
+def test_what_is_no_text_is_refused(sql):
+    with pytest.raises(InvalidPredicateError, match="nothing to evaluate in the predicate") as raised:
+        parse(sql, SCHEMA, table="/tables/orders")
+    assert raised.value.table == "/tables/orders"
+    assert str(sql) in str(raised.value)
+    assert raised.value.hint
+
+
 @pytest.mark.parametrize(
     "sql",
     [
