@@ -6,7 +6,7 @@ import random
 import time
 
 from lakehouse_lib.actions import parse_line
-from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.store.base import ObjectStore
 
@@ -28,14 +28,18 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
 
     Raises:
         StoreRefusedError: the store would not take it; nothing was stored.
+        TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
     """
     failure: StoreError | None = None
+    taken = False
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
-            if store.put_if_absent(names.commit(version), data):
+            # A version that somebody had is never put again: were it gone, the log would be, or this part of it.
+            taken = taken or not store.put_if_absent(names.commit(version), data)
+            if not taken:
                 return True
         except StoreError as error:
             if isinstance(error, StoreRefusedError) and not attempt:
@@ -44,6 +48,13 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         try:
             return _holder(store, version) == txn_id
         except ObjectNotFoundError as missing:
+            if taken and version and store.head(names.commit(version - 1)) is None:
+                raise TableNotFoundError(
+                    "the log is gone",
+                    table=store.root,
+                    version=version,
+                    hint="The table was deleted while this was written to it; nothing is committed",
+                ) from missing
             failure = failure or missing
         except StoreError as error:
             failure = error
