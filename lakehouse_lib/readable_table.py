@@ -217,11 +217,11 @@ class ReadableTable:
         import pyarrow.dataset as pads
 
         if isinstance(filters, pads.Expression):
-            from lakehouse_lib.engine.dataset import dataset, unlike_parquet
+            from lakehouse_lib.engine.dataset import plain_dataset, unlike_parquet
 
             files = self.files(partitions)
             if unlike_parquet(self._snapshot, files) is None:
-                return dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
+                return plain_dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
         return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
@@ -246,7 +246,9 @@ class ReadableTable:
 
         Raises:
             UnsupportedFeatureError: rows that pyarrow's own reading would show wrong (deletion vectors, column
-                mapping); ``scan`` and ``to_pyarrow_table`` read them.
+                mapping, days before 1901 by the calendar of before Spark 3); ``scan`` and ``to_pyarrow_table`` read
+                them. Of the last the footers tell, of which those are read whose dates and times may be that old by
+                the log's statistics: none as a rule, all where the log has none, or dates are in lists or maps.
         """
         from lakehouse_lib.engine.dataset import dataset
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
 import pyarrow as pa
@@ -13,13 +15,24 @@ import pyarrow.fs
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.predicates.nodes import Column, Comparison, Literal, disjunction
+from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from lakehouse_lib.schema.usable import check_readable, has_variant
 from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
 
+#: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
+_CERTAIN = -25_202
+_TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}  # units a day
+_FOOTERS_AT_ONCE = 16
+
 
 def unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
-    """Why these files do not read as plain Parquet files in the table's schema do; None when they do."""
+    """Why these files do not read as plain Parquet files in the table's schema do; None when they do.
+
+    No file is opened but those that may hold days before 1901, by their statistics in the log: of these the footers.
+    """
     vectors = files["deletionVector"]
     if vectors.null_count < len(vectors):
         return f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors)"
@@ -29,7 +42,8 @@ def unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
         return "columns have become wider than in old files (typeWidening)"
     if any(has_variant(one.type) for one in snapshot.schema):
         return "it has variants (variantType)"
-    return None
+    path = _by_the_old_calendar(snapshot, files)
+    return None if path is None else f"{path} may have days before 1901, by the calendar of before Spark 3"
 
 
 def dataset(
@@ -47,7 +61,7 @@ def dataset(
 
     Raises:
         InvalidArgumentError: a file system, and files outside the table's folder.
-        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns wrong.
+        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns or days wrong.
         InvalidSchemaError: a column of a type without values here.
     """
     reason = unlike_parquet(snapshot, files)
@@ -59,6 +73,17 @@ def dataset(
             hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which takes "
             "bounded memory",
         )
+    return plain_dataset(snapshot, files, filesystem=filesystem, schema=schema)
+
+
+def plain_dataset(
+    snapshot: Snapshot,
+    files: pa.Table,
+    *,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    schema: pa.Schema | None = None,
+) -> pads.Dataset:
+    """``dataset`` of files that ``unlike_parquet`` has nothing against, which is not asked again."""
     check_readable(snapshot.schema, table=snapshot.store.root)
     if schema is None:
         schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
@@ -90,3 +115,48 @@ def dataset(
 
 def _equals(name: str, value: pa.Scalar) -> pads.Expression:
     return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+
+
+def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
+    """One of the files, if any, in which some days may be called otherwise than pyarrow calls them."""
+    held = {name.lower() for name in snapshot.partition_columns}
+    fields = [one for one in snapshot.schema.fields if one.name.lower() not in held]
+    times = [column for one in fields for column in _times(one.type, (one.name,))]
+    early = [
+        Comparison("<", column, Literal(_CERTAIN * _TIMES[kind.type], kind))
+        for column in times
+        if column is not None and isinstance(kind := column.type, PrimitiveType)
+    ]
+    if len(early) == len(times):
+        if not times:
+            return None
+        suspect = snapshot.prune(Predicate("", disjunction([*early])), ["path"])["path"]
+        files = files.filter(pc.is_in(files["path"], value_set=suspect.combine_chunks()))
+    reader = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none")
+
+    def differs(path: str) -> bool:
+        with reader.open(path, None) as file:
+            calendar = file.calendar
+            return calendar is not None and any(
+                calendar.counts(one.type, file.physical(number)) for number, one in enumerate(file.columns)
+            )
+
+    paths = files["path"].to_pylist()
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        found = next((path for path, odd in zip(paths, pool.map(differs, paths), strict=True) if odd), None)
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
+    """The dates and times of a column; None for those in lists and maps, of which statistics say nothing."""
+    if isinstance(kind, PrimitiveType):
+        if kind.type in _TIMES:
+            yield Column(path, kind)
+    elif isinstance(kind, StructType):
+        for one in kind.fields:
+            yield from _times(one.type, (*path, one.name))
+    elif isinstance(kind, ArrayType | MapType):
+        inner = [kind.element_type] if isinstance(kind, ArrayType) else [kind.key_type, kind.value_type]
+        if any(True for one in inner for _ in _times(one, ())):
+            yield None

@@ -69,15 +69,24 @@ class HybridCalendar:
         chunks = [self._rebased(chunk, iter(physical)) for chunk in column.chunks]
         return pa.chunked_array(chunks, column.type)
 
+    def counts(self, kind: pa.DataType, physical: Sequence[str]) -> bool:
+        """Whether a column of this type, whose leaves have these physical types, has anything to rebase."""
+        return any(self._counts(leaf, stored) for leaf, stored in zip(_leaves(kind), physical, strict=False))
+
+    def _counts(self, leaf: pa.DataType, stored: str) -> bool:
+        if pa.types.is_timestamp(leaf):
+            # Times without a zone are younger than the old calendar: no setting makes Spark write them by it.
+            return self.int96 if stored == "INT96" else self.datetimes and leaf.tz is not None
+        return self.datetimes and pa.types.is_date32(leaf)
+
     def _rebased(self, array: pa.Array, physical: Iterator[str]) -> pa.Array:
         kind = array.type
         if not kind.num_fields:
-            stored = next(physical)
-            if pa.types.is_date32(kind) and self.datetimes:
-                return _with_values(array, _gregorian_days(_values(array, np.int32)))
-            if pa.types.is_timestamp(kind) and self._is_old(kind, stored):
+            if not self._counts(kind, next(physical)):
+                return array
+            if pa.types.is_timestamp(kind):
                 return self._moments(array)
-            return array
+            return _with_values(array, _gregorian_days(_values(array, np.int32)))
         if pa.types.is_struct(kind):
             children = [self._rebased(array.field(index), physical) for index in range(kind.num_fields)]
             return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
@@ -89,13 +98,6 @@ class HybridCalendar:
         return pa.Array.from_buffers(
             kind, len(array), array.buffers()[:2], array.null_count, array.offset, children=[inner]
         )
-
-    def _is_old(self, kind: pa.DataType, stored: str) -> bool:
-        """Whether timestamps of this type and physical type count by the hybrid calendar."""
-        if stored == "INT96":
-            return self.int96
-        # Times without a zone are younger than the old calendar: no setting makes Spark write them by it.
-        return self.datetimes and kind.tz is not None
 
     def _moments(self, array: pa.Array) -> pa.Array:
         per_day = _PER_DAY[array.type.unit]

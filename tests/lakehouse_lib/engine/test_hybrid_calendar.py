@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakehouse_lib import DeltaTable
+from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
 from lakehouse_lib.errors import UnsupportedFeatureError
 from tests.hand_made import array, commit, data_file, field, mapping, struct
@@ -108,6 +110,62 @@ def test_times_without_a_zone_are_never_of_the_old_calendar(tmp_path: Path, zone
     found = DeltaTable(tmp_path).to_pyarrow_table()
     assert found["d"].to_pylist() == [NAMED]
     assert found["n"].to_pylist() == rows["n"].to_pylist()
+
+
+LATER = 20_000
+
+
+def with_bounds(file: dict[str, Any], low: str, high: str) -> dict[str, Any]:
+    """The file with these bounds of ``d`` in the log."""
+    bounds = {"minValues": {"d": low}, "maxValues": {"d": high}, "nullCount": {"d": 0}}
+    return file | {"stats": json.dumps({"numRecords": 1} | bounds)}
+
+
+SHAPES = {
+    "day": (field("d", "date"), days(EARLY), NAMED),
+    "moment": (field("d", "timestamp"), midnights(EARLY, zone="UTC"), dt.datetime(1000, 1, 1, tzinfo=dt.UTC)),
+    "member": (
+        field("d", struct(field("e", "date"))),
+        pa.StructArray.from_arrays([days(EARLY)], ["e"]),
+        {"e": NAMED},
+    ),
+    "list": (field("d", array("date")), pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), days(EARLY)), [NAMED]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("told", [False, True])
+def test_a_dataset_never_calls_days_otherwise(tmp_path: Path, shape: str, told: bool) -> None:
+    column, values, expected = SHAPES[shape]
+    rows = pa.table({"id": [1], "d": values})
+    old = data_file(tmp_path, "old.parquet", marked(rows))
+    if told and shape == "day":
+        old = with_bounds(old, "1000-01-01", "1000-01-01")
+    new = data_file(tmp_path, "new.parquet", rows.slice(0, 0))
+    commit(tmp_path, [field("id", "long"), column], [new, old])
+    table = DeltaTable(tmp_path)
+    assert table.to_pyarrow_table(filters=pc.field("id") > 0).to_pylist() == [{"id": 1, "d": expected}]
+    with pytest.raises(UnsupportedFeatureError, match=r"old\.parquet may have days before 1901.*to_pyarrow_table"):
+        table.to_pyarrow_dataset()
+
+
+def test_a_dataset_of_modern_days_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"id": [1], "d": days(LATER), "p": days(EARLY)})
+    old = data_file(tmp_path, "f.parquet", marked(rows.drop("p")), partition={"p": "1000-01-01"})
+    day = str(dt.date(1970, 1, 1) + dt.timedelta(LATER))
+    fields = [field("id", "long"), field("d", "date"), field("p", "date")]
+    commit(tmp_path, fields, [with_bounds(old, day, day)], partition_by=["p"])
+    monkeypatch.delattr(TableReader, "open")
+    found = DeltaTable(tmp_path).to_pyarrow_dataset().to_table().to_pylist()
+    assert found == [{"id": 1, "d": dt.date.fromisoformat(day), "p": NAMED}]
+
+
+def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
+    spark_3_0 = rows.replace_schema_metadata({"org.apache.spark.version": "3.0.1"})  # old are INT96 alone, and none is
+    file = data_file(tmp_path, "f.parquet", spark_3_0)
+    commit(tmp_path, [field("id", "long"), field("d", "date"), field("t", "timestamp")], [file])
+    assert DeltaTable(tmp_path).to_pyarrow_dataset().to_table()["d"].to_pylist() == rows["d"].to_pylist()
 
 
 @pytest.mark.parametrize(
