@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,109 +28,93 @@ _COLUMNS = ("part", "string"), ("id", "long")
 _BOUNDS = {"a": (1, 10), "b": (11, 20)}
 
 
-def begin(snapshot: Snapshot, operation: str) -> OptimisticTransaction:
-    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+@dataclass(frozen=True)
+class Operation:
+    """One transaction, as data: another implementation can make the same of it.
+
+    Attributes:
+        name: commitInfo's operation.
+        reads: conditions of the rows it depends on; None: the whole table.
+        removes, adds: partitions; of the first all files, of the second a new one each.
+        data_change: False for a rearrangement of rows.
+        application: also writes this application's first version.
+        properties: sets these on the table.
+        column: adds a column of this name.
+        writer_version: upgrades the protocol.
+    """
+
+    name: str
+    reads: tuple[str | None, ...] = ()
+    removes: tuple[str, ...] = ()
+    adds: tuple[str, ...] = ()
+    data_change: bool = True
+    application: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    column: str | None = None
+    writer_version: int | None = None
+
+    def begin(self, snapshot: Snapshot, label: str) -> OptimisticTransaction:
+        """The transaction on ``snapshot``, not committed yet; ``label`` tells its files and columns from others'."""
+        transaction = OptimisticTransaction(snapshot, snapshot.store, self.name, {})
+        for sql in self.reads:
+            transaction.read(None if sql is None else parse(sql, snapshot.schema))
+        for part in self.removes:
+            chosen = snapshot.prune(parse(f"part = '{part}'", snapshot.schema))
+            transaction.remove(chosen, data_change=self.data_change)
+        for part in self.adds:
+            transaction.add(_files(new_file(label, part, data_change=self.data_change)))
+        if self.application is not None:
+            transaction.set_transaction(self.application, 1)
+        if self.properties or self.column is not None:
+            transaction.set_metadata(self.metadata(snapshot.metadata, label))
+        if self.writer_version is not None:
+            transaction.set_protocol(replace(snapshot.protocol, min_writer_version=self.writer_version))
+        return transaction
+
+    def metadata(self, before: Metadata, label: str) -> Metadata:
+        """The table's metadata after it."""
+        schema = json.loads(before.schema_string)
+        if self.column is not None:
+            schema["fields"].append(
+                {"name": f"{self.column}_{label}", "type": "long", "nullable": True, "metadata": {}}
+            )
+        return replace(
+            before, configuration={**before.configuration, **self.properties}, schema_string=json.dumps(schema)
+        )
 
 
-def new_file(name: str, part: str, *, data_change: bool = True) -> pa.Table:
-    """A file of partition ``part``; no data is ever read."""
+OPERATIONS: Mapping[str, Operation] = {
+    "append": Operation("WRITE", adds=("a",)),
+    "append from a query of *a*": Operation("WRITE", reads=("part = 'a'",), adds=("a",)),
+    "update *a*": Operation("UPDATE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
+    "update *b*": Operation("UPDATE", reads=("part = 'b'",), removes=("b",), adds=("b",)),
+    "update id > 10": Operation("UPDATE", reads=("id > 10",), removes=("b",), adds=("b",)),
+    "overwrite": Operation("WRITE", reads=(None,), removes=("a", "b"), adds=("a",)),
+    "compact *a*": Operation("OPTIMIZE", removes=("a",), adds=("a",), data_change=False),
+    "stream's batch": Operation("STREAMING UPDATE", adds=("b",), application="stream"),
+    "set upkeep": Operation("SET TBLPROPERTIES", properties={"delta.checkpointInterval": "20"}),
+    "set appendOnly": Operation("SET TBLPROPERTIES", properties={"delta.appendOnly": "true"}),
+    "add a column": Operation("ADD COLUMNS", column="more"),
+    "upgrade protocol": Operation("UPGRADE PROTOCOL", writer_version=3),
+}
+
+
+def new_file(label: str, part: str, *, data_change: bool = True) -> dict[str, Any]:
+    """The add action of a file of partition ``part``; no data is ever read."""
     low, high = _BOUNDS[part]
     stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
-    row = {
-        "path": f"part={part}/{name}.parquet",
-        "partitionValues": [("part", part)],
+    return {
+        "path": f"part={part}/{label}.parquet",
+        "partitionValues": {"part": part},
         "size": 10,
         "modificationTime": 1,
         "dataChange": data_change,
         "stats": json.dumps(stats),
     }
-    return pa.Table.from_pylist([row], schema=FILE_SCHEMA)
 
 
-def _append(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "WRITE")
-    transaction.add(new_file(name, "a"))
-    return transaction
-
-
-def _append_what_was_read(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "WRITE")
-    transaction.read(parse("part = 'a'", snapshot.schema))
-    transaction.add(new_file(name, "a"))
-    return transaction
-
-
-def _update(snapshot: Snapshot, name: str, sql: str, part: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "UPDATE")
-    predicate = parse(sql, snapshot.schema)
-    transaction.read(predicate)
-    transaction.remove(snapshot.prune(predicate))
-    transaction.add(new_file(name, part))
-    return transaction
-
-
-def _overwrite(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "WRITE")
-    transaction.read(None)
-    transaction.remove(snapshot.files)
-    transaction.add(new_file(name, "a"))
-    return transaction
-
-
-def _compact(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "OPTIMIZE")
-    transaction.remove(snapshot.prune(parse("part = 'a'", snapshot.schema)), data_change=False)
-    transaction.add(new_file(name, "a", data_change=False))
-    return transaction
-
-
-def _batch(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "STREAMING UPDATE")
-    transaction.add(new_file(name, "b"))
-    transaction.set_transaction("stream", 1)
-    return transaction
-
-
-def _set(snapshot: Snapshot, key: str, value: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "SET TBLPROPERTIES")
-    before = snapshot.metadata
-    transaction.set_metadata(replace(before, configuration={**before.configuration, key: value}))
-    return transaction
-
-
-def _add_column(snapshot: Snapshot, name: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "ADD COLUMNS")
-    schema = json.loads(snapshot.metadata.schema_string)
-    schema["fields"].append({"name": name, "type": "long", "nullable": True, "metadata": {}})
-    transaction.set_metadata(snapshot.metadata.with_schema(json.dumps(schema)))
-    return transaction
-
-
-def _upgrade(snapshot: Snapshot, _: str) -> OptimisticTransaction:
-    transaction = begin(snapshot, "UPGRADE PROTOCOL")
-    transaction.set_protocol(replace(snapshot.protocol, min_writer_version=3))
-    return transaction
-
-
-Operation = Callable[[Snapshot, str], OptimisticTransaction]
-OPERATIONS: Mapping[str, Operation] = {
-    "append": _append,
-    "append from a query of *a*": _append_what_was_read,
-    "update *a*": lambda snapshot, name: _update(snapshot, name, "part = 'a'", "a"),
-    "update *b*": lambda snapshot, name: _update(snapshot, name, "part = 'b'", "b"),
-    "update id > 10": lambda snapshot, name: _update(snapshot, name, "id > 10", "b"),
-    "overwrite": _overwrite,
-    "compact *a*": _compact,
-    "stream's batch": _batch,
-    "set upkeep": lambda snapshot, _: _set(snapshot, "delta.checkpointInterval", "20"),
-    "set appendOnly": lambda snapshot, _: _set(snapshot, "delta.appendOnly", "true"),
-    "add a column": _add_column,
-    "upgrade protocol": _upgrade,
-}
-
-
-def outcome(folder: Path, level: str, winner: Operation, loser: Operation) -> str:
-    """The error's name, or "" when both are committed."""
+def create(folder: Path, level: str) -> Snapshot:
+    """The table at its first version: a file in each partition."""
     store = LocalStore(str(folder), fsync=False)
     first = OptimisticTransaction(None, store, "CREATE TABLE", {})
     first.set_protocol(Protocol(1, 2))
@@ -143,14 +128,24 @@ def outcome(folder: Path, level: str, winner: Operation, loser: Operation) -> st
         )
     )
     for part in _BOUNDS:
-        first.add(new_file("first", part))
+        first.add(_files(new_file("first", part)))
     assert isinstance(first.commit(), Committed)
-    snapshot = load_snapshot(store)
-    late, early = loser(snapshot, "late"), winner(snapshot, "early")
+    return load_snapshot(store)
+
+
+def outcome(folder: Path, level: str, winner: Operation, loser: Operation) -> str:
+    """The error's name, or "" when both are committed."""
+    snapshot = create(folder, level)
+    late, early = loser.begin(snapshot, "late"), winner.begin(snapshot, "early")
     won = early.commit()
     assert isinstance(won, Committed), won
     result = late.commit()
     return type(result.error).__name__ if isinstance(result, Conflict) else ""
+
+
+def _files(add: Mapping[str, Any]) -> pa.Table:
+    row = {**add, "partitionValues": list(add["partitionValues"].items())}
+    return pa.Table.from_pylist([row], schema=FILE_SCHEMA)
 
 
 def tables() -> str:

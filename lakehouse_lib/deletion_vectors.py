@@ -33,6 +33,9 @@ _MAGIC = 1681511377
 _UUID_LENGTH = 20  # of 16 bytes in Z85
 _FIRST = 1  # after the version: where a file's first vector stands
 
+# A commit is read whole by everybody, so what is larger has a file.
+_INLINE_BYTES = 1024
+
 # The worst a bitmap can do is a container for each position (22 bytes); buckets without positions cost 12 bytes each.
 _BYTES_A_POSITION = 32
 _BYTES_WITHOUT_POSITIONS = 1 << 16
@@ -73,6 +76,19 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
             hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
             "older version",
         ) from error
+
+
+def save(store: ObjectStore, deleted: BitMap64) -> dict[str, Any]:
+    """A vector that a commit may refer to, and its descriptor: in the log while it is small, else durable in a new file
+    beside the table."""
+    data = struct.pack("<I", _MAGIC) + deleted.serialize()
+    known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
+    if len(data) <= _INLINE_BYTES:
+        return {"storageType": "i", "pathOrInlineDv": _z85_encode(data + bytes(-len(data) % 4)), **known}
+    name = uuid.uuid4()
+    framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    store.put(f"deletion_vector_{name}.bin", bytes([_VERSION]) + framed)
+    return {"storageType": "u", "pathOrInlineDv": _z85_encode(name.bytes), "offset": _FIRST, **known}
 
 
 def unique_id(descriptor: Mapping[str, Any]) -> str:
@@ -204,6 +220,12 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 _DIGITS: npt.NDArray[np.uint64] = np.full(256, 85, dtype=np.uint64)
 _DIGITS[np.frombuffer(_Z85, dtype=np.uint8)] = np.arange(85, dtype=np.uint64)
 _WEIGHTS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
+
+
+def _z85_encode(data: bytes) -> str:
+    groups = np.frombuffer(data, dtype=">u4").astype(np.uint64)
+    digits = (groups[:, None] // _WEIGHTS % np.uint64(85)).astype(np.int64)
+    return np.frombuffer(_Z85, dtype=np.uint8)[digits.ravel()].tobytes().decode("ascii")
 
 
 def _z85_decode(text: str) -> bytes:

@@ -93,7 +93,12 @@ FEATURES: Mapping[str, Feature] = {
         Feature("columnMapping", True, True, False, _mapped, "physical names and field ids are not written yet"),
         Feature("identityColumns", False, True, False, _field_metadata("delta.identity."), "not generated yet"),
         Feature(
-            "deletionVectors", True, True, True, _NEVER, "rows are read and rewritten without those; none is written"
+            "deletionVectors",
+            True,
+            True,
+            True,
+            _NEVER,
+            "rows are read and rewritten without those; written only where a compaction carries others' marks over",
         ),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
         Feature("v2Checkpoint", True, True, False, _ALWAYS, "its tables are not written yet"),

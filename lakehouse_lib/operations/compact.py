@@ -90,7 +90,8 @@ def compact(
 ) -> dict[str, Any]:
     """Merge files smaller than the target; rows stay the same, so no reader and no appender conflicts.
 
-    A file that a concurrent commit removed costs its own bin only; the others are committed.
+    A file that a concurrent commit removed costs its own bin only; the others are committed. Rows that were marked as
+    deleted meanwhile (a deletion vector) are so in the merged file.
 
     Args:
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
@@ -128,6 +129,7 @@ def compact(
         np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
         written.drop_columns([_BIN]),
         written[_BIN].to_numpy(),
+        in_order=True,
     )
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
     version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.actions import CommitProperties
@@ -17,8 +18,10 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.carried_marks import Carried, carried
 from lakehouse_lib.operations.files import size_summary, total_size
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 
@@ -29,12 +32,14 @@ class Rewrite:
     Attributes:
         removed, added: files tables.
         removed_groups, added_groups: the group of each of their files.
+        in_order: a group's rows lie in one added file as they did in the removed ones, one after another.
     """
 
     removed: pa.Table
     removed_groups: NDArray[np.int64]
     added: pa.Table
     added_groups: NDArray[np.int64]
+    in_order: bool = False
 
     def split(self, kept: NDArray[np.int64]) -> tuple[Rewrite, Rewrite]:
         """The groups that are in ``kept``, and the others."""
@@ -47,6 +52,7 @@ class Rewrite:
             self.removed_groups[old],
             self.added.filter(pa.array(new)),
             self.added_groups[new],
+            self.in_order,
         )
 
 
@@ -71,6 +77,8 @@ def commit_rewrite(
 ) -> tuple[int, Rewrite]:
     """Commit a rewrite, but for the groups of which a concurrent commit removed a file; what they wrote is deleted.
 
+    Where others only marked rows as deleted, and the rewrite is in order, the marks go on to the rows' new places.
+
     Args:
         parameters: commitInfo's operationParameters.
         started: the operation's ``time.monotonic()``.
@@ -83,23 +91,44 @@ def commit_rewrite(
             deleted.
         CommitUnknownError: the store stopped answering.
     """
+    copied = rewrite
     while len(rewrite.removed):
         outcome = _transaction(snapshot, parameters, rewrite, started).commit(properties)
         if not isinstance(outcome, Conflict):
             return version_of(outcome), rewrite
         latest = snapshot.update()
-        there = np.isin(
-            file_keys(rewrite.removed.select(KEY_COLUMNS), snapshot.store).to_numpy(zero_copy_only=False),
-            file_keys(latest.file_columns(KEY_COLUMNS), latest.store).to_numpy(zero_copy_only=False),
-        )
-        whole = np.setdiff1d(rewrite.removed_groups, rewrite.removed_groups[~there])
-        if not isinstance(outcome.error, ConcurrentDeleteDeleteError) or there.all() or not len(whole):
-            discard(snapshot.store, rewrite.added)
+        marked = carried(copied.removed, copied.removed_groups, latest) if copied.in_order else {}
+        alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
+        there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
+        lost = set(copied.removed_groups[~there.to_numpy(zero_copy_only=False)].tolist()) - marked.keys()
+        kept, gone = copied.split(np.setdiff1d(copied.removed_groups, np.array(sorted(lost), np.int64)))
+        beaten = isinstance(outcome.error, ConcurrentDeleteDeleteError) and (lost or marked)
+        if not beaten or not len(kept.removed):
+            discard(snapshot.store, copied.added)
             raise outcome.error
-        rewrite, lost = rewrite.split(whole)
-        discard(snapshot.store, lost.added)
-        snapshot = latest
+        discard(snapshot.store, gone.added)
+        rewrite, copied, snapshot = _marked(kept, marked, latest.store), kept, latest
     return snapshot.version, rewrite
+
+
+def _marked(rewrite: Rewrite, marked: Mapping[int, Carried], store: ObjectStore) -> Rewrite:
+    """The rewrite of the files as they are now, with the marks of some groups on what was written for them."""
+    ours, rest = rewrite.split(np.array(sorted(marked), np.int64))
+    removed, removed_groups = [rest.removed], [rest.removed_groups]
+    added, added_groups = [rest.added], [rest.added_groups]
+    for group, marks in marked.items():
+        removed.append(marks.removed)
+        removed_groups.append(np.full(len(marks.removed), group))
+        files = marks.applied(ours.added.filter(pa.array(ours.added_groups == group)), store)
+        added.append(files)
+        added_groups.append(np.full(len(files), group))
+    return Rewrite(
+        pa.concat_tables(removed),
+        np.concatenate(removed_groups),
+        pa.concat_tables(added),
+        np.concatenate(added_groups),
+        rewrite.in_order,
+    )
 
 
 def _transaction(

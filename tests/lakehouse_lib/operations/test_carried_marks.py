@@ -1,0 +1,134 @@
+"""A compaction beside somebody who marks rows as deleted: no row comes back, and neither of the two fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as DeltaRs
+from deltalake import QueryBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from lakehouse_lib import DeltaTable, deletion_vectors, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import ConcurrentDeleteDeleteError
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.store import LocalStore
+from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.peers import read_duckdb
+
+ROWS = 5_000
+
+
+def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
+    """Files of ``rows`` numbers each, and their paths in the order of the numbers."""
+    for number in range(files):
+        data = pa.table({"k": pa.array(range(number * rows, (number + 1) * rows), pa.int64())})
+        write_deltalake(root, data, mode="append")
+    files_table = DeltaTable(root).snapshot.files
+    lowest = [json.loads(stats)["minValues"]["k"] for stats in files_table["stats"].to_pylist()]
+    return [path for _, path in sorted(zip(lowest, files_table["path"].to_pylist(), strict=True))]
+
+
+def check(root: Path, gone: set[int], files: int = 3, rows: int = ROWS) -> None:
+    expected = [k for k in range(files * rows) if k not in gone]
+    for read in (
+        lambda: DeltaTable(root).to_pyarrow_table(),
+        lambda: read_duckdb(root),
+    ):
+        assert sorted(read()["k"].to_pylist()) == expected
+    assert DeltaTable(root).count() == len(expected)
+
+
+@pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
+def test_marks_go_on_to_the_merged_file(tmp_path: Path, engine: Engine, step: int) -> None:
+    first, second, third = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0, 5, ROWS - 1}), third: inline({7})})
+    before = DeltaTable(tmp_path).snapshot
+    more = set(range(1, ROWS, step)) - {5}
+    delete_by_vector(tmp_path, {first: inline({0, 5, ROWS - 1} | more), second: inline(set(range(0, ROWS, 500)))})
+    metrics = compact(before, engine)
+    gone = {0, 5, ROWS - 1} | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7}
+    check(tmp_path, gone)
+    assert metrics["numFilesAdded"] == 1
+    (file,) = DeltaTable(tmp_path).snapshot.files.to_pylist()
+    assert (file["deletionVector"]["storageType"] == "u") == (step == 2)
+    assert json.loads(file["stats"])["tightBounds"] is False
+    assert file["dataChange"] is False
+
+
+def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
+    first, second, third = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    told = [{first: inline({0, 1})}, {first: inline({0, 1, 2}), second: inline({3})}, {third: inline({4})}]
+
+    class Raced(LocalStore):
+        """Somebody is faster three times."""
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if told:
+                delete_by_vector(tmp_path, told.pop(0))
+            return super().put_if_absent(path, data)
+
+    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    compact(before, ArrowEngine())
+    check(tmp_path, {0, 1, 2, ROWS + 3, 2 * ROWS + 4})
+
+
+def test_a_merged_file_of_which_no_row_is_left_is_not_added(tmp_path: Path) -> None:
+    first, second = table(tmp_path, 2, 10)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
+    compact(before, ArrowEngine())
+    assert len(DeltaTable(tmp_path).snapshot.files) == 0
+
+
+def test_a_bin_of_which_a_file_is_gone_is_lost_whatever_was_marked(tmp_path: Path) -> None:
+    first, *_ = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({2})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({1, 2})})
+    now = DeltaTable(tmp_path).snapshot
+    delete(now, parse(f"k = {ROWS}", now.schema), ArrowEngine())
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        compact(before, ArrowEngine())
+    check(tmp_path, {1, 2, ROWS})
+
+
+def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
+    # RESTORE brings back a file's older vector.
+    first, *_ = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({1, 2})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({2})})
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        compact(before, ArrowEngine())
+    check(tmp_path, {2})
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sets(st.integers(0, 2**40), max_size=200) | st.builds(lambda n: set(range(0, n, 2)), st.integers(1, 40_000)))
+def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
+    store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)
+    bitmap = BitMap64(positions)
+    assert deletion_vectors.load(store, deletion_vectors.save(store, bitmap)) == bitmap
+
+
+@pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
+def test_others_read_the_vectors_we_write(tmp_path: Path, step: int) -> None:
+    first, _ = table(tmp_path, 2)
+    store = LocalStore(str(tmp_path), fsync=False)
+    gone = set(range(0, ROWS, step))
+    delete_by_vector(tmp_path, {first: deletion_vectors.save(store, BitMap64(gone))})
+    check(tmp_path, gone, 2)
+    answer = pa.table(QueryBuilder().register("t", DeltaRs(tmp_path)).execute("SELECT k FROM t"))
+    assert sorted(answer["k"].to_pylist()) == [k for k in range(2 * ROWS) if k not in gone]
