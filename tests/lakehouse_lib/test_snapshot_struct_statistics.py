@@ -6,11 +6,13 @@ import json
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.log import cache
+from lakehouse_lib.log import cache, names
+from lakehouse_lib.log.checkpoints.footer import _Compact
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
@@ -157,3 +159,48 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     snapshot = load_snapshot(store)
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
     assert paths_of(snapshot) == ["f001", "f050"]
+    # Nor does one that does not count the nulls, which it need not.
+    path = names.checkpoint(1)
+    store.put(path, _without_null_counts(store.read(path)))
+    snapshot = load_snapshot(store)
+    assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
+
+
+class _NullCounts(_Compact):
+    """Where a footer's null counts (Statistics, field 3 of parquet.thrift) begin and end."""
+
+    def __init__(self, footer):
+        super().__init__(footer)
+        self.places = []
+
+    def _meta_data(self, _chunk):
+        for field, kind in self._fields():
+            if (field, kind) != (12, 12):
+                self._skip(kind)
+                continue
+            number = 0
+            while (header := self._data[self._at]) & 0x0F:
+                start = self._at
+                number, kind = self._field(header, number)
+                self._skip(kind)
+                if number == 3:
+                    self.places.append((start, self._at))
+            self._at += 1
+
+
+def _without_null_counts(data):
+    """The same Parquet object, but what its footer has as null counts it has as counts of distinct values."""
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    counts = _NullCounts(data[start:-8])
+    counts.row_groups()
+    assert counts.places
+    changed = bytearray(data)
+    for first, behind in counts.places:
+        changed[start + first] += 0x10  # the high half byte is the step from the field before
+        if changed[start + behind] & 0x0F:
+            changed[start + behind] -= 0x10
+    spoiled = bytes(changed)
+    group = pq.ParquetFile(pa.BufferReader(spoiled)).metadata.row_group(0)
+    found = [group.column(number).statistics for number in range(group.num_columns)]
+    assert not any(one is not None and one.has_null_count for one in found)
+    return spoiled

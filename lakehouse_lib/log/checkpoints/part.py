@@ -127,11 +127,12 @@ class ParquetPart:
         index = self._leaves.get(f"{action}.{field}")
         if index is None or not self._statistics[block][index].sound:
             return None
-        found = self._footer.row_group(block).column(index).statistics
-        # A null among them would be an unknown value, of which the footer says nothing.
-        if found is None or not found.has_min_max or found.null_count != self._nulls(action, block):
+        # A null among them would be an unknown value, of which the footer says nothing. It may leave the counts out.
+        nulls = self._nulls(action, block)
+        if nulls is None or self._statistics[block][index].null_count != nulls:
             return None
-        return found.min, found.max
+        found = self._footer.row_group(block).column(index).statistics
+        return (found.min, found.max) if found is not None and found.has_min_max else None
 
     def _below(self, prefix: str) -> list[str]:
         if prefix in self._leaves:
