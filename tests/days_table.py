@@ -56,7 +56,7 @@ def record_reads(monkeypatch):
     real = ParquetPart._read
 
     def read(self, block, leaves):
-        seen.extend((leaf, block) for leaf in leaves)
+        seen.extend((".".join(leaf), block) for leaf in leaves)
         return real(self, block, leaves)
 
     monkeypatch.setattr(ParquetPart, "_read", read)

@@ -23,7 +23,7 @@ from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
+from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.commit import CommitActions, read_commit
@@ -203,14 +203,16 @@ class _Gathered:
     def count(self, action: str, _block: int, /) -> int:
         return self._actions[action].num_rows if action in self._actions else 0
 
-    def has(self, action: str, field: str) -> bool:
-        return action in self._actions and field in self._actions[action].column_names
+    def has(self, action: str, *field: str) -> bool:
+        return action in self._actions and len(field) == 1 and field[0] in self._actions[action].column_names
 
     def is_empty(self, action: str, _block: int, field: str, /) -> bool:
         return not self.has(action, field) or self._actions[action][field].null_count == len(self._actions[action])
 
-    def read(self, action: str, _block: int, fields: Sequence[str], /) -> dict[str, pa.ChunkedArray]:
-        return {name: self._actions[action][name] for name in fields if self.has(action, name)}
+    def read(self, action: str, _block: int, fields: Sequence[FieldPath], /) -> dict[str, pa.ChunkedArray]:
+        return {
+            name: self._actions[action][name] for name in fields if isinstance(name, str) and self.has(action, name)
+        }
 
     def bodies(self, action: str) -> list[dict[str, Any]]:  # noqa: ARG002 - files only
         return []

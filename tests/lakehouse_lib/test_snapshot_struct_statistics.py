@@ -18,9 +18,10 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import bounds_of, struct_bounds
 from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
 from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PARSED, PROTOCOL, file, record_reads
-from tests.log_tables import paths_of
+from tests.log_tables import add, paths_of
 
 
 @pytest.fixture
@@ -164,6 +165,25 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     store.put(path, _without_null_counts(store.read(path)))
     snapshot = load_snapshot(store)
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
+
+
+def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    nested = {"type": "struct", "fields": [{"name": "b", "type": "long", "nullable": True, "metadata": {}}]}
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("a.b", "long"), ("a", nested))]
+    metadata = {"partitionColumns": [], "schemaString": json.dumps({"type": "struct", "fields": fields})}
+    values = {"a.b": 5, "a": {"b": 900}}
+    stats = {"numRecords": 1, "minValues": values, "maxValues": values, "nullCount": {"a.b": 0, "a": {"b": 0}}}
+    leaves = pa.struct({"a.b": pa.int64(), "a": pa.struct({"b": pa.int64()})})
+    kind = pa.struct({"numRecords": pa.int64()} | dict.fromkeys(("minValues", "maxValues", "nullCount"), leaves))
+    body = add("f", stats=json.dumps(stats), stats_parsed=stats)
+    put_classic(store, 1, [PROTOCOL, {"metaData": META["metaData"] | metadata}, body], stats_parsed=kind)
+    snapshot = load_snapshot(store)
+    for condition, found in (("`a.b` = 5", ["f"]), ("a.b = 900", ["f"]), ("`a.b` = 900", []), ("a.b = 5", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found, condition
+    shown = DeltaTable(tmp_path).get_add_actions()
+    assert shown["min"].to_pylist() == shown["max"].to_pylist() == [values]
 
 
 class _NullCounts(_Compact):

@@ -40,7 +40,7 @@ def known_of_block(part: ParquetPart, block: int, needs: Needs) -> Known | None:
 def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.Array | None:
     if not isinstance(kind, PrimitiveType) or (kind.type not in _EXACT and kind.decimal is None):
         return None
-    extremes = part.extremes("add", block, f"partitionValues_parsed.{key}")
+    extremes = part.extremes("add", block, "partitionValues_parsed", key)
     # The empty string is a null, of which the footer would say that it is none.
     if extremes is None or extremes[0] != extremes[1] or extremes[0] == "":
         return None
@@ -52,7 +52,7 @@ def _bounds(part: ParquetPart, block: int, path: Sequence[str], kind: DataType) 
         return None
     ends: dict[str, Any] = {}
     for end, position in (("minValues", 0), ("maxValues", 1)):
-        extremes = part.extremes("add", block, f"stats_parsed.{end}.{'.'.join(path)}")
+        extremes = part.extremes("add", block, "stats_parsed", end, *path)
         value = _array(extremes[position], kind.to_arrow()) if extremes is not None else None
         if value is None:
             return None

@@ -26,6 +26,9 @@ KEYS: Mapping[str, str] = {
     "sidecar": "path",
 }
 
+#: A field of an action by its name, or one below by its names from the action down: a name may have a dot in it.
+FieldPath = str | tuple[str, ...]
+
 
 class Part(Protocol):
     """Rows of the ``add`` and ``remove`` actions are counted and read block by block."""
@@ -39,15 +42,15 @@ class Part(Protocol):
     def count(self, action: str, block: int, /) -> int:
         """How many of these actions the block has."""
 
-    def has(self, action: str, field: str) -> bool:
+    def has(self, action: str, *field: str) -> bool:
         """Whether it has this field of the action, or one below it."""
 
     def is_empty(self, action: str, block: int, field: str, /) -> bool:
         """Whether the field is known to be null throughout the block, without reading it."""
 
-    def read(self, action: str, block: int, fields: Sequence[str], /) -> dict[str, pa.ChunkedArray]:
-        """These fields (``a`` or ``a.b``, which is a struct of what is asked for below ``a``) of the block's actions,
-        as they are stored; a field that is not there is left out."""
+    def read(self, action: str, block: int, fields: Sequence[FieldPath], /) -> dict[str, pa.ChunkedArray]:
+        """These fields of the block's actions, as they are stored: ``("a", "b")`` gives ``a``, a struct that has at
+        least what is asked for below it. A field that is not there is left out."""
 
     def bodies(self, action: str) -> list[dict[str, Any]]:
         """Every action of that kind as a dictionary."""
@@ -64,11 +67,14 @@ class ParquetPart:
         self._masks: dict[tuple[str, int], pa.Array | None] = {}
         with self._reading():
             with store.open_input(meta.path) as source:
-                self._footer = pq.ParquetFile(source).metadata
-            schema = self._footer.schema
-            self._leaves = {schema.column(index).path: index for index in range(self._footer.num_columns)}
+                file = pq.ParquetFile(source)
+                self._footer = file.metadata
+                # The dotted paths of the footer's schema cannot tell a struct from a name with a dot.
+                self._leaves = {tuple(path): index for index, path in enumerate(file.reader.column_paths)}
             self._statistics = chunk_statistics(self._footer)
-        self._tops = {leaf.split(".", 1)[0] for leaf in self._leaves}
+        if len(self._leaves) < self._footer.num_columns:
+            raise self._broken("it has two columns of one name")
+        self._tops = {leaf[0] for leaf in self._leaves}
 
     @property
     def blocks(self) -> int:
@@ -84,23 +90,24 @@ class ParquetPart:
         mask = self._mask(action, block)
         return rows if mask is None else int(pc.sum(mask, min_count=0).as_py())
 
-    def has(self, action: str, field: str) -> bool:
-        return bool(self._below(f"{action}.{field}"))
+    def has(self, action: str, *field: str) -> bool:
+        return bool(self._below((action, *field)))
 
     def is_empty(self, action: str, block: int, field: str) -> bool:
         group = self._footer.row_group(block)
-        leaves = [self._leaves[leaf] for leaf in self._below(f"{action}.{field}")]
+        leaves = [self._leaves[leaf] for leaf in self._below((action, field))]
         if any(self._footer.schema.column(leaf).max_repetition_level for leaf in leaves):
             return False  # an empty map leaves the same null in its leaves as none at all
         return all(self._statistics[block][leaf].null_count == group.num_rows for leaf in leaves)
 
-    def read(self, action: str, block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-        leaves = [leaf for field in fields for leaf in self._below(f"{action}.{field}")]
+    def read(self, action: str, block: int, fields: Sequence[FieldPath]) -> dict[str, pa.ChunkedArray]:
+        paths = [(field,) if isinstance(field, str) else field for field in fields]
+        leaves = [leaf for path in paths for leaf in self._below((action, *path))]
         if not leaves:
             return {}
         mask = self._mask(action, block)
         structs = self._read(block, leaves)[action]
-        members = {name.split(".", 1)[0] for name in fields}
+        members = {path[0] for path in paths}
         columns = {}
         for index in range(structs.type.num_fields):
             name = structs.type.field(index).name
@@ -112,7 +119,7 @@ class ParquetPart:
     def bodies(self, action: str) -> list[dict[str, Any]]:
         if action not in self._tops:
             return []
-        leaves = [leaf for leaf in self._leaves if leaf.startswith(f"{action}.")]
+        leaves = self._below((action,))
         found: list[dict[str, Any]] = []
         for block in range(self.blocks):
             if self._nulls(action, block) != self._footer.row_group(block).num_rows:
@@ -121,10 +128,10 @@ class ParquetPart:
                     found += actions.filter(actions.is_valid()).to_pylist()
         return found
 
-    def extremes(self, action: str, block: int, field: str) -> tuple[Any, Any] | None:
+    def extremes(self, action: str, block: int, *field: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a leaf, where it is known without reading that every action of the block
         has one; floating-point NaN is not among them."""
-        index = self._leaves.get(f"{action}.{field}")
+        index = self._leaves.get((action, *field))
         if index is None or not self._statistics[block][index].sound:
             return None
         # A null among them would be an unknown value, of which the footer says nothing. It may leave the counts out.
@@ -134,14 +141,14 @@ class ParquetPart:
         found = self._footer.row_group(block).column(index).statistics
         return (found.min, found.max) if found is not None and found.has_min_max else None
 
-    def _below(self, prefix: str) -> list[str]:
-        if prefix in self._leaves:
-            return [prefix]
-        return [leaf for leaf in self._leaves if leaf.startswith(f"{prefix}.")]
+    def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+        if path in self._leaves:
+            return [path]
+        return [leaf for leaf in self._leaves if leaf[: len(path)] == path]
 
     def _nulls(self, action: str, block: int) -> int | None:
         """How many rows of the block are other actions; None where the footer does not say."""
-        index = self._leaves.get(f"{action}.{KEYS[action]}")
+        index = self._leaves.get((action, KEYS[action]))
         if index is None:
             raise self._broken(f"{action} has no {KEYS[action]}")
         return self._statistics[block][index].null_count
@@ -151,7 +158,7 @@ class ParquetPart:
         if self._nulls(action, block) == 0:
             return None
         if (action, block) not in self._masks:
-            structs = self._read(block, [f"{action}.{KEYS[action]}"])[action]
+            structs = self._read(block, [(action, KEYS[action])])[action]
             mask = pc.is_valid(structs).combine_chunks()
             keyed = pc.is_valid(pc.struct_field(structs, KEYS[action])).combine_chunks()
             if not mask.equals(keyed):
@@ -159,12 +166,12 @@ class ParquetPart:
             self._masks[action, block] = None if pc.all(mask, min_count=0).as_py() else mask
         return self._masks[action, block]
 
-    def _read(self, block: int, leaves: Sequence[str]) -> pa.Table:
+    def _read(self, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         with self._reading(), self._store.open_input(self.path) as source:
             if self._store.head(self.path) != self._meta:
                 raise self._broken("it has been replaced since it was opened")
             file = pq.ParquetFile(source, metadata=self._footer)
-            rows = file.read_row_group(block, columns=list(leaves), use_threads=False)
+            rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
             rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
             return rows
 
@@ -198,15 +205,15 @@ class JsonPart:
     def count(self, action: str, _block: int) -> int:
         return len(self._rows(action))
 
-    def has(self, action: str, field: str) -> bool:
-        return field in self._rows(action).column_names
+    def has(self, action: str, *field: str) -> bool:
+        return len(field) == 1 and field[0] in self._rows(action).column_names
 
     def is_empty(self, action: str, _block: int, field: str) -> bool:
         return not self.has(action, field)
 
-    def read(self, action: str, _block: int, fields: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    def read(self, action: str, _block: int, fields: Sequence[FieldPath]) -> dict[str, pa.ChunkedArray]:
         rows = self._rows(action)
-        return {name: rows[name] for name in fields if name in rows.column_names}
+        return {name: rows[name] for name in fields if isinstance(name, str) and name in rows.column_names}
 
     def bodies(self, action: str) -> list[dict[str, Any]]:
         return [dict(body) for body in self.actions.sidecars] if action == "sidecar" else []

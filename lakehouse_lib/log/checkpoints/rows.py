@@ -230,9 +230,9 @@ class CheckpointRows:
         typed = {
             path: kind
             for path, kind in columns.items()
-            if any(part.has(self._action, f"{_STATS}.{end}.{'.'.join(path)}") for end in ("nullCount", "minValues"))
+            if any(part.has(self._action, _STATS, end, *path) for end in ("nullCount", "minValues"))
         }
-        if not part.has(self._action, f"{_STATS}.numRecords"):
+        if not part.has(self._action, _STATS, "numRecords"):
             typed = {}
         found = self._struct_bounds(number, typed) if typed else {}
         rest = {path: kind for path, kind in columns.items() if path not in typed}
@@ -240,10 +240,8 @@ class CheckpointRows:
 
     def _struct_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         block = self._blocks[number]
-        leaves = [f"{_STATS}.numRecords", f"{_STATS}.tightBounds"]
-        leaves += [
-            f"{_STATS}.{end}.{'.'.join(path)}" for path in columns for end in ("minValues", "maxValues", "nullCount")
-        ]
+        leaves: list[tuple[str, ...]] = [(_STATS, "numRecords"), (_STATS, "tightBounds")]
+        leaves += [(_STATS, end, *path) for path in columns for end in ("minValues", "maxValues", "nullCount")]
         structs = block.part.read(self._action, block.number, leaves)[_STATS].combine_chunks()
         found = struct_bounds(structs, columns)
         if structs.null_count and block.part.has(self._action, "stats"):
@@ -254,8 +252,8 @@ class CheckpointRows:
     def _written_structs(self, number: int, wanted: WrittenStatistics) -> pa.Table | None:
         """Of the struct form; None where that does not say all that the JSON may say."""
         block = self._blocks[number]
-        leaves = [".".join((_STATS, *path)) for path in wanted.leaves]
-        if not all(block.part.has(self._action, leaf) for leaf in leaves):
+        leaves = [(_STATS, *path) for path in wanted.leaves]
+        if not all(block.part.has(self._action, *leaf) for leaf in leaves):
             return None
         structs = block.part.read(self._action, block.number, leaves)[_STATS]
         if structs.null_count and block.part.has(self._action, "stats"):
