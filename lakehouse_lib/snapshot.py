@@ -59,7 +59,8 @@ class Snapshot:
 
     @property
     def files(self) -> pa.Table:
-        """The live files (``FILE_SCHEMA``)."""
+        """The live files (``FILE_SCHEMA``). Of two questions the answers may come in different orders, where a
+        checkpoint turns out unreadable in between: rows are joined by path, or asked for at once."""
         return self._ask(lambda state: state.files.table)
 
     @property
@@ -67,18 +68,18 @@ class Snapshot:
         return self._ask(lambda state: state.files.num_rows)
 
     def file_columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of the live files, in the order of ``files``; nothing else of a checkpoint is read."""
+        """Some columns of the live files; nothing else of a checkpoint is read."""
         return self._ask(lambda state: state.files.columns(names))
 
     def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
-        """``work`` on some columns of the live files, piece by piece in the order of ``files``, while the next pieces
-        are read. Where a checkpoint turns out unreadable it begins anew."""
+        """``work`` on some columns of the live files, piece by piece, while the next pieces are read. Where a
+        checkpoint turns out unreadable it begins anew."""
         return self._ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
-    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
-        """Statistics of the live files (``wanted.schema``), in the order of ``files``; the struct form where a
-        checkpoint has all of it, else the JSON, and neither is kept."""
-        return self._ask(lambda state: state.files.statistics(wanted))
+    def statistics(self, wanted: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+        """Statistics of the live files (``wanted.schema``), and some columns of the same files in the same order; the
+        struct form where a checkpoint has all of it, else the JSON, and neither is kept."""
+        return self._ask(lambda state: (state.files.statistics(wanted), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:

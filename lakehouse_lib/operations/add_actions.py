@@ -30,11 +30,11 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         flatten: a column ``min.x`` (``min.a.b`` for a nested one) instead of a member of the struct ``min``.
     """
     schema, mode = snapshot.schema, snapshot.column_mapping
-    files = snapshot.file_columns(["path", "size", "modificationTime", "partitionValues"])
     indexed = indexed_columns(schema, snapshot.configuration, snapshot.partition_columns)
     counted, ended = _counted(schema, indexed, ()), _ended(schema, indexed, ())
-    found = snapshot.statistics(
-        WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode))
+    found, files = snapshot.statistics(
+        WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode)),
+        ["path", "size", "modificationTime", "partitionValues"],
     )
     columns: dict[str, pa.ChunkedArray] = {
         "path": files["path"],

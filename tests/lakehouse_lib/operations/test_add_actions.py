@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.log import cache
+from lakehouse_lib.log.checkpoints.part import ParquetPart
 from lakehouse_lib.store import LocalStore
 from tests import days_table
 from tests.checkpoint_files import put_classic, put_commit
@@ -196,6 +198,28 @@ def test_json_is_read_where_structs_do_not_say_all(
     assert shown["min"].to_pylist() == [STATS["minValues"] | TYPED]  # type: ignore[operator]
     assert shown["max"].to_pylist() == [STATS["maxValues"] | TYPED | {"price": Decimal(99999)}]  # type: ignore[operator]
     assert shown["null_count"].to_pylist() == [STATS["nullCount"]]
+
+
+def test_a_file_has_its_own_statistics_when_the_checkpoint_turns_out_torn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(str(tmp_path), fsync=False)
+    files = [days_table.file(number) for number in range(3)]
+    put_commit(store, 0, [days_table.PROTOCOL, days_table.META, *files])
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put_classic(store, 1, [days_table.PROTOCOL, days_table.META, *reversed(files)])
+    cache.CACHE.clear()
+    real = ParquetPart._read
+
+    def torn(self: ParquetPart, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
+        if ("add", "stats") in leaves:
+            raise self._broken("a torn page")
+        return real(self, block, leaves)
+
+    monkeypatch.setattr(ParquetPart, "_read", torn)
+    shown = DeltaTable(tmp_path).get_add_actions(flatten=True).sort_by("path")
+    assert shown["path"].to_pylist() == ["f000", "f001", "f002"]
+    assert shown["min.id"].to_pylist() == [0, 10, 20]
 
 
 def test_json_is_read_where_a_file_has_no_struct(tmp_path: Path) -> None:
