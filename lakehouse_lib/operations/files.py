@@ -32,10 +32,11 @@ def count_rows(snapshot: Snapshot) -> int:
     Raises:
         ObjectNotFoundError, StoreError, LogCorruptedError: a file whose footer is needed is not what it should be.
     """
-    counts = live_records(snapshot.files)
+    files = snapshot.files
+    counts = live_records(files)
     reader = TableReader(snapshot.store, Schema([]), (), snapshot.column_mapping)
     total = int(pc.sum(counts).as_py() or 0)
-    for file, _ in reader.files(snapshot.files.filter(counts.is_null())):
+    for file, _ in reader.files(files.filter(counts.is_null())):
         total += file.live_rows
     return total
 

@@ -191,7 +191,8 @@ def prove(uri: str, predicate_sql: str, *, engine: Engine | None = None) -> Proo
 
 def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, engine: Engine) -> None:
     """A live file cannot go, and a deletion vector leaves the rows it names in it."""
-    marked = snapshot.files.filter(snapshot.files["deletionVector"].is_valid())
+    files = snapshot.files
+    marked = files.filter(files["deletionVector"].is_valid())
     paths = _paths(marked, snapshot.store)
     candidates = stored.filter(pc.is_in(stored["path"], value_set=paths))
     counted = count_stored(snapshot, predicate_sql, candidates, engine, skip_by_footer=False)
