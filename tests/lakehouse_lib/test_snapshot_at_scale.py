@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import cache, names
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.predicates import parse
@@ -86,6 +87,31 @@ def test_a_partition_is_found_by_its_values_alone(table, reads):
     assert sorted(found["path"].to_pylist()) == [f"f{n:03d}" for n in range(40, 50)]
     assert not any(leaf == "add.stats" for leaf, _ in reads)
     assert {block for leaf, block in reads if leaf == "add.size"} <= {4, 5}
+
+
+def test_partition_values_of_removed_files_may_be_of_a_type_the_column_had(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put_classic(store, 1, [PROTOCOL, _by("string"), *(add(p, partitionValues={"p": p}) for p in ("old", "7"))])
+    put_commit(store, 2, [_by("long"), add("new", partitionValues={"p": "7"})])
+    snapshot = load_snapshot(store)
+    seven = parse("p = 7", snapshot.schema)
+    with pytest.raises(LogCorruptedError, match="no long"):
+        snapshot.prune(seven)
+    put_commit(store, 3, [remove("old")])
+    assert load_snapshot(store).prune(seven)["path"].to_pylist() == ["7", "new"]
+    put_commit(store, 4, [remove("7")])
+    assert load_snapshot(store).prune(seven)["path"].to_pylist() == ["new"]
+    assert load_snapshot(store).prune(parse("p IS NULL", snapshot.schema)).num_rows == 0
+
+
+def _by(kind):
+    """A table of one partition column ``p``."""
+    field = {"name": "p", "type": kind, "nullable": True, "metadata": {}}
+    return {
+        "metaData": META["metaData"]
+        | {"partitionColumns": ["p"], "schemaString": json.dumps({"type": "struct", "fields": [field]})}
+    }
 
 
 def test_pruned_files_are_those_of_the_whole_table(table):

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.actions import DELETION_VECTOR
-from lakehouse_lib.arrow_values import bools, flags_of
+from lakehouse_lib.arrow_values import bools, flags_of, int64s, null
+from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
@@ -144,14 +145,15 @@ class CheckpointRows:
             if whole is not None and not decide(whole)[0].as_py():
                 return none
             before = {name for name in _JUDGED_BY if (number, name) in self._columns}
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            gone = without[first:last] - self._starts[number]
             known = Known(
                 block.rows,
-                {key: self._partition(number, key, kind) for key, kind in needs.partitions.items()},
+                {key: self._partition(number, key, kind, gone) for key, kind in needs.partitions.items()},
                 self._block_bounds(number, needs.bounds),
             )
             keep = flags_of(decide(known))
-            first, last = np.searchsorted(without, self._starts[number : number + 2])
-            keep[without[first:last] - self._starts[number]] = False
+            keep[gone] = False
             if keep.any():
                 return self._table(number, names).filter(bools(keep))
             for name in _JUDGED_BY:
@@ -210,10 +212,16 @@ class CheckpointRows:
             read["stats"] = stats_json(read["stats"], structs)
         return kept | read
 
-    def _partition(self, number: int, key: str, data_type: DataType) -> pa.Array:
+    def _partition(self, number: int, key: str, data_type: DataType, gone: NDArray[np.int64]) -> pa.Array:
+        """Partition values of a block; what they are in the rows at the positions ``gone`` does not matter."""
         entry = (number, key, repr(data_type))
         if entry not in self._partitions:
-            self._partitions[entry] = partition_column(self._table(number, ["partitionValues"]), key, data_type)
+            rows = self._table(number, ["partitionValues"])
+            try:
+                self._partitions[entry] = partition_column(rows, key, data_type)
+            except LogCorruptedError:
+                # Perhaps of files that are gone, from when the column was of another type.
+                return partition_column(_nulled(rows, gone), key, data_type)
         return self._partitions[entry]
 
     def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
@@ -274,6 +282,13 @@ def left_out(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
     starts = [0, *(positions + 1)]
     ends = [*positions, len(rows)]
     return pa.concat_tables([rows.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s] or [rows[:0]])
+
+
+def _nulled(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
+    """The rows, but null at these positions."""
+    live = np.ones(len(rows), np.bool_)
+    live[positions] = False
+    return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null(pa.int64())))
 
 
 def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
