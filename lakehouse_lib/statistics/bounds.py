@@ -135,7 +135,11 @@ def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
 def sound(
     kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
 ) -> Bounds:
-    """What may be believed of stored statistics, all of one length; ``low`` and ``high`` None: unknown throughout."""
+    """What may be believed of stored statistics, all of one length; ``low`` and ``high`` None: unknown throughout.
+
+    Bounds that are NaN count as unknown, and so do those that cross. The latter is a courtesy to a file whose writer
+    was at fault, no promise: wrong bounds need not cross, and where a footer sums up many files' it does not show.
+    """
     # Where a deletion vector made the bounds wide, a count of nulls says something only at its two ends.
     tight = pc.fill_null(tight, True)
     telling = pc.fill_null(pc.or_(pc.equal(nulls, 0), pc.equal(nulls, records)), False)
@@ -152,7 +156,7 @@ def sound(
     decimal = kind.decimal
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)
-    sane = pc.fill_null(pc.less_equal(low, high), True)  # bounds that cross, or are NaN, were never bounds
+    sane = pc.fill_null(pc.less_equal(low, high), True)
     nothing = pa.scalar(None, low.type)
     return Bounds(pc.if_else(sane, low, nothing), pc.if_else(sane, high, nothing), nulls, records)
 

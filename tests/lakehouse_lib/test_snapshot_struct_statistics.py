@@ -167,6 +167,18 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
 
 
+def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsewhere(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    files = [file(0), file(1)]
+    for action, low, high in ((files[0], 10, 5), (files[1], 0, 20)):
+        action["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}}
+    put_classic(store, 1, [PROTOCOL, META, *files], stats_parsed=PARSED)
+    snapshot = load_snapshot(store)
+    for condition, found in (("id = 1", ["f000", "f001"]), ("id = 100", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found
+
+
 def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])

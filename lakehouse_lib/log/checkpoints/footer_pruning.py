@@ -21,7 +21,8 @@ _EXACT = ("byte", "short", "integer", "long", "date", "string")
 def known_of_block(part: ParquetPart, block: int, needs: Needs) -> Known | None:
     """One row that stands for all adds of the block: where no row can match it, no file of the block can.
 
-    None where the footer does not say enough.
+    None where the footer does not say enough. It cannot say that the bounds of a file cross: such a file is passed over
+    with its block, where all that the block's files say lies elsewhere, and kept where it is judged by itself.
     """
     partitions = {}
     for key, kind in needs.partitions.items():
