@@ -12,9 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import literal, null
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.bounds import Bounds, is_bounded, sound
 from lakehouse_lib.statistics.columns import ColumnPath
+
+#: From the year 1 to before the year 10000, seconds since the epoch.
+_YEARS = (-62_135_596_800, 253_402_300_800)
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
 def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
@@ -33,11 +38,17 @@ def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType
 
 
 def stats_json(stats: pa.ChunkedArray, structs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``stats`` with its nulls written anew, as the JSON of the protocol, from the ``structs`` beside them."""
+    """``stats`` with its nulls written anew, as the JSON of the protocol, from the ``structs`` beside them.
+
+    A date or time of a year before 1 or past 9999 is left out, as in the statistics that we write.
+    """
+    if not pa.types.is_struct(structs.type):
+        return stats
     wanted = pc.and_(pc.is_null(stats), pc.is_valid(structs))
     if not pc.any(wanted, min_count=0).as_py():
         return stats
-    as_json = [json.dumps(_without_nulls(row), default=_text) for row in structs.filter(wanted).to_pylist()]
+    rows = [row for chunk in structs.filter(wanted).chunks for row in _within_years(chunk).to_pylist()]
+    as_json = [json.dumps(_without_nulls(row), default=_text) for row in rows]
     mended = pc.replace_with_mask(stats.combine_chunks(), wanted.combine_chunks(), pa.array(as_json, pa.string()))
     return pa.chunked_array([mended])
 
@@ -58,6 +69,31 @@ def _leaf(structs: pa.StructArray, path: Sequence[str], kind: pa.DataType) -> pa
 def _decimal(kind: PrimitiveType) -> pa.DataType | None:
     # As wide as the JSON form's, so that the two can be put together, and there is room to widen.
     return None if kind.decimal is None else pa.decimal128(38, kind.decimal[1])
+
+
+def _within_years(values: pa.Array) -> pa.Array:
+    """The same values, but null in place of dates and times that Python has none for."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        members = [_within_years(pc.struct_field(values, [index])) for index in range(kind.num_fields)]
+        fields = [pa.field(one.name, member.type) for one, member in zip(kind, members, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=pc.is_null(values))
+    if pa.types.is_timestamp(kind):
+        if kind.unit != "ns":  # of which 64 bits hold three centuries
+            values = _between(values, _TICKS[kind.unit])
+        return values.cast(pa.timestamp("us", "UTC" if kind.tz is not None else None), safe=False)
+    if pa.types.is_date(kind):
+        return _between(values, 1, a_tick=86_400) if pa.types.is_date32(kind) else _between(values, 1_000)
+    return pa.nulls(len(values)) if pa.types.is_temporal(kind) else values
+
+
+def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Array:
+    """Null where it is out of _YEARS; ``a_tick``: seconds that it takes."""
+    kind = pa.int32() if values.type.bit_width == 32 else pa.int64()
+    numbers = values.cast(kind)
+    least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)
+    held = pc.and_(pc.greater_equal(numbers, least), pc.less(numbers, behind))
+    return pc.if_else(held, values, null(values.type))
 
 
 def _without_nulls(value: Any) -> Any:

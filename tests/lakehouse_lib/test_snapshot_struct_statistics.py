@@ -179,6 +179,36 @@ def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsew
         assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found
 
 
+def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    # 9999-12-31 23:59:59 west of Greenwich: "for ever" in many a table.
+    ends = {"minValues": {"moment": 0}, "maxValues": {"moment": 253_402_329_599_000_000}}
+    body = file(1, stats=None, stats_parsed={"numRecords": 10, **ends})
+    put_classic(store, 1, [PROTOCOL, META, body], stats_parsed=PARSED)
+    snapshot = load_snapshot(store)
+    for condition, found in (("moment > timestamp '2026-01-01 00:00:00'", 1), ("moment < timestamp '1960-01-01'", 0)):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"]).num_rows == found
+    expected = {"numRecords": 10, "minValues": {"moment": "1970-01-01T00:00:00.000000Z"}, "maxValues": {}}
+    assert [json.loads(stats) for stats in snapshot.files["stats"].to_pylist()] == [expected]
+
+
+def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    field = {"name": "p", "type": "string", "nullable": True, "metadata": {}}
+    metadata = {"partitionColumns": ["p"], "schemaString": json.dumps({"type": "struct", "fields": [field]})}
+    body = add("f", partitionValues={"p": "aé"}, partitionValues_parsed={"p": "aé"})
+    kind = pa.struct({"p": pa.string()})
+    path = put_classic(store, 1, [PROTOCOL, {"metaData": META["metaData"] | metadata}, body], partitions_parsed=kind)
+    data = store.read(path)
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    store.put(path, data[:start] + data[start:].replace("aé".encode(), b"ab\xc3"))
+    snapshot = load_snapshot(store)
+    for condition, found in (("p = 'aé'", ["f"]), ("p = 'x'", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found
+
+
 def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])

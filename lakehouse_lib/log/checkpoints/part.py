@@ -139,7 +139,10 @@ class ParquetPart:
         if nulls is None or self._statistics[block][index].null_count != nulls:
             return None
         found = self._footer.row_group(block).column(index).statistics
-        return (found.min, found.max) if found is not None and found.has_min_max else None
+        try:
+            return (found.min, found.max) if found is not None and found.has_min_max else None
+        except (pa.ArrowException, ValueError, OverflowError):
+            return None  # what Python has no value for: a year past 9999, text that is cut inside a character
 
     def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         if path in self._leaves:
