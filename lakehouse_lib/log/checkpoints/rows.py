@@ -294,7 +294,7 @@ def _nulled(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
 def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
     if stored is None:
         return pa.chunked_array([pa.nulls(rows, kind)])
-    if kind != DELETION_VECTOR:
+    if kind != DELETION_VECTOR or not pa.types.is_struct(stored.type):
         return stored if stored.type == kind else stored.cast(kind)
     chunks = []
     for chunk in stored.chunks:

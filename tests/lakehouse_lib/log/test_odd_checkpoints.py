@@ -1,0 +1,62 @@
+"""Checkpoints with columns of other types than the protocol has: passed over, or an error of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log import names
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_classic, put_commit
+from tests.days_table import META, PROTOCOL, file
+from tests.log_tables import paths_of
+
+ODD = {"text": "odd", "number": 1, "list": ["odd"], "struct": {"odd": 1}}
+
+
+def retyped(data: bytes, field: str, value: object) -> bytes:
+    """The checkpoint, but this value in place of a field of each add."""
+    table = pq.read_table(pa.BufferReader(data))
+    adds = table["add"].combine_chunks()
+    columns = {one.name: adds.field(index) for index, one in enumerate(adds.type)}
+    columns[field] = pa.array([value] * len(adds))
+    changed = pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=adds.is_null())
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.set_column(table.column_names.index("add"), "add", changed), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        ("deletionVector", "text"),
+        ("deletionVector", "number"),
+        ("deletionVector", "list"),
+        ("partitionValues", "text"),
+        ("partitionValues", "struct"),
+        ("size", "text"),
+        ("size", "list"),
+        ("stats", "struct"),
+        ("tags", "list"),
+    ],
+)
+def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str, kind: str) -> None:
+    store = LocalStore(str(tmp_path), fsync=False)
+    actions = [PROTOCOL, META, file(1), file(2)]
+    put_commit(store, 0, actions)
+    path = put_classic(store, 0, actions)
+    store.put(path, retyped(store.read(path), field, ODD[kind]))
+    snapshot = load_snapshot(store)
+    assert snapshot.checkpoint_version == 0
+    assert paths_of(snapshot) == ["f001", "f002"]
+    assert snapshot.checkpoint_version is None
+    # Where nothing else tells the version, the checkpoint is at fault.
+    store.put(names.commit(1), b'{"commitInfo":{}}')
+    store.delete_many([names.commit(0)])
+    with pytest.raises(LogCorruptedError, match="cannot be read"):
+        _ = load_snapshot(store).files
