@@ -131,6 +131,28 @@ def test_pruned_files_are_those_of_the_whole_table(table):
     assert snapshot.prune(parse("id = 55", snapshot.schema)).num_rows == 0
 
 
+class _Forgetful(dict):
+    """As if another thread, which prunes, dropped each column right after it was looked for."""
+
+    def __contains__(self, key):
+        found = super().__contains__(key)
+        self.pop(key, None)
+        return found
+
+
+def test_columns_that_another_thread_drops_are_read_again(table):
+    snapshot = load_snapshot(table)
+    before = snapshot.files
+    predicate = parse("id < 100", snapshot.schema)
+    kept = snapshot.prune(predicate)
+    rows = snapshot.state.files.base
+    assert rows._columns
+    rows._columns = _Forgetful(rows._columns)
+    assert snapshot.file_columns(FILE_SCHEMA.names).to_pylist() == before.to_pylist()
+    rows._bounds.clear()
+    assert snapshot.prune(predicate).to_pylist() == kept.to_pylist()
+
+
 def test_a_later_version_shares_what_was_read(table, reads):
     snapshot = load_snapshot(table)
     _ = snapshot.files

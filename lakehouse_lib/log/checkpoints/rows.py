@@ -44,7 +44,9 @@ class _Block:
 
 
 class CheckpointRows:
-    """The actions of one kind, in the order of the checkpoint. Columns that were read are kept.
+    """The actions of one kind, in the order of the checkpoint. Columns that were read are kept, for all threads.
+
+    Another thread may drop a kept column at any time; only what ``_read`` returns is sure to be there.
 
     Args:
         action: "add" or "remove".
@@ -88,15 +90,11 @@ class CheckpointRows:
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Whole columns of the schema, kept for the next time."""
-        self._load(range(len(self._blocks)), names)
-        arrays = [
-            pa.chunked_array(
-                [chunk for block in range(len(self._blocks)) for chunk in self._columns[block, name].chunks],
-                self.schema.field(name).type,
-            )
-            for name in names
-        ]
-        return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
+        blocks = range(len(self._blocks))
+        missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
+        read = dict(zip(missing, _parallel(lambda block: self._table(block, names), missing), strict=True))
+        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
 
     def statistics(self, wanted: WrittenStatistics) -> pa.Table:
         """Statistics of all rows. They are not kept, nor is what they are read from."""
@@ -180,11 +178,6 @@ class CheckpointRows:
         found = pc.is_in(self._keys[block], value_set=keys)
         return np.flatnonzero(flags_of(found)) + int(self._starts[block])
 
-    def _load(self, blocks: Sequence[int], names: Sequence[str]) -> None:
-        wanted = [b for b in blocks if any((b, name) not in self._columns for name in names)]
-        for block, columns in zip(wanted, _parallel(lambda b: self._read(b, names), wanted), strict=True):
-            self._columns.update({(block, name): column for name, column in columns.items()})
-
     def _table(self, block: int, names: Sequence[str]) -> pa.Table:
         columns = self._read(block, names)
         self._columns.update({(block, name): column for name, column in columns.items()})
@@ -194,7 +187,8 @@ class CheckpointRows:
     def _read(self, number: int, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         """Columns of a block as the schema has them: kept ones, the others from the part."""
         block = self._blocks[number]
-        kept = {name: self._columns[number, name] for name in names if (number, name) in self._columns}
+        looked_up = {name: self._columns.get((number, name)) for name in names}
+        kept = {name: column for name, column in looked_up.items() if column is not None}
         missing = [
             name for name in names if name not in kept and not block.part.is_empty(self._action, block.number, name)
         ]
