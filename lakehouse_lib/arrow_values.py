@@ -21,7 +21,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """A column of values that have the right types; None is null.
 
     Args:
-        kind: string, bool, an integer, a map of strings or a struct of these (values are mappings).
+        kind: string, bool, an integer, a list of these, a map of strings or a struct of all that (values are mappings).
 
     Raises:
         OverflowError: an integer that ``kind`` does not hold, or more text than a column does.
@@ -37,6 +37,10 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(numbers)])
     if pa.types.is_map(kind):
         return _maps(values, kind)
+    if pa.types.is_list(kind):
+        present = [() if value is None else value for value in values]
+        items = column([item for value in present for item in value], kind.value_type)
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), _offsets(present)], children=[items])
     if pa.types.is_struct(kind):
         children = [
             column([None if value is None else value.get(field.name) for value in values], field.type) for field in kind

@@ -54,6 +54,11 @@ class FileSet:
     def num_rows(self) -> int:
         return self._base_rows - len(self.gone) + len(self.added)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether ``num_rows`` is known without reading anything but footers."""
+        return self.base is None or not self._changed or "gone" in self.__dict__
+
     def __len__(self) -> int:
         return self.num_rows
 
@@ -66,13 +71,17 @@ class FileSet:
         """Some columns of all rows."""
         return self._live(lambda base: base.columns(names), self.added.select(list(names)))
 
-    def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """``columns`` piece by piece, of which the next ones are read meanwhile."""
+    def pieces(self, names: Sequence[str], *, keep: bool = True) -> Iterator[pa.Table]:
+        """``columns`` piece by piece, of which the next ones are read meanwhile.
+
+        Args:
+            keep: whether what is read of a checkpoint is kept for the next time.
+        """
         if self.base is not None:
             known = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if known else self._changed_keys
             gone = [self._known]
-            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known):
+            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known, keep=keep):
                 gone.append(positions)
                 yield piece
             self.__dict__["gone"] = np.unique(np.concatenate(gone))

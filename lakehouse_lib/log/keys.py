@@ -31,3 +31,8 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
     without = pc.binary_join_element_wise(kind, inline, "")
     suffix = pc.fill_null(pc.coalesce(with_offset, without), "")
     return pc.if_else(pc.equal(suffix, ""), paths, pc.binary_join_element_wise(paths, suffix, "\x00"))
+
+
+def key_paths(keys: pa.Array) -> pa.Array:
+    """The canonical paths of keys."""
+    return pc.replace_substring_regex(keys, "\\x00.*", "")

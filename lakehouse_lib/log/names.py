@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,8 @@ _NAME = re.compile(
     r")",
     re.ASCII,  # other scripts have digits, too
 )
+
+_CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 
 Kind = Literal["commit", "classic", "part", "uuid-json", "uuid-parquet", "compacted"]
 
@@ -45,8 +48,22 @@ def checkpoint(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
+def checkpoint_v2(version: int, unique: uuid.UUID) -> str:
+    return f"{LOG}/{version:020d}.checkpoint.{unique}.parquet"
+
+
 def compaction(start: int, end: int) -> str:
     return f"{LOG}/{start:020d}.{end:020d}.compacted.json"
+
+
+def checksum(version: int) -> str:
+    return f"{LOG}/{version:020d}.crc"
+
+
+def checksum_version(path: str) -> int | None:
+    """The version whose checksum a path is, or None for anything else."""
+    match = _CHECKSUM.fullmatch(path.rsplit("/", 1)[-1])
+    return int(match[1]) if match is not None else None
 
 
 def first_name(version: int) -> str:

@@ -18,9 +18,12 @@ _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _M
 
 # Numbers of fields, a path of them from FileMetaData on.
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
-_TYPE, _STATISTICS, _SIZE_STATISTICS = 1, 12, 16
+_TYPE, _STATISTICS, _BLOOM_OFFSET, _BLOOM_LENGTH, _SIZE_STATISTICS = 1, 12, 14, 15, 16
 _NULL_COUNT = 3
 _UNENCODED_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3
+
+# Of a BloomFilterHeader: how many bytes follow it, and three unions, of which one member each is known.
+_NUM_BYTES, _UNIONS = 1, (2, 3, 4)
 
 # parquet.thrift, enum Type.
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
@@ -28,10 +31,17 @@ _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY",
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """``null_count``: None where the footer does not say. ``sound``: pyarrow may be asked for more."""
+    """What is said of one column chunk.
+
+    Attributes:
+        null_count: None where the footer does not say.
+        sound: pyarrow may be asked for more.
+        bloom: where its Bloom filter begins in the file and how many bytes it has, header included; None: it has none.
+    """
 
     null_count: int | None
     sound: bool
+    bloom: tuple[int, int] | None = None
 
 
 def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
@@ -52,9 +62,28 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
     if len(found) != footer.num_row_groups or any(len(group) != footer.num_columns for group in found):
         raise ValueError("the footer has row groups of other columns than its schema")
     return [
-        [ChunkStatistics(one.null_count, one.fits(leaf)) for one, leaf in zip(group, leaves, strict=True)]
+        [ChunkStatistics(one.null_count, one.fits(leaf), one.bloom) for one, leaf in zip(group, leaves, strict=True)]
         for group in found
     ]
+
+
+def bloom_bitset(data: bytes) -> bytes | None:
+    """The bitset of a Bloom filter as it is stored, header first; None for a kind of filter that is not known.
+
+    Raises:
+        ValueError: it is torn.
+    """
+    reader = _Compact(data)
+    try:
+        size = reader.bloom_header()
+    except (IndexError, RecursionError) as error:
+        raise ValueError("a Bloom filter ends in the middle") from error
+    if size is None:
+        return None
+    bitset = data[reader.position : reader.position + size]
+    if len(bitset) < size or size < 32 or size % 32:
+        raise ValueError("a Bloom filter is not as long as it says")
+    return bitset
 
 
 class _Leaf(NamedTuple):
@@ -76,6 +105,12 @@ class _Chunk:
     has_unencoded_bytes: bool = False
     repetition: int = 0  # lengths of histograms; none is as good as an empty one
     definition: int = 0
+    bloom_offset: int = 0
+    bloom_length: int = 0
+
+    @property
+    def bloom(self) -> tuple[int, int] | None:
+        return (self.bloom_offset, self.bloom_length) if self.bloom_offset > 0 and self.bloom_length > 0 else None
 
     def fits(self, leaf: _Leaf) -> bool:
         return (
@@ -91,6 +126,25 @@ class _Compact:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+
+    @property
+    def position(self) -> int:
+        return self._at
+
+    def bloom_header(self) -> int | None:
+        size: int | None = None
+        known = set()
+        for field, kind in self._fields():
+            if (field, kind) == (_NUM_BYTES, _I32):
+                size = self._integer()
+            elif field in _UNIONS and kind == _STRUCT:
+                for member, inner in self._fields():
+                    if member == 1:
+                        known.add(field)
+                    self._skip(inner)
+            else:
+                self._skip(kind)
+        return size if known.issuperset(_UNIONS) else None
 
     def row_groups(self) -> list[list[_Chunk]]:
         groups: list[list[_Chunk]] = []
@@ -131,6 +185,10 @@ class _Compact:
                         self._skip(inner_kind)
             elif (field, kind) == (_SIZE_STATISTICS, _STRUCT):
                 self._size_statistics(chunk)
+            elif (field, kind) == (_BLOOM_OFFSET, _I64):
+                chunk.bloom_offset = self._integer()
+            elif (field, kind) == (_BLOOM_LENGTH, _I32):
+                chunk.bloom_length = self._integer()
             else:
                 self._skip(kind)
 

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
-from lakehouse_lib.log.checkpoints.footer import chunk_statistics
+from lakehouse_lib.log.checkpoints.bloom import may_hold
+from lakehouse_lib.log.checkpoints.columns import PLAIN_PATHS
+from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: For each action the leaf that is set wherever the action is.
@@ -24,6 +28,7 @@ KEYS: Mapping[str, str] = {
     "txn": "appId",
     "domainMetadata": "domain",
     "sidecar": "path",
+    "checkpointMetadata": "version",
 }
 
 #: A field of an action by its name, or one below by its names from the action down: a name may have a dot in it.
@@ -61,7 +66,7 @@ class ParquetPart:
 
     def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int) -> None:
         self.path = meta.path
-        self._meta = meta
+        self.meta = meta
         self._store = store
         self._version = version
         self._masks: dict[tuple[str, int], pa.Array | None] = {}
@@ -144,6 +149,22 @@ class ParquetPart:
         except (pa.ArrowException, ValueError, OverflowError):
             return None  # what Python has no value for: a year past 9999, text that is cut inside a character
 
+    def may_have(self, action: str, block: int, field: str, hashes: NDArray[np.uint64]) -> bool:
+        """Whether some action of the block may have one of the texts of these hashes (``bloom.hashes_of``) there."""
+        bloom = self._statistics[block][self._leaves[action, field]].bloom
+        if bloom is None:
+            return True
+        offset, length = bloom
+        with self._reading(), self._store.open_input(self.path) as source:
+            source.seek(offset)
+            bitset = bloom_bitset(source.read(length))
+        return bitset is None or bool(may_hold(bitset, hashes).any())
+
+    @property
+    def has_plain_paths(self) -> bool:
+        """Whether its writer says that every path of it is spelled in its canonical form (``columns.PLAIN_PATHS``)."""
+        return PLAIN_PATHS.items() <= (self._footer.metadata or {}).items()
+
     def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         if path in self._leaves:
             return [path]
@@ -171,7 +192,7 @@ class ParquetPart:
 
     def _read(self, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         with self._reading(), self._store.open_input(self.path) as source:
-            if self._store.head(self.path) != self._meta:
+            if self._store.head(self.path) != self.meta:
                 raise self._broken("it has been replaced since it was opened")
             file = pq.ParquetFile(source, metadata=self._footer)
             rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
@@ -198,6 +219,7 @@ class JsonPart:
 
     def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int) -> None:
         self.path = meta.path
+        self.meta = meta
         try:
             self.actions = read_lines(store.read(meta.path).split(b"\n"))
         except TornLineError as error:

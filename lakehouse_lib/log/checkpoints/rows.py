@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,23 +14,22 @@ from numpy.typing import NDArray
 from lakehouse_lib.actions import DELETION_VECTOR
 from lakehouse_lib.arrow_values import bools, flags_of, int64s, null
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.checkpoints.bloom import hashes_of
 from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
+from lakehouse_lib.log.checkpoints.parallel import in_order
 from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
-from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys, key_paths
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.schema import DataType
 from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of, stats_json, struct_bounds
 from lakehouse_lib.store.base import ObjectStore
 
-_Result = TypeVar("_Result")
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")
 
 #: Up to so many rows are left out by cutting around them, which copies nothing.
 _CUTS = 1_000
-#: Each holds a block in memory.
-_MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -83,6 +79,15 @@ class CheckpointRows:
         return int(self._starts[-1])
 
     @property
+    def spans(self) -> list[tuple[Part, int, int]]:
+        """Each part that has such actions, and the positions of its first row and behind its last one."""
+        found: dict[int, tuple[Part, int, int]] = {}
+        for number, block in enumerate(self._blocks):
+            first = found[id(block.part)][1] if id(block.part) in found else int(self._starts[number])
+            found[id(block.part)] = (block.part, first, int(self._starts[number + 1]))
+        return list(found.values())
+
+    @property
     def nbytes(self) -> int:
         """What is kept in memory."""
         kept = [list(self._columns.values()), list(self._partitions.values()), list(self._bounds.values())]
@@ -92,7 +97,7 @@ class CheckpointRows:
         """Whole columns of the schema, kept for the next time."""
         blocks = range(len(self._blocks))
         missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
-        read = dict(zip(missing, _parallel(lambda block: self._table(block, names), missing), strict=True))
+        read = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
         return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
 
@@ -104,26 +109,55 @@ class CheckpointRows:
             return wanted.from_json(self._read(number, ["stats"])["stats"]) if found is None else found
 
         none = pa.Table.from_batches([], wanted.schema)
-        return pa.concat_tables([none, *_parallel(one, range(len(self._blocks)))])
+        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
 
-        found = _parallel(lambda block: self._find(block, keys), range(len(self._blocks)))
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        hashes = hashes_of(key_paths(keys)) if any(self._is_indexed(block.part) for block in self._blocks) else None
+
+        def one(number: int) -> NDArray[np.int64]:
+            block = self._blocks[number]
+            if hashes is not None and number not in self._keys and self._is_indexed(block.part):
+                assert isinstance(block.part, ParquetPart)
+                if not block.part.may_have(self._action, block.number, "path", hashes):
+                    return np.zeros(0, np.int64)
+            return self._find(number, keys)
+
+        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
 
     def pieces(
-        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
+        self,
+        names: Sequence[str],
+        keys: pa.Array,
+        without: NDArray[np.int64],
+        *,
+        keep: bool = True,
+        parts: Sequence[Part] | None = None,
     ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
         """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
-        positions of both: block by block, of which the next ones are read meanwhile."""
+        positions of both: block by block, of which the next ones are read meanwhile.
 
-        def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
-            first, last = np.searchsorted(without, self._starts[block : block + 2])
-            gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
-            return left_out(self._table(block, names), gone - self._starts[block]), gone
+        Args:
+            keep: whether what is read is kept for the next time.
+            parts: only what these have; None: everything.
+        """
 
-        yield from _each(one, range(len(self._blocks)))
+        def one(number: int) -> tuple[pa.Table, NDArray[np.int64]]:
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            if keep or not len(keys):
+                rows = self._table(number, names, keep=keep)
+                found = self._find(number, keys) if len(keys) else without[:0]
+            else:
+                rows = self._table(number, list(dict.fromkeys([*names, *KEY_COLUMNS])), keep=False)
+                found = self._found(number, keys, file_keys(rows, self._store))
+                rows = rows.select(list(names))
+            gone = np.union1d(without[first:last], found)
+            return left_out(rows, gone - self._starts[number]), gone
+
+        wanted = None if parts is None else {id(part) for part in parts}
+        blocks = [n for n, block in enumerate(self._blocks) if wanted is None or id(block.part) in wanted]
+        yield from in_order(one, blocks)
 
     def select(
         self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
@@ -160,7 +194,7 @@ class CheckpointRows:
             return none
 
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([none, *_parallel(one, range(len(self._blocks)))])
+        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
 
     def is_empty(self, name: str) -> bool:
         """Whether a column is null in every row; nothing is read where the footers say so."""
@@ -170,17 +204,25 @@ class CheckpointRows:
             for number, block in enumerate(self._blocks)
         )
 
+    @staticmethod
+    def _is_indexed(part: Part) -> bool:
+        """Whether its Bloom filters, if it has some, tell which keys it does not have."""
+        return isinstance(part, ParquetPart) and part.has_plain_paths
+
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:
             part, number = self._blocks[block].part, self._blocks[block].number
             known = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
             self._keys[block] = file_keys(self._table(block, known), self._store)
-        found = pc.is_in(self._keys[block], value_set=keys)
-        return np.flatnonzero(flags_of(found)) + int(self._starts[block])
+        return self._found(block, keys, self._keys[block])
 
-    def _table(self, block: int, names: Sequence[str]) -> pa.Table:
+    def _found(self, block: int, keys: pa.Array, of_block: pa.Array) -> NDArray[np.int64]:
+        return np.flatnonzero(flags_of(pc.is_in(of_block, value_set=keys))) + int(self._starts[block])
+
+    def _table(self, block: int, names: Sequence[str], *, keep: bool = True) -> pa.Table:
         columns = self._read(block, names)
-        self._columns.update({(block, name): column for name, column in columns.items()})
+        if keep:
+            self._columns.update({(block, name): column for name, column in columns.items()})
         schema = pa.schema([self.schema.field(name) for name in names])
         return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
@@ -300,16 +342,3 @@ def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.C
         ]
         chunks.append(pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null()))
     return pa.chunked_array(chunks, kind)
-
-
-def _parallel(work: Callable[[int], _Result], blocks: Sequence[int]) -> list[_Result]:
-    return list(_each(work, blocks))
-
-
-def _each(work: Callable[[int], _Result], blocks: Sequence[int]) -> Iterator[_Result]:
-    """``work`` on each block, in order; Arrow lets go of the interpreter while it reads."""
-    if len(blocks) < 2:
-        yield from map(work, blocks)
-        return
-    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1, _MOST_THREADS)) as pool:
-        yield from pool.map(work, blocks)

@@ -1,0 +1,37 @@
+"""Work in threads, in order and in bounded memory: while Arrow reads or writes Parquet, other threads run."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+#: Each holds a block of a checkpoint in memory.
+_MOST_THREADS = 8
+
+
+def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """``work`` on each item, in the order of the items.
+
+    No more results wait to be taken than there are threads, and items are asked for as late, so that a slow taker does
+    not fill the memory.
+    """
+    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    if isinstance(items, Sized):
+        threads = min(threads, len(items))
+    if threads < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[_Result]] = deque()
+        for item in items:
+            if len(waiting) == threads:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, item))
+        while waiting:
+            yield waiting.popleft().result()

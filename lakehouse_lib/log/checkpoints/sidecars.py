@@ -1,0 +1,78 @@
+"""Which sidecars of a checkpoint the next one takes over, and which it writes anew. Deciding, and nothing else.
+
+A sidecar never changes, and what a checkpoint refers to must be exactly its version's files: readers do not reconcile
+inside a checkpoint (PROTOCOL.md, section Checkpoints). So a sidecar is taken over while all of its files stay as they
+are, and written anew without those that went. A small one is written anew, too, together with what is new, once that
+is half its size: so each of them is at least twice the next one, there are no more than a dozen or so, and a file is
+written again no more than some dozen times however many checkpoints there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse_lib.store.base import ObjectMeta
+
+#: Files of a sidecar: the unit of what is written anew when a file goes.
+FULL = 50_000
+_SMALL = FULL // 2
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """A sidecar of the checkpoint before.
+
+    Attributes:
+        adds, removes: actions it holds.
+        stale: how many of them later commits changed.
+        forgotten: whether all its removes are old enough to be forgotten.
+    """
+
+    meta: ObjectMeta
+    adds: int
+    removes: int
+    stale_adds: int = 0
+    stale_removes: int = 0
+    forgotten: bool = False
+
+    @property
+    def stale(self) -> bool:
+        return bool(self.stale_adds or self.stale_removes)
+
+
+@dataclass(frozen=True)
+class SidecarPlan:
+    """``kept`` are taken over as they are; what ``rewritten`` hold of live actions goes into new ones."""
+
+    kept: tuple[Sidecar, ...]
+    rewritten: tuple[Sidecar, ...]
+
+
+def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: int) -> SidecarPlan:
+    """Divide the sidecars of a checkpoint for the next one.
+
+    Args:
+        new_adds, new_removes: actions that are in no sidecar yet.
+    """
+    wanted = [one for one in sidecars if one.adds or (one.removes and not one.forgotten)]
+    rewritten = [one for one in wanted if one.stale]
+    kept = [one for one in wanted if not one.stale]
+    adds = new_adds + sum(one.adds - one.stale_adds for one in rewritten)
+    removes = new_removes + sum(one.removes - one.stale_removes for one in rewritten)
+    merged = [
+        *_merged({one: one.adds for one in kept if not one.removes}, adds),
+        *_merged({one: one.removes for one in kept if not one.adds}, removes),
+    ]
+    return SidecarPlan(tuple(one for one in kept if one not in merged), (*rewritten, *merged))
+
+
+def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
+    """The small ones that what is pending has outgrown half of, the smallest first, for each adds to it."""
+    found = []
+    for one, size in sorted(sizes.items(), key=lambda item: item[1]):
+        if size >= _SMALL or size > 2 * pending:
+            break
+        found.append(one)
+        pending += size
+    return found

@@ -1,0 +1,328 @@
+"""What is written of a version is what it says, in bounded memory, whatever the checkpoint before it was like."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.actions import Protocol
+from lakehouse_lib.log import cache, names
+from lakehouse_lib.log.checkpoints import writing, writing_v2
+from lakehouse_lib.log.checkpoints.bloom import hashes_of, may_hold
+from lakehouse_lib.log.checkpoints.columns import FILES, TOP, write_parquet
+from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
+from lakehouse_lib.log.checkpoints.parallel import in_order
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log.last_checkpoint import checksum, read_hint
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_commit
+from tests.log_tables import METADATA, add, remove
+from tests.peers import files_delta_rs
+
+FEATURE = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["v2Checkpoint", "deletionVectors"],
+    "writerFeatures": ["v2Checkpoint", "deletionVectors", "domainMetadata"],
+}
+
+
+def start(root: Path, policy: str) -> LocalStore:
+    """A table without files whose checkpoints are of this policy."""
+    store = LocalStore(str(root), fsync=False)
+    metadata = METADATA | {"configuration": {"delta.checkpointPolicy": policy}}
+    put_commit(store, 0, [{"protocol": FEATURE}, {"metaData": metadata}])
+    return store
+
+
+def vector(number: int) -> dict[str, object]:
+    return {"storageType": "i", "pathOrInlineDv": f"dv{number}", "sizeInBytes": 4, "cardinality": number}
+
+
+def state_of(store: LocalStore, version: int | None = None):
+    """What a version says, opened anew."""
+    cache.CACHE.clear()
+    snapshot = load_snapshot(store, version)
+    files = sorted(snapshot.files.to_pylist(), key=lambda row: row["path"])
+    removed = sorted((row["path"], row["deletionTimestamp"]) for row in snapshot.tombstones.to_pylist())
+    return files, removed, snapshot.transactions, snapshot.domains, snapshot.metadata, snapshot.protocol
+
+
+# A commit: for each of some paths whether it is added (with a vector or without) or removed; and whether a checkpoint
+# follows it.
+commits = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.integers(-1, 2), max_size=9),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@settings(max_examples=25, deadline=None)
+@given(commits=commits, kept_open=st.booleans())
+def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
+    """Any history, checkpoints at any versions, each built on the one before it."""
+    root = tmp_path_factory.mktemp("t")
+    plain, store = start(root / "plain", policy), start(root / "checkpointed", policy)
+    live: dict[str, dict[str, object] | None] = {}
+    snapshot = load_snapshot(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing_v2, "FULL", 4)
+        patch.setattr(f"{writing_v2.plan_sidecars.__module__}._SMALL", 2)
+        patch.setattr(writing, "_ROW_GROUP", 3)
+        for version, (changes, checkpointed) in enumerate(commits, 1):
+            actions = [{"txn": {"appId": "app", "version": version}}]
+            for path, what in changes.items():
+                if path in live:
+                    old = live.pop(path)
+                    more = {} if old is None else {"deletionVector": old}
+                    actions.append(remove(path, deletionTimestamp=version, **more))
+                if what >= 0:
+                    live[path] = None if what == 0 else vector(what)
+                    more = {} if what == 0 else {"deletionVector": vector(what)}
+                    # A vector that was there before cannot be added and removed at once.
+                    actions = [a for a in actions if "remove" not in a or _key(a["remove"]) != (path, str(live[path]))]
+                    actions.append(add(path, stats=json.dumps({"numRecords": version}), **more))
+            put_commit(plain, version, actions)
+            put_commit(store, version, actions)
+            if checkpointed:
+                snapshot = snapshot.update() if kept_open else load_snapshot(store)
+                hint = write_checkpoint(store, version, snapshot.state, tombstones_since=-1)
+                assert (hint.version, hint.num_of_add_files) == (version, len(live))
+                # From now on nothing but the checkpoint can tell.
+                store.delete_many([names.commit(one) for one in range(version)])
+                assert state_of(store) == state_of(plain)
+                assert read_hint(store) == version
+    assert state_of(store) == state_of(plain)
+    assert sorted(live) == [row["path"] for row in state_of(store)[0]]
+
+
+def _key(body: dict[str, object]) -> tuple[object, str]:
+    return body["path"], str(body.get("deletionVector"))
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_what_a_checkpoint_leaves_out(tmp_path, policy):
+    store = start(tmp_path / "t", policy)
+    put_commit(store, 1, [add("a", tags={"t": "1"}, stats='{"numRecords":1}'), add("b")])
+    put_commit(
+        store,
+        2,
+        [
+            remove("a", deletionTimestamp=50, stats='{"numRecords":1}', tags={"t": "1"}, size=10),
+            remove("old", deletionTimestamp=5),
+            {"remove": {"path": "timeless", "dataChange": True}},
+            {"domainMetadata": {"domain": "d", "configuration": "1", "removed": False}},
+        ],
+    )
+    write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=10)
+    store.delete_many([names.commit(0), names.commit(1)])
+    files, removed, _, domains, _, protocol = state_of(store)
+    assert [row["path"] for row in files] == ["b"]
+    assert removed == [("a", 50)]
+    assert list(domains) == ["d"]
+    assert protocol == Protocol.from_json(FEATURE)
+    paths = [meta.path for meta in [*store.list_from(names.LOG), *store.list_from(names.SIDECARS)]]
+    leaves = {
+        column.path
+        for path in paths
+        if path.endswith(".parquet")
+        for column in map(pq.ParquetFile(io.BytesIO(store.read(path))).schema.column, range(30))
+    }
+    assert "add.stats" in leaves
+    assert not leaves & {"remove.stats", "remove.tags.key_value.key", "commitInfo.timestamp"}
+
+
+def test_a_policy_without_its_feature_is_classic(tmp_path):
+    store = start(tmp_path / "t", "v2")
+    state = load_snapshot(store).state
+    write_checkpoint(store, 0, replace(state, protocol=Protocol(1, 2)), tombstones_since=0)
+    assert store.head(names.checkpoint(0)) is not None
+    assert not list(store.list_from(names.SIDECARS))
+
+
+def test_row_groups_do_not_pile_up(tmp_path):
+    """However many checkpoints are built on each other, and however little each of them brings."""
+    store = start(tmp_path / "t", "classic")
+    for version in range(1, 6):
+        put_commit(store, version, [add(f"f{version}-{n}") for n in range(10)])
+        write_checkpoint(store, version, load_snapshot(store).state, tombstones_since=0)
+    footer = pq.ParquetFile(io.BytesIO(store.read(names.checkpoint(5)))).metadata
+    assert footer.num_row_groups == 2
+    assert footer.num_rows == 2 + 50
+
+
+def test_writing_loads_no_pandas(tmp_path):
+    for policy in ("classic", "v2"):
+        put_commit(start(tmp_path / policy, policy), 1, [add("a"), {"txn": {"appId": "x", "version": 1}}])
+    program = f"""
+        import sys
+        from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+        for policy in ("classic", "v2"):
+            store = open_store({str(tmp_path)!r} + "/" + policy)
+            write_checkpoint(store, 1, load_snapshot(store).state, tombstones_since=0)
+        assert "pandas" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_memory_does_not_grow_with_the_table(tmp_path, policy):
+    """A checkpoint of 40,000 files is written on another one; of 30 MB no more than some row groups are held."""
+    store = start(tmp_path / policy, policy)
+    padding = "x" * 600
+    rows = [add(f"part-{n:06d}.parquet", stats=json.dumps({"numRecords": n, "pad": padding})) for n in range(1_000)]
+    for version in range(1, 41):
+        named = [{"add": row["add"] | {"path": f"{version}/{row['add']['path']}"}} for row in rows]
+        put_commit(store, version, named)
+    program = f"""
+        import pyarrow as pa
+        from lakehouse_lib.log.checkpoints import sidecars, writing, writing_v2
+        from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+        writing._ROW_GROUP = writing_v2.FULL = 1_000
+        store = open_store({store.root!r})
+        write_checkpoint(store, 40, load_snapshot(store, 40).state, tombstones_since=0)
+    """
+    _run(program)
+    store.delete_many([names.commit(version) for version in range(40)])
+    put_commit(store, 41, [remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)])
+    # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
+    more = """
+        from lakehouse_lib.log.checkpoints.sidecars import SidecarPlan
+        writing_v2.plan_sidecars = lambda sidecars, **_: SidecarPlan((), tuple(sidecars))
+        write_checkpoint(store, 41, load_snapshot(store).state, tombstones_since=0)
+        print(pa.default_memory_pool().max_memory())
+    """
+    peak = int(_run(program.replace("write_checkpoint(store, 40", "0 and write_checkpoint(store, 40") + more))
+    assert peak < 10 << 20
+    assert load_snapshot(store).checkpoint_version == 41
+    assert load_snapshot(store).file_count == 40_000 - 20
+
+
+def _run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout
+
+
+def test_delta_rs_reads_the_statistics_that_were_written(tmp_path):
+    from deltalake import DeltaTable as Peer
+
+    store = start(tmp_path / "t", "classic")
+    put_commit(store, 0, [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": METADATA}])
+    stats = {"numRecords": 3, "minValues": {"id": -7}, "maxValues": {"id": 1 << 40}, "nullCount": {"id": 1}}
+    put_commit(store, 1, [add("a%20b", stats=json.dumps(stats)), add("c")])
+    write_checkpoint(store, 1, load_snapshot(store).state, tombstones_since=0)
+    store.delete_many([names.commit(0), names.commit(1)])
+    assert files_delta_rs(store.root) == {Path(store.root, "a b"), Path(store.root, "c")}
+    actions = {row["path"]: row for row in pa.table(Peer(store.root).get_add_actions(flatten=True)).to_pylist()}
+    found = actions["a%20b"]
+    assert (found["num_records"], found["min.id"], found["max.id"], found["null_count.id"]) == (3, -7, 1 << 40, 1)
+
+
+# The pieces it is made of.
+
+
+def test_the_checksum_is_that_of_the_protocols_example():
+    text = (
+        """{"k0":"'v 0'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], """
+        """{"k4": "v4", "k5": ["v5", "v6", "v7"]}]}}"""
+    )
+    assert checksum(text) == "6a92d155a59bf2eecbd4b4ec7fd1f875"
+
+
+def test_a_hint_whose_checksum_is_another_is_no_hint(tmp_path):
+    store = start(tmp_path / "t", "classic")
+    write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
+    hint = json.loads(store.read(names.LAST_CHECKPOINT))
+    assert hint["checksum"] == checksum(json.dumps(hint))
+    store.put(names.LAST_CHECKPOINT, json.dumps(hint | {"version": 7}).encode())
+    assert read_hint(store) is None
+    store.put(names.LAST_CHECKPOINT, json.dumps({"version": 7}).encode())
+    assert read_hint(store) == 7
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', "[1]", "7", '{"a": {"b": 1, "b": 2}}', "{", '{"version": 1, "checksum": 5}']
+)
+def test_a_checksum_of_what_is_no_hint(text, tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    store.put(names.LAST_CHECKPOINT, text.encode())
+    assert read_hint(store) is None
+
+
+@pytest.mark.parametrize("schema", [TOP, FILES, writing.CLASSIC])
+def test_every_leaf_is_named_as_parquet_names_it(schema):
+    """A leaf that is asked for under another name would silently be written otherwise."""
+    sink = io.BytesIO()
+    nothing = pa.Table.from_arrays([pa.nulls(1, one.type) for one in schema], schema=schema)
+    write_parquet(sink, schema, [nothing], row_group=1)
+    footer = pq.ParquetFile(sink).metadata
+    columns = [footer.row_group(0).column(index) for index in range(footer.num_columns)]
+    without = {one.path_in_schema for one in columns if one.statistics is None}
+    assert without == {"add.stats"}
+    repeated = {one.path_in_schema for one in columns if "RLE_DICTIONARY" in one.encodings}
+    assert {"add.partitionValues.key_value.key", "add.clusteringProvider"} <= repeated
+    assert not repeated & {"add.path", "add.stats", "add.size"}
+
+
+@settings(max_examples=30, deadline=None)
+@given(texts=st.lists(st.text(max_size=100), min_size=1, max_size=30, unique=True), data=st.data())
+def test_bloom_filters_are_read_as_arrow_writes_them(texts, data):
+    stored = data.draw(st.lists(st.sampled_from(texts), unique=True, min_size=1))
+    sink = io.BytesIO()
+    options = {"t": {"ndv": 64, "fpp": 1e-6}}
+    with pq.ParquetWriter(sink, pa.schema([("t", pa.string())]), bloom_filter_options=options) as writer:
+        writer.write_table(pa.table({"t": stored}))
+    footer = pq.ParquetFile(sink).metadata
+    offset, length = chunk_statistics(footer)[0][0].bloom
+    found = may_hold(bloom_bitset(sink.getvalue()[offset : offset + length]), hashes_of(pa.array(texts)))
+    there = [text in stored for text in texts]
+    assert all(one for one, has in zip(found, there, strict=True) if has)
+    assert sum(found) <= sum(there) + 1
+
+
+def test_too_many_lengths_are_not_looked_up():
+    assert hashes_of(pa.array(["x" * length for length in range(1000)])) is None
+
+
+def test_a_torn_bloom_filter_is_an_error():
+    for spoiled in (b"", b"\x15", b"\x15\x80\x80\x01\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"):
+        with pytest.raises(ValueError, match="Bloom"):
+            bloom_bitset(spoiled)
+    assert bloom_bitset(b"\x15\x40\x00" + bytes(32)) is None  # an algorithm that nobody knows
+
+
+def test_work_is_done_in_order_and_not_ahead_of_who_takes_it():
+    begun = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        return number
+
+    results = in_order(work, iter(range(100)))
+    assert next(results) == 0
+    assert len(begun) < 20
+    assert list(results) == list(range(1, 100))
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(lambda number: 1 // number, iter([1, 0, 1])))

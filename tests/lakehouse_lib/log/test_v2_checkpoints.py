@@ -1,0 +1,413 @@
+"""Checkpoints by the V2 spec: what is taken over, what is written anew, and what a crash or a cleanup does to it."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.log import cache, names
+from lakehouse_lib.log.checkpoints import sidecars as module
+from lakehouse_lib.log.checkpoints import writing_v2
+from lakehouse_lib.log.checkpoints.part import ParquetPart
+from lakehouse_lib.log.checkpoints.sidecars import Sidecar, plan_sidecars
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.table import DeltaTable
+from tests.checkpoint_files import put_commit, put_sidecar, put_v2
+from tests.days_table import record_reads
+from tests.log_tables import METADATA, add, paths_of, remove
+from tests.peers import files_delta_rs, plain, read_duckdb
+
+PROTOCOL = {
+    "protocol": {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["v2Checkpoint"],
+        "writerFeatures": ["v2Checkpoint"],
+    }
+}
+META = {"metaData": METADATA | {"configuration": {"delta.checkpointPolicy": "v2"}}}
+FULL = 20
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Sidecars of twenty files."""
+    monkeypatch.setattr(writing_v2, "FULL", FULL)
+    monkeypatch.setattr(module, "_SMALL", FULL // 2)
+
+
+@pytest.fixture
+def table(tmp_path, small):
+    """A hundred files in version 0, and its checkpoint: five sidecars."""
+    store = LocalStore(str(tmp_path / "t"), fsync=False)
+    put_commit(store, 0, [PROTOCOL, META, *(add(f"f{n:03d}", stats=f'{{"numRecords":{n}}}') for n in range(100))])
+    checkpoint(store)
+    return store
+
+
+def checkpoint(store, since=0, snapshot=None):
+    snapshot = snapshot or load_snapshot(store)
+    return write_checkpoint(store, snapshot.version, snapshot.state, tombstones_since=since)
+
+
+def top(store, version=None):
+    """The actions of the newest checkpoint's top object besides files."""
+    [meta] = load_segment(store, version).checkpoint.parts
+    part = ParquetPart(store, meta, 0)
+    return {
+        name: part.bodies(name)
+        for name in ("checkpointMetadata", "sidecar", "protocol", "metaData", "txn", "add", "remove")
+    }
+
+
+def named(store, version=None):
+    return {body["path"] for body in top(store, version)["sidecar"]}
+
+
+def rows(store, name):
+    file = pq.ParquetFile(io.BytesIO(store.read(f"{names.SIDECARS}/{name}")))
+    return file.read().to_pylist()
+
+
+def contents(store):
+    return {meta.path: store.read(meta.path) for meta in store.list_from(names.SIDECARS)}
+
+
+def cut(store, version):
+    store.delete_many([names.commit(one) for one in range(version)])
+    cache.CACHE.clear()
+
+
+def test_the_top_object_has_everything_but_files(table):
+    put_commit(table, 1, [{"txn": {"appId": "app", "version": 4}}, remove("f000", deletionTimestamp=9)])
+    hint = checkpoint(table)
+    found = top(table)
+    assert [body["version"] for body in found["checkpointMetadata"]] == [1]
+    assert (found["add"], found["remove"]) == ([], [])
+    assert [len(found[name]) for name in ("protocol", "metaData", "txn")] == [1, 1, 1]
+    listed = {meta.path.rsplit("/", 1)[-1]: meta for meta in table.list_from(names.SIDECARS)}
+    for body in found["sidecar"]:
+        assert (body["sizeInBytes"], body["modificationTime"]) == (
+            listed[body["path"]].size,
+            listed[body["path"]].modified,
+        )
+        actions = rows(table, body["path"])
+        assert all(set(one) == {"add", "remove"} for one in actions)
+        assert all((one["add"] is None) != (one["remove"] is None) for one in actions)
+    live = [one["add"]["path"] for name in named(table) for one in rows(table, name) if one["add"]]
+    assert sorted(live) == paths_of(load_snapshot(table))  # each of them once, and none that went
+    last = json.loads(table.read(names.LAST_CHECKPOINT))
+    assert last["v2Checkpoint"]["path"] == hint.top.path.rsplit("/", 1)[-1]
+    assert last["size"] == 1 + 1 + 1 + 1 + len(found["sidecar"]) + 99 + 1
+    assert last["numOfAddFiles"] == 99
+    assert last["sizeInBytes"] == hint.top.size + sum(listed[name].size for name in named(table))
+
+
+def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
+    before, first = contents(table), named(table)
+    assert len(first) == 5
+    put_commit(table, 1, [add("new")])
+    checkpoint(table)
+    assert first < named(table)
+    assert len(named(table)) == 6
+    assert {path: data for path, data in contents(table).items() if path in before} == before
+    put_commit(table, 2, [remove("f025")])
+    checkpoint(table)
+    gone = named(table, 1) - named(table)
+    written_anew = {one["add"]["path"] for name in gone for one in rows(table, name)}
+    assert written_anew == {f"f{n:03d}" for n in range(20, 40)} | {"new"}  # a small one goes along
+    assert len(first & named(table)) == 4
+    cut(table, 2)
+    assert paths_of(load_snapshot(table)) == sorted({f"f{n:03d}" for n in range(100)} - {"f025"} | {"new"})
+
+
+def test_appending_reads_no_file_action_of_the_checkpoint_before(table, monkeypatch):
+    put_commit(table, 1, [add(f"new{n}") for n in range(10)])
+    cache.CACHE.clear()
+    reads = record_reads(monkeypatch)
+    checkpoint(table)
+    assert not [leaf for leaf, _ in reads if leaf.startswith(("add", "remove"))]
+    assert len(named(table)) == 6
+
+
+@pytest.mark.parametrize("path", ["./f031", "f%30%331", "{root}/f031", "file://{root}/f031"])
+def test_another_spelling_of_a_path_is_found(table, path):
+    put_commit(table, 1, [remove(path.format(root=table.root))])
+    checkpoint(table)
+    cut(table, 1)
+    assert paths_of(load_snapshot(table)) == sorted({f"f{n:03d}" for n in range(100)} - {"f031"})
+
+
+def test_a_path_that_is_spelled_otherwise_in_a_sidecar_is_found(table):
+    put_commit(table, 1, [add("./odd"), add("also%6Fdd")])
+    checkpoint(table)
+    cut(table, 1)
+    put_commit(table, 2, [remove("odd"), remove("alsoodd")])
+    assert len(paths_of(load_snapshot(table))) == 100
+    checkpoint(table)
+    cut(table, 2)
+    assert len(paths_of(load_snapshot(table))) == 100
+
+
+def test_removes_are_forgotten_with_their_sidecar(table):
+    put_commit(table, 1, [remove(f"f{n:03d}", deletionTimestamp=100 + n) for n in range(30)])
+    checkpoint(table, since=50)
+    put_commit(table, 2, [add("x")])
+    checkpoint(table, since=110)  # of the first ten it is time, and not of all: they stay
+    assert len(load_snapshot(table).tombstones) == 30
+    adds = {one for one in named(table) if rows(table, one)[0]["add"]}
+    put_commit(table, 3, [add("y")])
+    checkpoint(table, since=125)
+    assert len(load_snapshot(table).tombstones) < 30
+    put_commit(table, 4, [{"txn": {"appId": "a", "version": 1}}])
+    checkpoint(table, since=500)
+    assert len(load_snapshot(table).tombstones) == 0
+    assert len(adds & named(table)) >= 3
+    cut(table, 4)
+    assert len(paths_of(load_snapshot(table))) == 72
+
+
+def test_every_sixth_file_goes_and_every_sidecar_is_written_anew(table):
+    before = named(table)
+    put_commit(table, 1, [remove(f"f{n:03d}") for n in range(0, 100, 6)])
+    checkpoint(table)
+    assert not before & named(table)
+    cut(table, 1)
+    assert paths_of(load_snapshot(table)) == [f"f{n:03d}" for n in range(100) if n % 6]
+
+
+def test_an_empty_table_has_a_checkpoint(tmp_path, small):
+    store = LocalStore(str(tmp_path / "t"), fsync=False)
+    put_commit(store, 0, [PROTOCOL, META])
+    checkpoint(store)
+    assert not named(store)
+    put_commit(store, 1, [add("a")])
+    checkpoint(store)
+    put_commit(store, 2, [remove("a")])
+    checkpoint(store, since=5)
+    cut(store, 2)
+    assert (paths_of(load_snapshot(store)), named(store)) == ([], set())
+
+
+def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
+    """They may mix adds and removes, and spell paths as they like."""
+    store = LocalStore(str(tmp_path / "t"), fsync=False)
+    put_commit(store, 0, [PROTOCOL, META])
+    put_commit(store, 1, [add("a")])
+    first = put_sidecar(store, [add(f"f{n}") for n in range(30)] + [remove("gone", deletionTimestamp=9)])
+    second = put_sidecar(store, [add("h"), remove("gone too", deletionTimestamp=9)])
+    third = put_sidecar(store, [add("./i")], f"file://{store.root}/_delta_log/_sidecars/{{name}}")
+    put_v2(store, 1, "json", [PROTOCOL, META, first, second, third])
+    cut(store, 1)
+    put_commit(store, 2, [remove("f3", deletionTimestamp=9), remove("i", deletionTimestamp=9), add("gone too")])
+    checkpoint(store)
+    assert not {one["sidecar"]["path"] for one in (first, second, third)} & named(store)
+    put_commit(store, 3, [add("j")])
+    checkpoint(store)
+    cut(store, 3)
+    assert paths_of(load_snapshot(store)) == sorted({f"f{n}" for n in range(30)} - {"f3"} | {"h", "gone too", "j"})
+    assert sorted(load_snapshot(store).tombstones["path"].to_pylist()) == ["f3", "gone", "i"]
+
+
+def test_a_snapshot_that_is_kept_open_builds_on_the_newest_checkpoint(table):
+    snapshot = load_snapshot(table)
+    for version in range(1, 5):
+        put_commit(table, version, [add(f"new{version}-{n}") for n in range(10)])
+        snapshot = snapshot.update()
+        before = named(table)
+        checkpoint(table, snapshot=snapshot)
+        assert len(before & named(table)) >= 5
+    assert snapshot.checkpoint_version == 0
+    cut(table, 4)
+    assert len(paths_of(load_snapshot(table))) == 140
+
+
+def test_an_older_versions_checkpoint_takes_nothing_over(table):
+    """A cleanup may take away what it would be built on: there is a newer one already."""
+    put_commit(table, 1, [add("a")])
+    put_commit(table, 2, [add("b")])
+    checkpoint(table)
+    first = named(table, 0)
+    checkpoint(table, snapshot=load_snapshot(table, 1))
+    assert not first & named(table, 1)
+    assert len(paths_of(load_snapshot(table, 1))) == 101
+
+
+class Failing(LocalStore):
+    """Its puts fail from the one on whose path ``at`` is in."""
+
+    at = "no such path"
+    before = True
+
+    def put(self, path, data):
+        if self.at in path and self.before:
+            raise StoreError("the disk is full", table=self.root)
+        super().put(path, data)
+        if self.at in path:
+            raise StoreError("the answer was lost", table=self.root)
+
+
+@pytest.mark.parametrize("at", ["_sidecars/", ".checkpoint.", "_last_checkpoint"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_crash_anywhere_loses_nothing(table, at, before):
+    put_commit(table, 1, [add("new"), remove("f000")])
+    expected = paths_of(load_snapshot(table))
+    failing = Failing(table.root, fsync=False)
+    failing.at, failing.before = at, before
+    with pytest.raises(StoreError, match=r"disk|answer"):
+        checkpoint(failing)
+    cache.CACHE.clear()
+    assert paths_of(load_snapshot(table)) == expected
+    complete = at == "_last_checkpoint" or (at == ".checkpoint." and not before)
+    assert load_snapshot(table).checkpoint_version == (1 if complete else 0)
+    checkpoint(table)
+    cut(table, 1)
+    assert paths_of(load_snapshot(table)) == expected
+    assert load_snapshot(table).checkpoint_version == 1
+
+
+class Cleaned(LocalStore):
+    """A cleanup that began before takes the checkpoint away as soon as another one is there, and then its sidecars."""
+
+    def put(self, path, data):
+        old = [meta.path for meta in self.list_from(names.LOG) if ".checkpoint." in meta.path]
+        super().put(path, data)
+        if ".checkpoint." in path and old:
+            self.delete_many(old)
+
+
+def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred_to(table):
+    old = named(table)
+    put_commit(table, 1, [add("new")])
+    checkpoint(Cleaned(table.root, fsync=False))
+    assert not old & named(table)
+    table.delete_many([f"{names.SIDECARS}/{name}" for name in old])
+    cut(table, 1)
+    assert len(paths_of(load_snapshot(table))) == 101
+    assert len([meta for meta in table.list_from(names.LOG) if ".checkpoint." in meta.path]) == 1
+
+
+def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_only(table):
+    for version in range(1, 101):
+        put_commit(table, version, [{"txn": {"appId": "a", "version": version}}])
+    assert table.head(names.checkpoint(0)) is not None
+    checkpoint(table)
+    data = table.read(names.checkpoint(100))
+    uuid_named = [
+        m.path for m in table.list_from(names.LOG) if m.path.startswith(f"{names.LOG}/{100:020d}.checkpoint.")
+    ]
+    assert len(uuid_named) == 2
+    assert all(table.read(path) == data for path in uuid_named)
+    cut(table, 100)
+    assert len(paths_of(load_snapshot(table))) == 100
+
+
+# The plan.
+
+
+def _sidecar(number, adds=0, removes=0, **more):
+    return Sidecar(ObjectMeta(f"s{number}", 1, 1), adds, removes, **more)
+
+
+def test_small_sidecars_neither_pile_up_nor_are_written_again_and_again(monkeypatch):
+    full, small = module.FULL, module.FULL // 2
+    draw = random.Random(5)
+    kept: list[Sidecar] = []
+    written = total = 0
+    for number in range(3_000):
+        new = draw.choice([1, 10, draw.randrange(1, 500), draw.randrange(1, 20_000) if number % 50 == 0 else 3])
+        plan = plan_sidecars(kept, new_adds=new, new_removes=0)
+        pending = new + sum(one.adds for one in plan.rewritten)
+        pieces = [full] * (pending // full) + [pending % full] * bool(pending % full)
+        kept = [*plan.kept, *(_sidecar(f"{number}-{n}", rows) for n, rows in enumerate(pieces))]
+        written, total = written + pending, total + new
+        assert sum(one.adds for one in kept) == total
+        assert sum(one.adds < small for one in kept) <= 16
+    assert written < 16 * total
+
+
+def test_what_went_decides_what_is_written_anew():
+    sidecars = [
+        _sidecar(0, 50_000),
+        _sidecar(1, 50_000, stale_adds=1),
+        _sidecar(2, 0, 40_000),
+        _sidecar(3, 0, 40_000, stale_removes=2),
+        _sidecar(4, 0, 40_000, forgotten=True),
+        _sidecar(5, 40_000, 10_000, forgotten=True),
+        _sidecar(6, 0, 40_000, forgotten=True, stale_removes=1),
+    ]
+    plan = plan_sidecars(sidecars, new_adds=5, new_removes=5)
+    assert [one.meta.path for one in plan.kept] == ["s0", "s2", "s5"]
+    assert [one.meta.path for one in plan.rewritten] == ["s1", "s3"]
+
+
+def test_a_mixed_sidecar_is_not_merged_and_kinds_are_merged_apart():
+    sidecars = [_sidecar(0, 10), _sidecar(1, 10, 10), _sidecar(2, 0, 10), _sidecar(3, 15), _sidecar(4, 61)]
+    assert [one.meta.path for one in plan_sidecars(sidecars, new_adds=5, new_removes=0).rewritten] == ["s0", "s3"]
+    assert [one.meta.path for one in plan_sidecars(sidecars, new_adds=0, new_removes=5).rewritten] == ["s2"]
+    assert not plan_sidecars(sidecars, new_adds=0, new_removes=0).rewritten
+
+
+# What others make of it.
+
+
+@pytest.fixture
+def real(tmp_path, small):
+    """A table of one-row files with a checkpoint every other version, and the rows it has in the end."""
+    store = LocalStore(str(tmp_path / "real"), fsync=False)
+    put_commit(store, 0, [PROTOCOL, META, *(_file(store, n) for n in range(45))])
+    checkpoint(store)
+    put_commit(store, 1, [_file(store, n) for n in range(45, 50)])
+    put_commit(store, 2, [remove("7.parquet"), remove("46.parquet")])
+    checkpoint(store)
+    put_commit(store, 3, [_file(store, 50)])
+    put_commit(store, 4, [remove("8.parquet"), _file(store, 51)])
+    checkpoint(store)
+    put_commit(store, 5, [remove("50.parquet"), _file(store, 52)])
+    cut(store, 4)
+    return store, sorted(set(range(53)) - {7, 8, 46, 50})
+
+
+def _file(store, value):
+    path = Path(store.root, f"{value}.parquet")
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": [value]}), path)
+    stats = {"numRecords": 1, "minValues": {"id": value}, "maxValues": {"id": value}, "nullCount": {"id": 0}}
+    return add(path.name, size=path.stat().st_size, stats=json.dumps(stats))
+
+
+def test_delta_rs_and_duckdb_read_the_same(real):
+    store, expected = real
+    assert load_snapshot(store).checkpoint_version == 4
+    ours = plain(DeltaTable(store.root).to_pyarrow_table())
+    assert ours["id"].to_pylist() == expected
+    assert ours.equals(read_duckdb(store.root))
+    assert files_delta_rs(store.root) == {Path(store.root, f"{value}.parquet") for value in expected}
+    assert files_delta_rs(store.root, 4) == files_delta_rs(store.root) - {Path(store.root, "52.parquet")} | {
+        Path(store.root, "50.parquet")
+    }
+
+
+def test_delta_rs_checkpoint_and_ours_follow_each_other(real):
+    from deltalake import DeltaTable as Peer
+
+    store, expected = real
+    Peer(store.root).create_checkpoint()
+    cut(store, 5)
+    assert plain(DeltaTable(store.root).to_pyarrow_table())["id"].to_pylist() == expected
+    put_commit(store, 6, [_file(store, 53)])
+    checkpoint(store)
+    cut(store, 6)
+    assert plain(DeltaTable(store.root).to_pyarrow_table())["id"].to_pylist() == [*expected, 53]
+    assert read_duckdb(store.root)["id"].to_pylist() == [*expected, 53]
