@@ -2,8 +2,8 @@
 
 In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
 In the store it is decoded, and relative to the table's folder; a file of another folder that the user allows to be read
-(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there. One decoding,
-exactly: the log's ``a%2520b`` is the file ``a%20b``.
+(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there: ``/x``, or for a
+table in S3 ``s3://bucket/x``. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
 _ELSEWHERE = r"^(?i:file)://[^/]"
 _HERE = r"^(?i:file)://(?i:localhost)/"
+# One object, whichever of Hadoop's file systems wrote it.
+_IN_S3 = r"^(?i:s3[an]?)://([^/]+/)"
+_S3 = "s3:/"  # before an absolute path whose first step is the bucket
 _SLASH, _PERCENT, _COLON, _NUL = b"/%:\0"
 _ODD_STARTS = np.frombuffer(b"/.", np.uint8)  # of a path or a segment: what may need mending, and few others
 _BYTES_A_LOOK = 1 << 20
@@ -84,12 +87,17 @@ def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     return _canonical(paths, store).whole()
 
 
+def are_absolute(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Which store paths are not relative to the table's folder."""
+    return pc.or_(pc.starts_with(paths, "/"), pc.starts_with(paths, f"{_S3}/"))
+
+
 def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """A column of store paths as whole paths, as the operating system has them."""
+    """A column of store paths as whole paths, as the operating system has them; in S3 as locations."""
     paths = whole(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
     inside = pc.binary_join_element_wise(root, paths, slash)
-    whole_already = pc.starts_with(paths, "/")
+    whole_already = are_absolute(paths)
     # As a rule none is, and there are a million to copy.
     return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
 
@@ -117,19 +125,34 @@ def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canoni
     if not pc.any(odd, min_count=0).as_py():
         return _Canonical(every, odd, every, every, None)
     written = every.filter(odd)
-    local = pc.if_else(
-        pc.and_not(pc.match_substring_regex(written, _ELSEWHERE), pc.match_substring_regex(written, _HERE)),
-        written,
-        pc.replace_substring_regex(written, _LOCAL, r"\1"),
-    )
-    elsewhere = pc.match_substring_regex(local, _SCHEME)
-    text = pc.replace_substring_regex(_unquoted(local), "/+", "/")
+    in_s3 = store.root.startswith(f"{_S3}/")
+    here = _of_bucket(written, store.root) if in_s3 else _of_disk(written)
+    elsewhere = pc.match_substring_regex(here, _SCHEME)
+    text = pc.replace_substring_regex(_unquoted(here), "/+", "/")
     text = pc.replace_substring_regex(text, r"/(\./)+", "/")
     text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
-    below = f"{store.root.rstrip('/')}/"
+    below = f"{store.root.removeprefix(_S3 if in_s3 else '').rstrip('/')}/"
     text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
     leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
+    if in_s3:
+        text = pc.replace_substring_regex(text, "^/", f"{_S3}/")
     return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
+
+
+def _of_disk(paths: pa.Array) -> pa.Array:
+    """Log paths of a local table, those of this machine without a scheme."""
+    return pc.if_else(
+        pc.and_not(pc.match_substring_regex(paths, _ELSEWHERE), pc.match_substring_regex(paths, _HERE)),
+        paths,
+        pc.replace_substring_regex(paths, _LOCAL, r"\1"),
+    )
+
+
+def _of_bucket(paths: pa.Array, root: str) -> pa.Array:
+    """Log paths of a table in S3; absolute ones begin with the bucket. ``/x`` is in the table's own (RFC 3986)."""
+    bucket = root.removeprefix(_S3).split("/")[1]
+    paths = pc.replace_substring_regex(paths, "^/", f"/{bucket}/")
+    return pc.replace_substring_regex(paths, _IN_S3, r"/\1")
 
 
 def _are_plain(paths: pa.Array) -> bool:
@@ -155,7 +178,7 @@ def _are_plain(paths: pa.Array) -> bool:
 
 def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:
     """Which store paths are absolute, and below none of the allowed folders."""
-    outside = pc.starts_with(paths, "/")
+    outside = are_absolute(paths)
     for root in allowed:
         outside = pc.and_not(outside, pc.starts_with(paths, f"{root.rstrip('/')}/"))
     return outside

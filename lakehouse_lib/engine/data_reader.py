@@ -152,7 +152,10 @@ class TableReader:
 
     def _opened(self, path: str, footer: pq.FileMetaData | None) -> DataFile:
         try:
-            file = DataFile(self.store.open_input(path), metadata=footer, coerce_int96_timestamp_unit="us")
+            source = self.store.open_input(path)
+            # Over a network the columns of a row group are asked for at once, neighbours together.
+            is_near = isinstance(source, pa.OSFile | pa.BufferReader)
+            file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
             if footer is None and file.rows_of_groups != file.metadata.num_rows:
                 raise pa.ArrowInvalid("its row groups have other numbers of rows than the file")
         except ObjectNotFoundError as error:

@@ -14,6 +14,7 @@ import pyarrow.fs
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.store_filesystem import StoreFileSystem
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.predicates.nodes import Column, Comparison, Literal, disjunction
@@ -21,6 +22,7 @@ from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, St
 from lakehouse_lib.schema.usable import check_readable, has_variant
 from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import LocalStore
 
 #: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
 _CERTAIN = -25_202
@@ -53,10 +55,10 @@ def dataset(
     filesystem: pyarrow.fs.FileSystem | None = None,
     schema: pa.Schema | None = None,
 ) -> pads.Dataset:
-    """These files of a local table, each with its partition values; INT96 timestamps in microseconds.
+    """These files, each with its partition values; INT96 timestamps in microseconds.
 
     Args:
-        filesystem: what to read them by, its root the table's folder; default the local one.
+        filesystem: what to read them by, its root the table's folder; default the table's store.
         schema: the columns and types to read into; default the table's.
 
     Raises:
@@ -88,8 +90,11 @@ def plain_dataset(
     if schema is None:
         schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
     paths = file_paths.decode_all(files["path"], snapshot.store)
-    root = filesystem if filesystem is not None else pyarrow.fs.LocalFileSystem()
-    if pc.any(pc.starts_with(paths, "/"), min_count=0).as_py():
+    is_local = isinstance(snapshot.store, LocalStore)
+    root = filesystem
+    if root is None:
+        root = pyarrow.fs.LocalFileSystem() if is_local else StoreFileSystem.of(snapshot.store)
+    if pc.any(file_paths.are_absolute(paths), min_count=0).as_py():
         if filesystem is not None:
             raise InvalidArgumentError(
                 "a file system whose root is the table's folder, and files of another folder (a shallow clone)",
@@ -97,8 +102,9 @@ def plain_dataset(
                 version=snapshot.version,
                 hint="Leave the file system out",
             )
-        paths = file_paths.absolute(paths, snapshot.store)
-    elif filesystem is None:
+        if is_local:
+            paths = file_paths.absolute(paths, snapshot.store)
+    elif filesystem is None and is_local:
         root = pyarrow.fs.SubTreeFileSystem(snapshot.store.root, root)
     form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     constants = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none").constants(files)

@@ -29,10 +29,11 @@ from lakehouse_lib.engine.spark_tasks import (
     run_tasks,
     scatter_pieces,
 )
-from lakehouse_lib.errors import DeltaError, StoreError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import align
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -114,6 +115,7 @@ class SparkEngine:
             return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
+        check_location(target.store)
         rows = incoming(data)
         frame = rows.rows
         if not rows.is_spark:
@@ -123,6 +125,7 @@ class SparkEngine:
             return spark_writing.write_frame(frame, target, self)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
+        check_location(snapshot.store)
         scan = Scan.of(snapshot, columns, predicate)
         with spark_failures():
             return spark_reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
@@ -141,6 +144,21 @@ class SparkEngine:
         rows.sort(key=lambda row: row.position)
         tables = [pa.ipc.open_stream(pa.py_buffer(bytes(row.result))).read_all() for row in rows]
         return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+
+
+def check_location(store: ObjectStore) -> None:
+    """Refuse a table that Spark itself has no way to.
+
+    Raises:
+        InvalidArgumentError: the table is in an object store.
+    """
+    if "://" in store.root:
+        raise InvalidArgumentError(
+            "the Spark engine needs a table on a disk that driver and executors share, not in an object store",
+            table=store.root,
+            hint="Leave the engine out: this process reads and writes the table itself; to_pyarrow_table() gives rows "
+            "that spark.createDataFrame takes",
+        )
 
 
 def _error(data: bytes) -> DeltaError:

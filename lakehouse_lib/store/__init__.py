@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,16 +15,19 @@ __all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "open_store"]
 
 
 def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str] | None = None) -> ObjectStore:
-    """The store of the table at ``table_uri``: a local path or a ``file:`` URI. Nothing is read or created.
+    """The store of the table at ``table_uri``: a local path, a ``file:`` URI, or ``s3://bucket/folder``.
+
+    Nothing is read or created.
 
     Args:
-        table_uri: a path (relative ones against the working folder) or ``file:///...``.
-        storage_options: options of the store. ``allowed_roots``: absolute paths of other folders whose files the table
-            may refer to, separated by ``os.pathsep`` (``:``), such as the source of a shallow clone; files outside the
-            table's own folder are refused otherwise. They are only read: no verb writes or deletes there.
+        table_uri: a path (relative ones against the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``.
+        storage_options: options of the store; those of S3 are in docs/stores.md. ``allowed_roots``: other folders whose
+            files the table may refer to, such as the source of a shallow clone; files outside the table's own folder
+            are refused otherwise. They are only read: no verb writes or deletes there. Local ones are absolute paths,
+            separated by ``os.pathsep`` (``:``), those of S3 are locations, separated by spaces.
 
     Raises:
-        InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads.
+        InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads, S3 without boto3.
     """
     text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else ""
     if not text or "\x00" in text:
@@ -34,10 +38,12 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
         if parts.netloc not in ("", "localhost"):
             raise InvalidArgumentError(f"the host {parts.netloc!r} in {text!r}", hint="Write file:///path")
         text = unquote(parts.path)
+    elif scheme in ("s3", "s3a"):
+        return _s3(text, storage_options or {})
     elif scheme:
         raise InvalidArgumentError(
             f"no store for {scheme}: locations ({text!r})",
-            hint="Tables on a local disk or a mounted file system are supported",
+            hint="Tables on a local disk, a mounted file system and S3 are supported",
         )
     options = dict(storage_options or {})
     roots = _folders(options.pop("allowed_roots", ""), text)
@@ -48,6 +54,17 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
             hint="The local store takes allowed_roots only; leave the others out",
         )
     return LocalStore(str(Path(text).expanduser().absolute()), allowed_roots=roots)
+
+
+def _s3(uri: str, options: dict[str, str]) -> ObjectStore:
+    if importlib.util.find_spec("boto3") is None:
+        raise InvalidArgumentError(
+            f"{uri.partition(':')[0]}: locations need boto3, which is not installed",
+            hint="Install it: pip install 'lakehouse[s3]'",
+        )
+    from lakehouse_lib.store.s3 import S3Store
+
+    return S3Store.at(uri, options)
 
 
 def _folders(listed: str, table: str) -> list[str]:

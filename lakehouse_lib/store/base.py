@@ -2,7 +2,8 @@
 
 ``put_if_absent`` is the only primitive the log's correctness rests on; ``put_if_match`` keeps ``_last_checkpoint`` from
 moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Verbs
-that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``.
+that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``; in S3
+that is ``s3://bucket/...``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ class ObjectStore(Protocol):
         """Create or replace the object in one step: a reader sees the old bytes or the new ones."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object, complete and durable, unless there is one: True when it is ours, False when it was."""
+        """Create the object, complete and durable, unless there is one: True when it is ours, False when it was there.
+
+        A store that tried again after an answer got lost may say False of an object that is ours: read it.
+        ``StoreRefusedError``: it certainly was not stored.
+        """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         """Replace the object if it still holds ``expected`` (None: if it does not exist); False when it changed."""

@@ -16,13 +16,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SYNC_THREADS = 8
+_PERMISSION = "Let this user write to the table's folder"
+_SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
+#: What trying again does not change.
+_REFUSALS = {
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "The file system is mounted for reading only",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: "Commit fewer files at once",
+    errno.ENAMETOOLONG: "Use shorter names",
+}
 
 
 class LocalStore:
@@ -71,8 +83,8 @@ class LocalStore:
             self._sync_folder(aside.parent)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        with self._failures(path):
-            target = self._full(path)
+        target = self._full(path)
+        with self._failures(path, storing=True):
             if target.exists():
                 return False
             aside = self._write_aside(path, data)
@@ -82,16 +94,18 @@ class LocalStore:
                 return False
             except OSError as error:
                 if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                    raise StoreError(
+                    raise StoreRefusedError(
                         f"{target.parent} has no hard links, so commits there would not be safe",
                         table=self._root,
                         hint="Put the table on a file system with hard links (ext4, xfs, NFS)",
                     ) from error
                 raise
             finally:
-                aside.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # linked or not, that does not change any more
+                    aside.unlink(missing_ok=True)
+        with self._failures(path):
             self._sync_folder(target.parent)
-            return True
+        return True
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         with self._failures(path):
@@ -228,13 +242,16 @@ class LocalStore:
                 return
 
     @contextlib.contextmanager
-    def _failures(self, path: str) -> Iterator[None]:
+    def _failures(self, path: str, *, storing: bool = False) -> Iterator[None]:
+        """Errors of the system as those of our tree; ``storing``: nothing was stored when one of them comes."""
         try:
             yield
         except FileNotFoundError as error:
             raise ObjectNotFoundError(f"{path} is missing", table=self._root) from error
         except OSError as error:
-            raise StoreError(f"{path or 'the folder'}: {error.strerror or error}", table=self._root) from error
+            kind = StoreRefusedError if storing and error.errno in _REFUSALS else StoreError
+            hint = _REFUSALS.get(error.errno or 0) if storing else None
+            raise kind(f"{path or 'the folder'}: {error.strerror or error}", table=self._root, hint=hint) from error
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

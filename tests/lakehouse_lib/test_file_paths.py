@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.errors import PathOutsideTableError
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import LocalStore, open_store
 
 STORE = LocalStore("/data/table")
 
@@ -136,3 +136,62 @@ def test_the_quick_look_at_a_column_never_takes_an_odd_path_for_plain(texts, cut
 def _canonical_beside_an_odd_one(text):
     # The odd neighbour keeps the quick look from deciding.
     return file_paths.canonical(pa.array([text, "%41"]), STORE)[0].as_py()
+
+
+IN_S3 = open_store("s3://bucket/data/table", {"allowed_roots": "s3://bucket/source s3://other-bucket"})
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "s3://bucket/data/table/x/y",
+        "s3a://bucket/data/table/x/y",
+        "S3N://bucket/data/table/x/y",
+        "s3://bucket//data/./table/x/y",
+        "/data/table/x/y",
+        "x//y",
+        "./x/y",
+        "x%2Fy",
+    ],
+)
+def test_spellings_of_one_object_are_one(same):
+    assert file_paths.decode(same, IN_S3) == "x/y"
+    assert file_paths.canonical(pa.array([same, "plain"]), IN_S3).to_pylist() == ["x/y", "plain"]
+
+
+@settings(deadline=None)
+@given(st.lists(segments, min_size=1, max_size=4))
+def test_an_object_has_one_path_whether_the_log_names_its_bucket_or_not(parts):
+    path = "/".join(parts)
+    assert file_paths.decode(file_paths.encode(path), IN_S3) == path
+    encoded = file_paths.encode(path).removeprefix("./")
+    assert file_paths.decode(f"s3a://bucket/data/table/{encoded}", IN_S3) == path
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        "../x",
+        "s3://bucket/data/table/../x",
+        "s3://bucket/data/tablet/x",
+        "s3://elsewhere/data/table/x",
+        "s3://bucket/sourced/x",
+        "s3://bucket/source/../x",
+        "/x",
+        "file:/data/table/x",
+        "file:///bucket/data/table/x",
+        "gs://bucket/data/table/x",
+        "s3://bucket/data/table/",
+        "%2Fbucket/other/x",
+    ],
+)
+def test_an_object_outside_the_table_is_refused(outside):
+    with pytest.raises(PathOutsideTableError, match=r"outside.*table s3://bucket/data/table"):
+        file_paths.decode(outside, IN_S3)
+
+
+def test_objects_of_allowed_locations_have_whole_paths():
+    paths = pa.array(["x", "s3a://bucket/source/y", "/source/z", "s3://other-bucket/a%20b"])
+    found = file_paths.decode_all(paths, IN_S3)
+    assert found.to_pylist() == ["x", "s3://bucket/source/y", "s3://bucket/source/z", "s3://other-bucket/a b"]
+    assert file_paths.absolute(found, IN_S3).to_pylist() == ["s3://bucket/data/table/x", *found.to_pylist()[1:]]

@@ -1,12 +1,19 @@
 """The local store keeps the seam's promises."""
 
+import errno
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
+from lakehouse_lib.errors import (
+    InvalidArgumentError,
+    ObjectNotFoundError,
+    PathOutsideTableError,
+    StoreError,
+    StoreRefusedError,
+)
 from lakehouse_lib.store import LocalStore, open_store
 
 
@@ -95,7 +102,7 @@ def test_a_store_travels_to_a_worker(store):
         ("", None, "no table location"),
         (None, None, "None is no table location"),
         ("a\x00b", None, "no table location"),
-        ("s3://bucket/table", None, "s3:"),
+        ("gs://bucket/table", None, "gs:"),
         ("file://host/x", None, "host"),
         ("/x", {"secret": "hunter2"}, "storage options"),
     ],
@@ -155,3 +162,25 @@ def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
 def test_allowed_folders_are_absolute(tmp_path, roots):
     with pytest.raises(InvalidArgumentError, match="allowed_roots"):
         open_store(tmp_path, {"allowed_roots": roots})
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_what_was_certainly_not_stored_is_refused(store, monkeypatch, number):
+    from lakehouse_lib.store import local
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(StoreRefusedError, match=rf"log/a: {os.strerror(number)}.*table") as refused:
+            store.put_if_absent("log/a", b"1")
+    assert refused.value.hint
+    assert list(store.walk()) == []
+    # Once it is linked it may be there after a crash or not.
+    store.put("log/b", b"1")
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "_sync", full)
+        with pytest.raises(StoreError) as caught:
+            store.put_if_absent("log/c", b"1")
+    assert not isinstance(caught.value, StoreRefusedError)

@@ -1,0 +1,161 @@
+"""Requests to one bucket: a client a process and set of options, tried again within a deadline, errors of our tree."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, status_of, without_secrets
+from lakehouse_lib.store.s3_options import S3Options
+
+if TYPE_CHECKING:
+    import pyarrow.fs
+
+T = TypeVar("T")
+
+_FIRST_WAIT_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS = 5.0
+_SILENT_SECONDS = 30.0
+_CONNECTIONS = 32
+_DEFAULT_REGION = "us-east-1"
+
+# Of this process: a child that was forked must not share its parent's connections.
+_clients: dict[tuple[int, S3Options], Any] = {}
+_sessions: dict[tuple[int, S3Options], Any] = {}
+_filesystems: dict[tuple[int, S3Options], tuple[Any, Any]] = {}
+_silent_since: dict[tuple[int, S3Options], float] = {}
+_lock = threading.RLock()
+
+
+class S3Client:
+    """Asks the server on behalf of one table. Picklable: it carries options and makes its connections where it is.
+
+    Args:
+        options: how the bucket is reached.
+        root: the table's location, for errors.
+    """
+
+    def __init__(self, options: S3Options, root: str) -> None:
+        self.options = options
+        self._root = root
+
+    def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
+        """What ``attempt`` makes of a boto3 client; throttling, a busy or a silent server: again, with jitter.
+
+        A server that was silent until the deadline gets one attempt a request then, until it answers or time passes.
+
+        Args:
+            what: the path, or what is done, for errors.
+            attempt: one request, as a rule. What it raises of boto3's errors is explained.
+            storing: an error that leaves no doubt that nothing was stored is a ``StoreRefusedError``.
+
+        Raises:
+            StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
+        """
+        key = (os.getpid(), self.options)
+        client = self._client()
+        started = time.monotonic()
+        is_silent = started - _silent_since.get(key, -math.inf) < _SILENT_SECONDS
+        ends = started if is_silent else started + self.options.retry_timeout
+        longest = _FIRST_WAIT_SECONDS
+        in_doubt = False
+        while True:
+            try:
+                result = attempt(client)
+            except FAILURES as error:
+                passes = is_transient(error)
+                in_doubt |= passes
+                wait = random.uniform(longest / 2, longest)  # noqa: S311
+                if passes and time.monotonic() + wait <= ends:
+                    time.sleep(wait)
+                    longest = min(2 * longest, _LONGEST_WAIT_SECONDS)
+                    continue
+                if passes and not status_of(error):
+                    _silent_since[key] = time.monotonic()
+                shown = str(error) == without_secrets(str(error), self.options)
+                refused = storing and not in_doubt
+                raise explained(error, what, self._root, self.options, refused=refused) from (error if shown else None)
+            _silent_since.pop(key, None)
+            return result
+
+    def filesystem(self) -> pyarrow.fs.S3FileSystem:
+        """pyarrow's way to the same bucket, by the same options and credentials. It knows no conditional put."""
+        from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+        key = (os.getpid(), self.options)
+        with _lock:
+            session, client = self._session(), self._client()
+            found = None if self.options.skip_signature else session.get_credentials()
+            frozen = found.get_frozen_credentials() if found is not None else None
+            if key not in _filesystems or _filesystems[key][0] != frozen:
+                parts = urlsplit(self.options.endpoint_url) if self.options.endpoint_url else None
+                files = S3FileSystem(
+                    access_key=frozen.access_key if frozen else None,
+                    secret_key=frozen.secret_key if frozen else None,
+                    session_token=frozen.token if frozen else None,
+                    anonymous=self.options.skip_signature,
+                    region=client.meta.region_name,
+                    scheme=parts.scheme if parts else "https",
+                    endpoint_override=f"{parts.netloc}{parts.path}" if parts else None,
+                    force_virtual_addressing=self.options.virtual_hosted_style,
+                    connect_timeout=self.options.connect_timeout,
+                    request_timeout=self.options.timeout,
+                    retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
+                    allow_delayed_open=True,  # a small file is one request then
+                )
+                _filesystems[key] = (frozen, files)
+            return _filesystems[key][1]
+
+    def _session(self) -> Any:
+        key = (os.getpid(), self.options)
+        with _lock:
+            if key not in _sessions:
+                _sessions[key] = boto3.Session(
+                    aws_access_key_id=self.options.access_key_id,
+                    aws_secret_access_key=self.options.secret_access_key,
+                    aws_session_token=self.options.session_token,
+                    region_name=self.options.region,
+                )
+            return _sessions[key]
+
+    def _client(self) -> Any:
+        key = (os.getpid(), self.options)
+        if key in _clients:
+            return _clients[key]
+        options, elsewhere = self.options, self.options.endpoint_url is not None
+        if options.virtual_hosted_style:
+            style = "virtual"
+        else:
+            style = "path" if elsewhere else "auto"
+        config = Config(
+            connect_timeout=options.connect_timeout,
+            read_timeout=options.timeout,
+            # Every attempt is seen here, where the deadline is.
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=_CONNECTIONS,
+            s3={"addressing_style": style},
+            # Servers of others often know no other checksums than the signature's.
+            request_checksum_calculation="when_required" if elsewhere else "when_supported",
+            response_checksum_validation="when_required" if elsewhere else "when_supported",
+            **({"signature_version": UNSIGNED} if options.skip_signature else {}),
+        )
+        with _lock:  # making a client is not safe among threads
+            if key not in _clients:
+                session = self._session()
+                _clients[key] = session.client(
+                    "s3",
+                    region_name=session.region_name or _DEFAULT_REGION,
+                    endpoint_url=options.endpoint_url,
+                    config=config,
+                )
+            return _clients[key]

@@ -1,0 +1,147 @@
+"""What a bucket's answers mean: worth another try, or an error of our tree that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError
+from lakehouse_lib.store.s3_options import S3Options
+
+_TRANSIENT = {
+    "BandwidthLimitExceeded",
+    "ConditionalRequestConflict",
+    "InternalError",
+    "OperationAborted",
+    "RequestLimitExceeded",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequests",
+}
+_CREDENTIALS = (
+    "Give access_key_id and secret_access_key (and session_token with temporary ones) as storage options, or set "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+_REGION = "Set the storage option region (or AWS_REGION) to the bucket's own"
+_HINTS = {
+    "404": "Check endpoint_url: it does not answer as an S3 server does",
+    "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use others",
+    "AllAccessDisabled": "Ask the bucket's owner",
+    "AuthorizationHeaderMalformed": _REGION,
+    "ExpiredToken": "The credentials have run out; get new ones",
+    "IllegalLocationConstraintException": _REGION,
+    "InvalidAccessKeyId": f"The server does not know the access key. {_CREDENTIALS}",
+    "InvalidObjectState": "The object is archived; restore it first",
+    "InvalidToken": f"The session token is not of these keys. {_CREDENTIALS}",
+    "NoSuchBucket": "Create the bucket, or mend the location or the endpoint",
+    "PermanentRedirect": _REGION,
+    "QuotaExceeded": "Make room in the bucket",
+    "RequestTimeTooSkewed": "Set this machine's clock",
+    "SignatureDoesNotMatch": f"The secret key does not belong to the access key. {_CREDENTIALS}",
+    "TokenRefreshRequired": "The credentials have run out; get new ones",
+}
+_BY_STATUS = {301: "PermanentRedirect", 403: "AccessDenied", 307: "PermanentRedirect"}
+
+#: All that a call may raise.
+FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError)
+
+
+def code_of(error: BaseException) -> str:
+    """S3's name of what happened; "" where no answer came."""
+    return str(_answer(error).get("Code", "")) if isinstance(error, botocore.ClientError) else ""
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status; 0 where no answer came."""
+    if not isinstance(error, botocore.ClientError):
+        return 0
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_absent(error: BaseException) -> bool:
+    """No such object, in a bucket that is there as far as the answer tells: one without a body tells less."""
+    if code_of(error) in ("NoSuchKey", "NotFound"):
+        return True
+    return isinstance(error, botocore.ClientError) and error.operation_name == "HeadObject" and status_of(error) == 404
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may well succeed later."""
+    if isinstance(error, botocore.SSLError | botocore.ProxyConnectionError):
+        return False
+    if isinstance(error, botocore.HTTPClientError | botocore.ConnectionError | botocore.IncompleteReadError):
+        return True
+    if isinstance(error, botocore.ResponseStreamingError):
+        return True
+    status = status_of(error)
+    return status == 429 or (status >= 500 and status != 501) or code_of(error) in _TRANSIENT
+
+
+def explained(error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False) -> StoreError:
+    """The error of our tree.
+
+    Args:
+        what: the path, or what was done.
+        refused: something was to be stored, and certainly was not.
+    """
+    if is_absent(error):
+        return ObjectNotFoundError(f"{what} is missing", table=table)
+    told, hint = _told(error, options)
+    kind = StoreRefusedError if refused else StoreError
+    return kind(f"{what}: {without_secrets(told, options)}", table=table, hint=hint)
+
+
+def without_secrets(text: str, options: S3Options) -> str:
+    for secret in options.secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
+    if isinstance(error, botocore.NoCredentialsError | botocore.PartialCredentialsError):
+        return "there are no credentials for S3", _CREDENTIALS
+    if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
+        return f"no credentials were to be had: {error}", "Log in again, or give them as storage options"
+    if isinstance(error, botocore.ClientError):
+        return _answered(error, options)
+    where = options.endpoint_url or "AWS"
+    if isinstance(error, botocore.SSLError):
+        return f"{where} speaks no TLS that can be trusted: {error}", "Check endpoint_url and the certificates"
+    if is_transient(error):
+        return (
+            f"{where} does not answer ({type(error).__name__}), tried for {options.retry_timeout:g} s",
+            "Check endpoint_url, region and the network; retry_timeout is how long it is tried",
+        )
+    if isinstance(error, ResponseParserError):
+        return f"{where} does not answer as an S3 server does", "Check endpoint_url"
+    return str(error), None
+
+
+def _answered(error: Any, options: S3Options) -> tuple[str, str | None]:
+    status, code = status_of(error), code_of(error)
+    message = str(_answer(error).get("Message", ""))
+    named = code if not code.isdigit() else _BY_STATUS.get(status, code)
+    told = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
+    if is_transient(error):
+        return (
+            f"{told}, tried for {options.retry_timeout:g} s",
+            "Try again later; retry_timeout is how long it is tried",
+        )
+    hint = _HINTS.get(named) or _HINTS.get(_BY_STATUS.get(status, ""))
+    region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
+    if hint == _REGION and region:
+        hint = f"The bucket is in {region}: set the storage option region (or AWS_REGION) to it"
+    return told, hint
+
+
+def _answer(error: botocore.ClientError) -> dict[str, Any]:
+    return dict(error.response.get("Error", {}))
+
+
+def _headers(error: botocore.ClientError) -> dict[str, Any]:
+    return dict(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}))

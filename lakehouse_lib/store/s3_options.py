@@ -1,0 +1,243 @@
+"""How a bucket is reached: storage options under the names that users of ``deltalake`` know, then the environment.
+
+Names are case-blind and may go without ``AWS_``. Credentials of the environment are not copied: boto3 finds them where
+they are needed, with all else its chain knows (profiles, web identities, instance roles).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from lakehouse_lib.errors import InvalidArgumentError
+
+#: Every name of an option, without ``aws_`` in front.
+_NAMES = {
+    "access_key_id": "access_key_id",
+    "secret_access_key": "secret_access_key",
+    "session_token": "session_token",
+    "token": "session_token",
+    "region": "region",
+    "default_region": "region",
+    "endpoint_url": "endpoint_url",
+    "endpoint": "endpoint_url",
+    "allow_http": "allow_http",
+    "virtual_hosted_style_request": "virtual_hosted_style",
+    "skip_signature": "skip_signature",
+    "conditional_put": "conditional_put",
+    "connect_timeout": "connect_timeout",
+    "timeout": "timeout",
+    "retry_timeout": "retry_timeout",
+    "single_writer": "single_writer",
+    "allowed_roots": "allowed_roots",
+}
+#: Read where no option says it; the first one that is set counts.
+_ENVIRONMENT = {
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "allow_http": ("AWS_ALLOW_HTTP",),
+    "virtual_hosted_style": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
+    "skip_signature": ("AWS_SKIP_SIGNATURE",),
+}
+#: Options of other libraries under which their writers are not safe beside ours.
+_UNSAFE = ("allow_unsafe_rename", "locking_provider")
+_TRUE, _FALSE = ("1", "true", "on", "yes", "y"), ("0", "false", "off", "no", "n")
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+
+
+@dataclass(frozen=True)
+class S3Options:
+    """Times are in seconds. Secrets travel with the value, to workers; no text of it shows them.
+
+    Attributes:
+        access_key_id, secret_access_key, session_token: None: boto3's own chain.
+        virtual_hosted_style: the bucket is in the host's name; by default only where AWS itself is asked.
+        skip_signature: anonymous requests, to a public bucket.
+        connect_timeout, timeout: of one attempt: until it is connected, and until the server says something.
+        retry_timeout: after it nothing is tried again.
+        single_writer: the user vouches that nobody else writes to the table, because the store cannot refuse one.
+        allowed_roots: other locations whose files the table may refer to, to be read only.
+    """
+
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    endpoint_url: str | None = None
+    virtual_hosted_style: bool = False
+    skip_signature: bool = False
+    connect_timeout: float = 5.0
+    timeout: float = 20.0
+    retry_timeout: float = 30.0
+    single_writer: bool = False
+    allowed_roots: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], table: str, environment: Mapping[str, str] | None = None) -> S3Options:
+        """The options as values.
+
+        Args:
+            given: as the user wrote them.
+            environment: default: this process's.
+
+        Raises:
+            InvalidArgumentError: an option nobody reads, a value that is none, half of a pair of credentials. Values
+                are told only of options that hold no secret.
+        """
+        return _Reader(given, table, os.environ if environment is None else environment).options()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show."""
+        return tuple(one for one in (self.secret_access_key, self.session_token) if one)
+
+
+class _Reader:
+    def __init__(self, given: Mapping[str, str], table: str, environment: Mapping[str, str]) -> None:
+        self._table = table
+        self._texts: dict[str, str] = {}
+        self._named: dict[str, str] = {}  # as the user or the environment calls it, for errors
+        for name, value in given.items():
+            self._take(name, value)
+        for name, variables in _ENVIRONMENT.items():
+            found = next((one for one in variables if environment.get(one)), None)
+            if name not in self._texts and found is not None:
+                self._texts[name], self._named[name] = environment[found], found
+
+    def options(self) -> S3Options:
+        endpoint = self._endpoint(may_be_plain=self._flag("allow_http"))
+        if self._texts.get("conditional_put", "etag").lower() != "etag":
+            raise self._bad("conditional_put", "The only way here is etag; leave the option out")
+        key, secret, token = (self._texts.get(one) for one in ("access_key_id", "secret_access_key", "session_token"))
+        if (key is None) != (secret is None) or (token is not None and key is None):
+            missing = "secret_access_key" if secret is None and key is not None else "access_key_id"
+            raise InvalidArgumentError(
+                f"the storage options have credentials without {missing}",
+                table=self._table,
+                hint="Give access_key_id and secret_access_key together (session_token with temporary ones), or none "
+                "of them: then boto3 looks in the environment and in its profiles",
+            )
+        return S3Options(
+            key,
+            secret,
+            token,
+            self._texts.get("region") or None,
+            endpoint,
+            self._flag("virtual_hosted_style"),
+            self._flag("skip_signature"),
+            self._seconds("connect_timeout", S3Options.connect_timeout),
+            self._seconds("timeout", S3Options.timeout),
+            self._seconds("retry_timeout", S3Options.retry_timeout),
+            self._flag("single_writer"),
+            self._roots(),
+        )
+
+    def _take(self, name: str, value: str) -> None:
+        key = _NAMES.get(name.lower().removeprefix("aws_")) if isinstance(name, str) else None
+        if key is None:
+            unsafe = isinstance(name, str) and any(one in name.lower() for one in _UNSAFE)
+            raise InvalidArgumentError(
+                f"the storage option {name!r} is unknown",
+                table=self._table,
+                hint="Commits are conditional puts here, which writers with that option do not heed; leave it out, and "
+                "let none of them write to the table"
+                if unsafe
+                else f"Known are {', '.join(sorted(_NAMES))}, each with aws_ in front if you like",
+            )
+        if not isinstance(value, str):
+            raise InvalidArgumentError(
+                f"the storage option {name!r} is no text", table=self._table, hint="Give texts: 'true', '20'"
+            )
+        if self._texts.get(key, value) != value:
+            raise InvalidArgumentError(
+                f"the storage options {self._named[key]!r} and {name!r} contradict each other",
+                table=self._table,
+                hint="They are two names of one option; give one",
+            )
+        self._texts[key], self._named[key] = value, name
+
+    def _endpoint(self, *, may_be_plain: bool) -> str | None:
+        text = self._texts.get("endpoint_url")
+        if not text:
+            return None
+        parts = urlsplit(text if "://" in text else f"https://{text}")
+        name = self._named["endpoint_url"]
+        if parts.username is not None or parts.password is not None:
+            raise InvalidArgumentError(
+                f"{name} has credentials in it",
+                table=self._table,
+                hint="Give them as access_key_id and secret_access_key",
+            )
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise self._bad("endpoint_url", "Write it as https://host or https://host:port")
+        if parts.scheme == "http" and not may_be_plain:
+            raise InvalidArgumentError(
+                f"{name} = {text!r} is not encrypted",
+                table=self._table,
+                hint="Use https, or set allow_http=true if all between is yours",
+            )
+        return parts.geturl().rstrip("/")
+
+    def _flag(self, name: str) -> bool:
+        text = self._texts.get(name, "false").strip().lower()
+        if text not in (*_TRUE, *_FALSE):
+            raise self._bad(name, "Write true or false")
+        return text in _TRUE
+
+    def _seconds(self, name: str, default: float) -> float:
+        if name not in self._texts:
+            return default
+        match = _SECONDS.fullmatch(self._texts[name].strip().lower())
+        seconds = float(match[1]) * _UNITS[match[2] or "s"] if match else 0.0
+        if not 0 < seconds < 86_400:
+            raise self._bad(name, "Write seconds, such as 20 or 500ms")
+        return seconds
+
+    def _roots(self) -> tuple[str, ...]:
+        roots = []
+        for one in self._texts.get("allowed_roots", "").split():
+            bucket, prefix = location(one, self._table)
+            roots.append(f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}")
+        return tuple(roots)
+
+    def _bad(self, name: str, hint: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._named[name]} = {self._texts[name]!r}", table=self._table, hint=hint)
+
+
+def location(uri: str, table: str | None = None) -> tuple[str, str]:
+    """Bucket and prefix (without a slash at its ends, maybe empty) of ``s3://bucket/prefix`` or ``s3a://``.
+
+    Percent-encoding is undone, once.
+
+    Raises:
+        InvalidArgumentError: no such location.
+    """
+    parts = urlsplit(uri)
+    if "@" in parts.netloc:
+        raise InvalidArgumentError(
+            f"credentials in the location {parts.scheme}://…@{parts.netloc.rpartition('@')[2]}",
+            hint="Give them as storage options: access_key_id and secret_access_key",
+        )
+    if parts.scheme not in ("s3", "s3a") or not _BUCKET.fullmatch(parts.netloc) or parts.query or parts.fragment:
+        raise InvalidArgumentError(
+            f"{uri!r} is no location in a bucket",
+            table=table,
+            hint="Write s3://bucket/folder; ? and # in a name as %3F and %23",
+        )
+    if parts.netloc.endswith("--x-s3"):
+        raise InvalidArgumentError(
+            f"{parts.netloc} is a directory bucket, whose listings have no order",
+            table=uri,
+            hint="Put the table into a general purpose bucket",
+        )
+    prefix = unquote(parts.path).strip("/")
+    if (prefix and any(one in ("", ".", "..") for one in prefix.split("/"))) or "\x00" in prefix:
+        raise InvalidArgumentError(
+            f"{uri!r} has empty steps, '.' or '..' in it", table=table, hint="Write the folder's plain name"
+        )
+    return parts.netloc, prefix

@@ -1,0 +1,48 @@
+"""An S3 server for the tests of the store, and a table's place in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from tests.s3_server import S3Server
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_session() -> Iterator[S3Server]:
+    server = S3Server()
+    client = boto3.client(
+        "s3",
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    client.create_bucket(Bucket="bucket")
+    client.create_bucket(Bucket="other-bucket")
+    client.close()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3_server(s3_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, nothing of whose requests is counted yet, and no credentials but those of the options."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    s3_session.requests.clear()
+    return s3_session
+
+
+@pytest.fixture
+def location() -> str:
+    """A place of its own."""
+    return f"s3://bucket/tests/table-{next(_numbers)}"

@@ -1,0 +1,155 @@
+"""Storage options under the names that users of deltalake know, and locations in a bucket."""
+
+import pickle
+
+import pytest
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3_options import S3Options, location
+
+SECRET = "hunter2-secret"
+KEYS = {"access_key_id": "me", "secret_access_key": SECRET}
+
+
+def options(given=None, **environment):
+    return S3Options.of(given or {}, "s3://bucket/t", environment)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": "t", "AWS_REGION": "x-1"},
+        {"aws_access_key_id": "me", "aws_secret_access_key": SECRET, "aws_token": "t", "aws_default_region": "x-1"},
+        {"access_key_id": "me", "secret_access_key": SECRET, "session_token": "t", "region": "x-1"},
+        {**KEYS, "token": "t", "region": "x-1", "AWS_REGION": "x-1"},
+    ],
+)
+def test_one_option_has_several_names(given):
+    found = options(given, AWS_REGION="other-1")
+    assert (found.access_key_id, found.secret_access_key, found.session_token, found.region) == (
+        "me",
+        SECRET,
+        "t",
+        "x-1",
+    )
+
+
+def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are_left_to_boto3():
+    found = options(
+        AWS_REGION="x-1",
+        AWS_DEFAULT_REGION="y-1",
+        AWS_ENDPOINT_URL="http://127.0.0.1:9000/",
+        AWS_ALLOW_HTTP="TRUE",
+        AWS_VIRTUAL_HOSTED_STYLE_REQUEST="1",
+        AWS_ACCESS_KEY_ID="me",
+        AWS_SECRET_ACCESS_KEY=SECRET,
+    )
+    assert found == S3Options(region="x-1", endpoint_url="http://127.0.0.1:9000", virtual_hosted_style=True)
+    assert options({"endpoint": "https://s3.example"}, AWS_ENDPOINT_URL="http://x").endpoint_url == "https://s3.example"
+
+
+def test_times_have_units():
+    found = options({"timeout": "500ms", "connect_timeout": "2", "retry_timeout": "1.5m"})
+    assert (found.timeout, found.connect_timeout, found.retry_timeout) == (0.5, 2.0, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"secret": SECRET}, "'secret' is unknown"),
+        ({"AWS_BUCKET_NAME": "x"}, "'AWS_BUCKET_NAME' is unknown.*Known are access_key_id"),
+        ({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, "UNSAFE_RENAME' is unknown.*conditional puts"),
+        ({"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, "LOCKING_PROVIDER' is unknown.*conditional puts"),
+        ({"allow_http": True}, "'allow_http' is no text"),
+        ({"access_key_id": "me"}, "without secret_access_key"),
+        ({"secret_access_key": SECRET}, "without access_key_id"),
+        ({"session_token": SECRET}, "without access_key_id"),
+        ({"secret_access_key": SECRET, "AWS_SECRET_ACCESS_KEY": "other"}, "contradict each other"),
+        ({"allow_http": "perhaps"}, "'perhaps'.*true or false"),
+        ({"endpoint_url": "http://127.0.0.1:9000"}, "not encrypted.*allow_http"),
+        ({"endpoint_url": f"https://me:{SECRET}@host"}, "has credentials in it"),
+        ({"endpoint_url": "ftp://host"}, "https://host"),
+        ({"endpoint_url": "https://host?x=1"}, "https://host"),
+        ({"timeout": "soon"}, "'soon'.*seconds"),
+        ({"timeout": "0"}, "seconds"),
+        ({"conditional_put": "dynamo:table"}, "etag"),
+        ({"allowed_roots": "/local"}, "no location in a bucket"),
+        ({3: "x"}, "3 is unknown"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(given, what):
+    with pytest.raises(InvalidArgumentError, match=what) as caught:
+        options(given)
+    assert SECRET not in str(caught.value)
+
+
+def test_what_deltalake_users_pass_anyway_is_taken():
+    assert options({"conditional_put": "etag", "aws_conditional_put": "etag"}) == S3Options()
+
+
+@pytest.mark.parametrize(
+    ("uri", "where"),
+    [
+        ("s3://bucket/a/b", ("bucket", "a/b")),
+        ("s3a://bucket/a/b/", ("bucket", "a/b")),
+        ("s3://bucket", ("bucket", "")),
+        ("s3://my.bucket-1/day=1/a%20b", ("my.bucket-1", "day=1/a b")),
+    ],
+)
+def test_a_location(uri, where):
+    assert location(uri) == where
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://",
+        "s3:///x",
+        "s3://b",
+        "s3://bucket/a//b",
+        "s3://bucket/../x",
+        "s3://bucket/a/./b",
+        "s3://bucket/%2e%2e/x",
+        "s3://bucket/a?versionId=1",
+        "s3://bucket/a#b",
+        "s3://bucket:80/a",
+        "s3://bucket/a%00",
+        "s3://arn:aws:s3:eu-1:1:accesspoint/x/t",
+        "s3://bucket--use1-az4--x-s3/t",
+        f"s3://me:{SECRET}@bucket/t",
+    ],
+)
+def test_a_location_that_is_none(uri):
+    with pytest.raises(InvalidArgumentError) as caught:
+        open_store(uri)
+    assert SECRET not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_secrets_travel_and_are_not_shown(monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    store = open_store("s3a://bucket/t", {**KEYS, "session_token": "token-of-mine"})
+    there = pickle.loads(pickle.dumps(store))
+    assert there == store == open_store("s3://bucket/t")
+    assert there.root == "s3://bucket/t"
+    for text in (repr(there), repr(there._options), str(vars(there)), str(vars(there._client))):
+        assert SECRET not in text
+        assert "token-of-mine" not in text
+    assert there._options.secret_access_key == SECRET
+    assert open_store("s3://bucket/t", {"endpoint_url": "https://elsewhere"}) != store
+
+
+def test_without_boto3_the_way_out_is_told(monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "boto3" else real(name, *more))
+    with pytest.raises(InvalidArgumentError, match=r"boto3.*lakehouse\[s3\]"):
+        open_store("s3://bucket/t")
+
+
+def test_a_local_table_takes_no_options_of_s3(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="for a local table"):
+        open_store(tmp_path, dict(KEYS))
+    assert list(tmp_path.iterdir()) == []

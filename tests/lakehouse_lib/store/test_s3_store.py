@@ -1,0 +1,460 @@
+"""What is particular to S3: requests, answers that get lost, refusals, and errors that say what to do."""
+
+import dataclasses
+import socket
+import time
+
+import pytest
+
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
+from lakehouse_lib.store import open_store, s3
+from tests.s3_server import Answer, LostAnswer
+
+SECRET = "hunter2-secret"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_proved(monkeypatch):
+    monkeypatch.setattr(s3, "_proved", set())
+
+
+@pytest.fixture
+def store(s3_server, location):
+    return open_store(location, s3_server.options)
+
+
+def at_first(times, answer, *, verb="PUT"):
+    """Answers the first requests of a verb instead of the server."""
+    left = [times]
+
+    def interfere(request, forward, _environ):
+        if request.verb == verb and left[0]:
+            left[0] -= 1
+            return answer
+        return forward()
+
+    return interfere
+
+
+def ignoring(*headers):
+    def interfere(_request, forward, environ):
+        for header in headers:
+            environ.pop(f"HTTP_{header.upper().replace('-', '_')}", None)
+        return forward()
+
+    return interfere
+
+
+def test_requests_of_each_verb(s3_server, store):
+    counted = {}
+
+    def count(name, act):
+        s3_server.counted()
+        act()
+        counted[name] = s3_server.counted()
+
+    count("the first commit", lambda: store.put_if_absent("_delta_log/0.json", b"0"))
+    count("a commit", lambda: store.put_if_absent("_delta_log/1.json", b"1"))
+    count("put", lambda: store.put("x", b"1"))
+    count("put_if_match", lambda: store.put_if_match("x", b"2", b"1"))
+    count("read", lambda: store.read("x"))
+    count("head", lambda: store.head("x"))
+    count("list_from", lambda: list(store.list_from("_delta_log", "0")))
+    count("walk", lambda: list(store.walk()))
+    count("delete_many", lambda: store.delete_many(f"gone/{number}" for number in range(2500)))
+    count("sync", lambda: store.sync(["x"]))
+
+    def write(size):
+        with store.open_output(f"file-{size}") as sink:
+            sink.write(bytes(size))
+
+    def read(size):
+        with store.open_input(f"file-{size}") as source:
+            assert source.size() == size
+
+    count("open_output, small", lambda: write(1000))
+    count("open_output, 12 MiB", lambda: write(12 << 20))
+    count("open_input, small", lambda: read(1000))
+    count("open_input, 12 MiB", lambda: read(12 << 20))
+    assert counted == {
+        "the first commit": {"DELETE": 1, "PUT": 3},
+        "a commit": {"PUT": 1},
+        "put": {"PUT": 1},
+        "put_if_match": {"GET": 1, "PUT": 1},
+        "read": {"GET": 1},
+        "head": {"HEAD": 1},
+        "list_from": {"LIST": 1},
+        "walk": {"LIST": 1},
+        "delete_many": {"DELETE": 3},
+        "sync": {},
+        "open_output, small": {"PUT": 1},
+        "open_output, 12 MiB": {"POST": 2, "PUT": 2},
+        "open_input, small": {"GET": 1},
+        "open_input, 12 MiB": {"GET": 1, "HEAD": 1},
+    }
+
+
+# Conditional puts.
+
+
+@pytest.mark.parametrize("answers", ["ignored", "unknown"])
+def test_a_server_that_refuses_no_put_gets_no_commit(s3_server, store, answers):
+    ignored = ignoring("If-None-Match")
+    unknown = at_first(9, Answer.error(501, "NotImplemented"))
+    with s3_server.interfering(ignored if answers == "ignored" else unknown):
+        for _ in range(2):
+            with pytest.raises(StoreRefusedError, match=r"ignores the condition.*table-\d.*single_writer=true"):
+                store.put_if_absent("_delta_log/0.json", b"x")
+    assert list(store.walk()) == []
+    assert store.put_if_absent("_delta_log/0.json", b"x")
+
+
+def test_the_probe_is_made_once_a_bucket_and_may_stay_where_nothing_may_be_deleted(s3_server, store):
+    with s3_server.interfering(at_first(9, Answer.error(403, "AccessDenied"), verb="DELETE")):
+        assert store.put_if_absent("_delta_log/0.json", b"x")
+    (left,) = [one.path for one in store.walk() if one.path != "_delta_log/0.json"]
+    assert left.startswith("_delta_log/.conditional-put-")
+    assert [one.path for one in store.list_from("_delta_log", "0")] == ["_delta_log/0.json"]
+    s3_server.counted()
+    assert open_store(f"{store.root}-2", s3_server.options).put_if_absent("_delta_log/0.json", b"x")
+    assert s3_server.counted() == {"PUT": 1}
+
+
+def test_a_lost_answer_is_a_lost_race_whose_winner_is_us(s3_server, store):
+    store.put_if_absent("_delta_log/0.json", b"0")
+    lost = []
+
+    def interfere(request, forward, _environ):
+        answer = forward()
+        if request.key.endswith("1.json") and not lost:
+            lost.append(request)
+            raise LostAnswer
+        return answer
+
+    with s3_server.interfering(interfere):
+        assert not store.put_if_absent("_delta_log/1.json", b"ours")
+    assert lost
+    assert store.read("_delta_log/1.json") == b"ours"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer.error(409, "ConditionalRequestConflict"),
+        Answer.error(429, "TooManyRequests"),
+        Answer.error(503, "SlowDown"),
+        Answer.error(500, "InternalError"),
+        Answer.error(400, "RequestTimeout"),
+    ],
+    ids=lambda answer: answer.status,
+)
+def test_what_passes_is_tried_again(s3_server, store, answer):
+    store.put_if_absent("_delta_log/0.json", b"0")
+    s3_server.counted()
+    with s3_server.interfering(at_first(2, answer)):
+        assert store.put_if_absent("_delta_log/1.json", b"1")
+    assert s3_server.counted() == {"PUT": 3}
+    with s3_server.interfering(at_first(2, answer, verb="LIST")):
+        assert len(list(store.list_from("_delta_log", "0"))) == 2
+    with s3_server.interfering(at_first(2, answer, verb="GET")), store.open_input("_delta_log/0.json") as source:
+        assert source.read() == b"0"
+
+
+def test_half_an_answer_is_asked_for_again(s3_server, store):
+    store.put("x", bytes(100_000))
+    left = [2]
+
+    def interfere(request, forward, environ):
+        answer = forward()
+        if request.verb == "GET" and left[0]:
+            left[0] -= 1
+            environ["werkzeug.socket"].sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nhalf")
+            raise LostAnswer
+        return answer
+
+    with s3_server.interfering(interfere):
+        assert store.read("x") == bytes(100_000)
+    assert left == [0]
+
+
+def test_what_lasts_is_given_up_at_the_deadline(s3_server, location):
+    store = open_store(location, {**s3_server.options, "retry_timeout": "1500ms"})
+    started = time.monotonic()
+    with (
+        s3_server.interfering(at_first(10**9, Answer.error(503, "SlowDown"), verb="GET")),
+        pytest.raises(StoreError, match=r"x: S3 answered SlowDown.*tried for 1.5 s.*retry_timeout"),
+    ):
+        store.read("x")
+    assert time.monotonic() - started < 20
+    assert 2 <= s3_server.counted()["GET"] < 12
+
+
+@pytest.mark.parametrize("times", [1, 9])
+def test_errors_of_single_keys(s3_server, store, times):
+    names = [f"f/{number}" for number in range(5)]
+    for name in names:
+        store.put(name, b"")
+    key = store.root.removeprefix("s3://bucket/") + "/f/3"
+    code = "InternalError" if times == 1 else "AccessDenied"
+    error = f"<DeleteResult><Error><Key>{key}</Key><Code>{code}</Code></Error></DeleteResult>".encode()
+    left = [times]
+
+    def interfere(request, forward, _environ):
+        if request.verb == "DELETE" and left[0]:
+            left[0] -= 1
+            forward()
+            return Answer("200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(error)))], error)
+        return forward()
+
+    with s3_server.interfering(interfere):
+        if times == 1:
+            store.delete_many(names)
+            assert list(store.walk()) == []
+        else:
+            with pytest.raises(StoreError, match=r"1 of 5 objects were not deleted, among them f/3.*AccessDenied"):
+                store.delete_many(names)
+
+
+# What is told.
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answer.error(403, "InvalidAccessKeyId"), r"InvalidAccessKeyId.*does not know the access key.*AWS_ACCESS_KEY"),
+        (Answer.error(403, "SignatureDoesNotMatch"), r"SignatureDoesNotMatch.*secret key does not belong"),
+        (Answer.error(403, "AccessDenied"), r"AccessDenied.*Let these credentials"),
+        (Answer.error(400, "ExpiredToken"), r"ExpiredToken.*run out"),
+        (Answer.error(403, "RequestTimeTooSkewed"), r"RequestTimeTooSkewed.*clock"),
+        (Answer.error(404, "NoSuchBucket"), r"NoSuchBucket.*Create the bucket"),
+        (
+            Answer.error(400, "AuthorizationHeaderMalformed", more="<Region>mars-1</Region>"),
+            r"The bucket is in mars-1.*AWS_REGION",
+        ),
+        (Answer.error(301, "PermanentRedirect"), r"PermanentRedirect.*region"),
+        (Answer.error(403, "AccessDenied", f"you said {SECRET}"), r"you said \*\*\*"),
+        (Answer("404 Not Found", [("Content-Length", "6")], b"<html>"), r"endpoint_url.*does not answer as an S3"),
+    ],
+    ids=lambda value: value.status if isinstance(value, Answer) else "",
+)
+def test_an_error_says_what_to_do(s3_server, store, answer, told):
+    with s3_server.interfering(at_first(9, answer, verb="LIST")), pytest.raises(StoreError, match=told) as caught:
+        list(store.list_from("_delta_log"))
+    assert s3_server.counted()["LIST"] <= 2  # boto3 looks for the bucket's region by itself
+    assert store.root in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in str(caught.value.__cause__)
+    assert not isinstance(caught.value, ObjectNotFoundError)
+
+
+def test_a_bucket_that_is_not_there(s3_server):
+    store = open_store("s3://no-such-bucket/t", s3_server.options)
+    for touch in (lambda: list(store.walk()), lambda: store.put("x", b""), lambda: store.put_if_absent("x", b"")):
+        with pytest.raises(StoreError, match=r"NoSuchBucket.*Create the bucket"):
+            touch()
+
+
+def test_no_credentials(s3_server, location):
+    options = {name: value for name, value in s3_server.options.items() if "access_key" not in name}
+    with pytest.raises(StoreError, match=r"no credentials.*AWS_ACCESS_KEY_ID"):
+        open_store(location, options).read("x")
+    assert s3_server.counted() == {}
+
+
+def test_credentials_of_the_environment(s3_server, location, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    options = {name: value for name, value in s3_server.options.items() if "access_key" not in name}
+    options["retry_timeout"] = "4"  # a client of its own
+    store = open_store(location, options)
+    store.put("x", b"1")
+    with store.open_output("y") as sink:
+        sink.write(b"2")
+    assert all("from-the-environment" in one.headers["authorization"] for one in s3_server.requests)
+
+
+def test_nobody_listens(location, s3_server):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5"})
+        started = time.monotonic()
+        with pytest.raises(StoreError, match=rf"{url} does not answer.*tried for 0.5 s.*endpoint_url"):
+            store.read("x")
+        assert time.monotonic() - started < 15
+
+
+def test_nobody_answers(location, s3_server):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        given = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5", "timeout": "0.4"}
+        started = time.monotonic()
+        with pytest.raises(StoreError, match=rf"{url} does not answer \(ReadTimeoutError\)"):
+            open_store(location, given).read("x")
+        assert time.monotonic() - started < 15
+
+
+def test_what_one_put_cannot_carry_is_not_sent(s3_server, store, monkeypatch):
+    monkeypatch.setattr(s3, "MOST_BYTES_A_PUT", 10)
+    with pytest.raises(StoreRefusedError, match=r"would have 11 bytes.*Commit fewer files"):
+        store.put_if_absent("_delta_log/0.json", bytes(11))
+    assert s3_server.counted() == {}
+
+
+@pytest.mark.parametrize("doubt", [False, True])
+def test_a_refusal_is_certain_unless_an_answer_was_lost_before_it(s3_server, store, doubt):
+    store.put_if_absent("_delta_log/0.json", b"0")
+    answers = [Answer.error(500, "InternalError")] * doubt + [Answer.error(403, "AccessDenied")] * 9
+    with (
+        s3_server.interfering(lambda *_: answers.pop(0)),
+        pytest.raises(StoreError, match="AccessDenied") as caught,
+    ):
+        store.put_if_absent("_delta_log/1.json", b"1")
+    assert isinstance(caught.value, StoreRefusedError) is not doubt
+
+
+def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "2"})
+        started = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(StoreError, match="does not answer"):
+                store.read("x")
+        assert time.monotonic() - started < 20
+
+
+# Listings.
+
+
+def test_listings_go_on_over_pages(s3_server, store):
+    names = [f"_delta_log/{number:020d}.json" for number in range(10)]
+    for name in names:
+        store.put(name, b"")
+    store.put("_delta_log/sub/x", b"")
+
+    def three_a_page(request, forward, environ):
+        if request.verb == "LIST":
+            environ["QUERY_STRING"] += "&max-keys=3"
+        return forward()
+
+    with s3_server.interfering(three_a_page):
+        assert [one.path for one in store.list_from("_delta_log", f"{2:020d}")] == names[2:]
+        assert {one.path for one in store.walk()} == {*names, "_delta_log/sub/x"}
+        assert s3_server.counted()["LIST"] >= 6
+
+
+def test_a_listing_out_of_order_is_refused(s3_server, store):
+    for name in "ab":
+        store.put(f"_delta_log/{name}", b"")
+
+    def backwards(request, forward, _environ):
+        answer = forward()
+        if request.verb == "LIST":
+            body = answer.body.replace(b"log/a<", b"log/Z<").replace(b"log/b<", b"log/a<").replace(b"log/Z<", b"log/b<")
+            return dataclasses.replace(answer, body=body)
+        return answer
+
+    with s3_server.interfering(backwards), pytest.raises(StoreError, match="lists 'a' after 'b'"):
+        list(store.list_from("_delta_log"))
+
+
+def test_objects_that_mark_folders_are_no_objects(s3_server, store):
+    import boto3
+
+    key, secret = s3_server.options["aws_access_key_id"], s3_server.options["aws_secret_access_key"]
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_server.url,
+        region_name="us-east-1",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+    )
+    prefix = store.root.removeprefix("s3://bucket/")
+    for name in ("/", "/_delta_log/", "/p=1/"):
+        client.put_object(Bucket="bucket", Key=prefix + name, Body=b"")
+    client.close()
+    store.put("_delta_log/0.json", b"")
+    assert [one.path for one in store.walk()] == ["_delta_log/0.json"]
+    assert [one.path for one in store.list_from("_delta_log")] == ["_delta_log/0.json"]
+
+
+def test_a_table_may_be_a_whole_bucket(s3_server):
+    store = open_store("s3://other-bucket", s3_server.options)
+    assert store.root == "s3://other-bucket"
+    assert store.put_if_absent("_delta_log/0.json", b"x")
+    with store.open_output("a/b") as sink:
+        sink.write(b"y")
+    assert {one.path for one in store.walk()} == {"_delta_log/0.json", "a/b"}
+    store.delete_many(["_delta_log/0.json", "a/b"])
+
+
+# Other places.
+
+
+def test_files_of_allowed_locations_are_read_and_never_touched(s3_server, location):
+    other = open_store("s3://other-bucket/clone/source", s3_server.options)
+    other.put("file", b"theirs")
+    roots = "s3://other-bucket/clone/source s3a://bucket/none/"
+    store = open_store(location, {**s3_server.options, "allowed_roots": roots})
+    path = "s3://other-bucket/clone/source/file"
+    assert store.allowed_roots == ("s3://other-bucket/clone/source", "s3://bucket/none")
+    assert store.read(path) == b"theirs"
+    assert store.head(path).size == 6
+    with store.open_input(path) as source:
+        assert source.read() == b"theirs"
+    store.sync([path])
+    for touch in (
+        lambda: store.put(path, b"ours"),
+        lambda: store.put_if_absent(f"{path}2", b"ours"),
+        lambda: store.put_if_match(path, b"ours", b"theirs"),
+        lambda: store.open_output(path),
+        lambda: store.delete_many([path]),
+        lambda: store.read("s3://other-bucket/clone/source2/file"),
+        lambda: store.read("s3://other-bucket/clone/source/../file"),
+        lambda: store.read("s3://other-bucket/clone/source"),
+    ):
+        with pytest.raises(PathOutsideTableError):
+            touch()
+    assert other.read("file") == b"theirs"
+
+
+# A server without conditional puts, and the user's word that nobody else writes.
+
+
+@pytest.fixture
+def alone(s3_server, location):
+    with s3_server.interfering(ignoring("If-None-Match", "If-Match")):
+        yield open_store(location, {**s3_server.options, "single_writer": "true"})
+
+
+def test_a_single_writer_needs_no_condition(alone, s3_server):
+    assert alone.put_if_absent("_delta_log/0.json", b"0")
+    assert not alone.put_if_absent("_delta_log/0.json", b"other")
+    assert alone.read("_delta_log/0.json") == b"0"
+    assert alone.put_if_absent("_delta_log/1.json", b"1")
+    assert all("if-none-match" not in one.headers for one in s3_server.requests)
+
+
+@pytest.mark.parametrize("found", ["when read", "by the next commit", "at once"])
+def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, found):
+    foreign = open_store(location, s3_server.options)
+    assert alone.put_if_absent("_delta_log/0.json", b"ours")
+    name = "_delta_log/1.json"
+    if found != "at once":
+        name = "_delta_log/0.json"
+        foreign.put(name, b"theirs")
+    else:
+        # Another writer's put comes between ours and our reading it back.
+        put = alone.put
+        alone.put = lambda path, data: (put(path, data), foreign.put(path, b"theirs"))
+    with pytest.raises(StoreError, match=rf"{name}, which this process has put, was overwritten by another.*history"):
+        alone.read(name) if found == "when read" else alone.put_if_absent("_delta_log/1.json", b"ours, too")
+
+
+def test_a_commit_of_ours_that_was_cleaned_up_is_no_overwrite(alone):
+    assert alone.put_if_absent("_delta_log/0.json", b"0")
+    alone.delete_many(["_delta_log/0.json"])
+    assert alone.put_if_absent("_delta_log/1.json", b"1")
+    assert alone.put_if_absent("_delta_log/2.json", b"2")

@@ -1,0 +1,236 @@
+"""Tables in S3 (moto's server): every verb, what each asks of the server, and what Spark must not be asked."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, TableNotFoundError
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.segment import oldest_version
+from lakehouse_lib.store import open_store
+from tests.s3_server import Answer, LostAnswer
+from tests.table_on_s3 import every_verb, ids, rows
+
+TABLES = Path(__file__).parents[2] / "data" / "delta_spark" / "tables"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_cached():
+    CACHE.clear()
+
+
+def upload(folder, uri, options):
+    store = open_store(uri, options)
+    for file in folder.rglob("*"):
+        if file.is_file():
+            store.put(file.relative_to(folder).as_posix(), file.read_bytes())
+
+
+def test_every_verb_with_delta_rs_beside_us(s3_server, location):
+    every_verb(location, s3_server.options)
+
+
+@pytest.mark.parametrize(
+    "name", ["deletion_vectors_checkpointed", "mapping_by_id", "checkpoint_v2_parquet", "partition_by_string"]
+)
+def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name):
+    upload(TABLES / name, location, s3_server.options)
+    here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
+    for version in range(oldest_version(here.store), here.version() + 1):
+        here.load_as_version(version)
+        there.load_as_version(version)
+        assert there.to_pyarrow_table().equals(here.to_pyarrow_table())
+        assert there.get_add_actions(flatten=True).equals(here.get_add_actions(flatten=True))
+
+
+@pytest.mark.parametrize("name", ["change_data_feed", "change_data_feed_vectors"])
+def test_change_data_reads_as_it_does_on_a_disk(s3_server, location, name):
+    upload(TABLES / name, location, s3_server.options)
+    here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
+    columns = [one for one in here.load_cdf().schema.names if one != "_commit_timestamp"]  # of the files, which are new
+    assert there.load_cdf(columns=columns).read_all().equals(here.load_cdf(columns=columns).read_all())
+
+
+def test_paths_that_name_the_bucket_are_files_of_the_table(s3_server, location):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+    store = open_store(location, s3_server.options)
+    data = store.read("_delta_log/00000000000000000000.json")
+    store.put("_delta_log/00000000000000000000.json", data.replace(b'"path":"', f'"path":"{location}/'.encode()))
+    table = DeltaTable(location, storage_options=s3_server.options)
+    assert ids(table.to_pyarrow_table()) == list(range(100))
+    (uri,) = table.file_uris()
+    assert uri.startswith(f"{location}/part-")
+    assert table.vacuum(retention_hours=0, enforce_retention_duration=False) == []
+    store.put(
+        "_delta_log/00000000000000000000.json",
+        data.replace(b'"path":"', location.replace("s3://", '"path":"s3a://').encode() + b"/"),
+    )
+    CACHE.clear()
+    assert ids(DeltaTable(location, storage_options=s3_server.options).to_pyarrow_table()) == list(range(100))
+
+
+def test_what_each_verb_asks_of_the_server(s3_server, location):
+    options = s3_server.options
+    write_deltalake(f"{location}-before", rows(0), storage_options=options)  # the probe
+    counted = {}
+
+    def count(name, act):
+        s3_server.counted()
+        result = act()
+        counted[name] = s3_server.counted()
+        return result
+
+    count("create", lambda: write_deltalake(location, rows(0), storage_options=options))
+    table = count("open", lambda: DeltaTable(location, storage_options=options))
+    count("append", lambda: write_deltalake(table, rows(100), mode="append"))
+    count("append by location", lambda: write_deltalake(location, rows(200), mode="append", storage_options=options))
+    count("update", table.update_incremental)
+    count("read three files", table.to_pyarrow_table)
+    count("delete from one file", lambda: table.delete("id = 5"))
+    count("compact", table.optimize.compact)
+    count("z_order", lambda: table.optimize.z_order(["id"]))
+    count("checkpoint", table.create_checkpoint)
+    count("history", table.history)
+    count("is_deltatable", lambda: DeltaTable.is_deltatable(location, options))
+    count("vacuum, dry", lambda: table.vacuum(retention_hours=0, enforce_retention_duration=False))
+    count("vacuum", lambda: table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False))
+    CACHE.clear()
+    count("open by a checkpoint", lambda: DeltaTable(location, storage_options=options))
+    more = {
+        name: {verb: number for verb, number in found.items() if number > REQUESTS[name].get(verb, 0)}
+        for name, found in counted.items()
+    }
+    assert {name: verbs for name, verbs in more.items() if verbs} == {}, counted
+
+
+#: The most that each verb asks. A commit is one PUT; the rest is listing, reading what is new (objects of the log are kept
+#: once they are two seconds old, and here none is), data files, and what follows a commit.
+REQUESTS = {
+    "create": {"GET": 1, "LIST": 2, "PUT": 2},
+    "open": {"GET": 2, "LIST": 1},
+    "append": {"GET": 7, "HEAD": 2, "LIST": 3, "PUT": 3},
+    "append by location": {"GET": 6, "HEAD": 2, "LIST": 1, "PUT": 3},
+    "update": {"GET": 1, "LIST": 1},
+    "read three files": {"GET": 6},
+    "delete from one file": {"GET": 5, "HEAD": 2, "LIST": 3, "PUT": 3},
+    "compact": {"GET": 7, "HEAD": 2, "LIST": 3, "PUT": 3},
+    "z_order": {"GET": 1, "LIST": 3},
+    "checkpoint": {"HEAD": 1, "PUT": 2},
+    "history": {"GET": 9, "HEAD": 2, "LIST": 2},
+    "is_deltatable": {"GET": 1, "LIST": 1},
+    "vacuum, dry": {"GET": 2, "LIST": 6},
+    "vacuum": {"DELETE": 1, "GET": 10, "HEAD": 4, "LIST": 8, "PUT": 4},
+    "open by a checkpoint": {"GET": 7, "HEAD": 2, "LIST": 1},
+}
+
+
+def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, location):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+    lost = []
+
+    def interfere(request, forward, _environ):
+        answer = forward()
+        if request.verb == "PUT" and request.key.endswith("1.json") and not lost:
+            lost.append(request)
+            raise LostAnswer
+        return answer
+
+    with s3_server.interfering(interfere):
+        write_deltalake(location, rows(100), mode="append", storage_options=s3_server.options)
+    assert lost
+    table = DeltaTable(location, storage_options=s3_server.options)
+    assert table.version() == 1
+    assert ids(table.to_pyarrow_table()) == list(range(200))
+
+
+def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it_was(s3_server, location):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+
+    def interfere(request, forward, _environ):
+        if request.verb == "PUT" and request.key.endswith(".parquet"):
+            return Answer.error(403, "AccessDenied")
+        return forward()
+
+    with s3_server.interfering(interfere), pytest.raises(StoreError, match=r"part-.*cannot be written.*table s3://"):
+        write_deltalake(location, rows(100), mode="append", storage_options=s3_server.options)
+    table = DeltaTable(location, storage_options=s3_server.options)
+    assert table.version() == 0
+    assert len([one for one in table.store.walk() if one.path.endswith(".parquet")]) == 1
+
+
+def test_a_bucket_that_may_only_be_read(s3_server, location):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+
+    def interfere(request, forward, _environ):
+        return forward() if request.verb in ("GET", "HEAD", "LIST") else Answer.error(403, "AccessDenied")
+
+    with s3_server.interfering(interfere):
+        table = DeltaTable(location, storage_options=s3_server.options)
+        assert table.to_pyarrow_table().num_rows == 100
+        with pytest.raises(StoreError, match=r"ACCESS_DENIED|AccessDenied"):
+            table.delete("id = 5")
+    assert DeltaTable(location, storage_options=s3_server.options).version() == 0
+
+
+def test_no_table_there(s3_server, location):
+    with pytest.raises(TableNotFoundError, match=f"no table there.*table {location}"):
+        DeltaTable(location, storage_options=s3_server.options)
+    options = s3_server.options
+    with pytest.raises(StoreError, match="NoSuchBucket"):
+        DeltaTable("s3://no-such-bucket/t", storage_options=options)
+
+
+@pytest.mark.parametrize("use", ["open", "to_spark", "write", "read"])
+def test_the_spark_engine_refuses_a_table_in_s3(s3_server, location, use):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+    table = DeltaTable(location, storage_options=s3_server.options)
+    engine = SparkEngine(None)
+    uses = {
+        "open": lambda: DeltaTable(location, storage_options=s3_server.options, engine=engine),
+        "to_spark": lambda: table.to_spark(None),
+        "write": lambda: write_deltalake(table, rows(100), mode="append", engine=engine),
+        "read": lambda: engine.read(table.snapshot, None, None),
+    }
+    with pytest.raises(InvalidArgumentError, match=r"Spark engine.*not in an object store.*Leave the engine out"):
+        uses[use]()
+    assert DeltaTable(location, storage_options=s3_server.options).version() == 0
+
+
+def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, location):
+    def interfere(_request, forward, environ):
+        environ.pop("HTTP_IF_NONE_MATCH", None)
+        environ.pop("HTTP_IF_MATCH", None)
+        return forward()
+
+    options = {**s3_server.options, "single_writer": "true"}
+    with s3_server.interfering(interfere):
+        write_deltalake(location, rows(0), storage_options=options)
+        table = DeltaTable(location, storage_options=options)
+        for number in range(1, 12):
+            write_deltalake(table, rows(100 * number), mode="append")
+        assert ids(table.to_pyarrow_table()) == list(range(1200))
+        # Somebody writes all the same, and takes one of our versions for its own.
+        foreign = open_store(location, s3_server.options)
+        foreign.put(f"_delta_log/{11:020d}.json", foreign.read(f"_delta_log/{10:020d}.json"))
+        with pytest.raises(DeltaError, match="was overwritten by another writer"):
+            write_deltalake(table, rows(5000), mode="append")
+
+
+def test_a_shallow_clone_is_read_where_its_source_is_allowed(s3_server, location):
+    options = s3_server.options
+    write_deltalake(f"{location}-source", rows(0), storage_options=options)
+    source, clone = open_store(f"{location}-source", options), open_store(location, options)
+    data = source.read("_delta_log/00000000000000000000.json")
+    clone.put("_delta_log/00000000000000000000.json", data.replace(b'"path":"', f'"path":"{source.root}/'.encode()))
+    with pytest.raises(DeltaError, match=r"outside the table's folder.*allowed_roots"):
+        DeltaTable(location, storage_options=options).to_pyarrow_table()
+    table = DeltaTable(location, storage_options={**options, "allowed_roots": source.root})
+    assert ids(table.to_pyarrow_table()) == list(range(100))
+    assert ids(table.to_pyarrow_dataset().to_table()) == list(range(100))
+    assert isinstance(pa.table(table), pa.Table)
+    assert table.delete("id < 50")["num_deleted_rows"] == 50
+    assert ids(table.to_pyarrow_table()) == list(range(50, 100))
+    assert ids(DeltaTable(f"{location}-source", storage_options=options).to_pyarrow_table()) == list(range(100))

@@ -1,0 +1,141 @@
+"""An S3 server in this process (moto's), whose requests a test counts, spoils or loses.
+
+moto's own put-if-absent is not atomic among threads, so one request is served at a time.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+
+@dataclass(frozen=True)
+class Request:
+    """``verb``: GET, PUT, HEAD, LIST, DELETE (many objects, too) or the HTTP method of what is none of them."""
+
+    verb: str
+    key: str
+    headers: dict[str, str]
+
+
+@dataclass
+class Answer:
+    status: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    @classmethod
+    def error(cls, status: int, code: str, message: str = "told by the test", *, more: str = "") -> Answer:
+        body = f"<Error><Code>{code}</Code><Message>{message}</Message>{more}</Error>".encode()
+        return cls(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], body)
+
+
+class LostAnswer(Exception):
+    """The connection ends without one."""
+
+
+Forward = Callable[[], Answer]
+#: Sees each request instead of the server, which it may ask.
+Interfere = Callable[[Request, Forward, dict[str, Any]], Answer]
+
+
+class S3Server:
+    """Attributes:
+    url: where it listens.
+    requests: all since ``clear``.
+    interfere: None: the server answers for itself.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.interfere: Interfere | None = None
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self._lock = threading.Lock()
+        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Silent)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="s3-server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "aws_access_key_id": "testing",
+            "aws_secret_access_key": "hunter2-secret",
+            "aws_endpoint_url": self.url,
+            "aws_allow_http": "true",
+            "aws_region": "us-east-1",
+            "retry_timeout": "5",
+        }
+
+    def counted(self) -> dict[str, int]:
+        """Requests by verb since the last call."""
+        found = Counter(one.verb for one in self.requests)
+        self.requests.clear()
+        return dict(sorted(found.items()))
+
+    @contextmanager
+    def interfering(self, interfere: Interfere) -> Iterator[None]:
+        self.interfere = interfere
+        try:
+            yield
+        finally:
+            self.interfere = None
+
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        with self._lock:
+            request = _request(environ)
+            self.requests.append(request)
+            try:
+                answer = (
+                    self.interfere(request, lambda: self._ask(environ), environ)
+                    if self.interfere is not None
+                    else self._ask(environ)
+                )
+            except LostAnswer:
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+                raise ConnectionAbortedError from None
+        start_response(answer.status, answer.headers)
+        return [answer.body]
+
+    def _ask(self, environ: dict[str, Any]) -> Answer:
+        told: list[Any] = []
+        body = b"".join(self._app(environ, lambda status, headers, exc_info=None: told.extend((status, headers))))
+        return Answer(told[0], told[1], body)
+
+
+class _Silent(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        pass
+
+
+def _request(environ: dict[str, Any]) -> Request:
+    method, query = environ["REQUEST_METHOD"], parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    verb = method
+    if method == "GET" and "list-type" in query:
+        verb = "LIST"
+    elif method == "POST" and "delete" in query:
+        verb = "DELETE"
+    headers = {
+        name.removeprefix("HTTP_").replace("_", "-").lower(): str(value)
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    key = unquote(environ["PATH_INFO"].lstrip("/").partition("/")[2])
+    return Request(verb, query["prefix"][0] if verb == "LIST" and "prefix" in query else key, headers)

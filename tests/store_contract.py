@@ -1,0 +1,206 @@
+"""What every store keeps, whatever it is made of. A test class of a store inherits these, and gives a ``store``."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError
+
+ODD_NAMES = [
+    "a b",
+    "a+b",
+    "a%20b",
+    "a%2520b",
+    "é",
+    "日本",
+    "day=2024-01-01/x",
+    "_hidden/.dot",
+    "q?x=1&y#z",
+    "it's",
+    "(1)",
+    "a~b",
+    "a:b",
+    "a;b,c@d",
+    "tab\there",
+]
+
+
+class StoreContract:
+    """Fixture ``store``: an empty one. ``rounds`` of races, so that a slow server is done soon."""
+
+    rounds = 10
+
+    def test_what_is_put_is_there_whole(self, store):
+        before = time.time() * 1000
+        store.put("log/a", b"one")
+        assert store.read("log/a") == b"one"
+        store.put("log/a", b"two!")
+        assert store.read("log/a") == b"two!"
+        meta = store.head("log/a")
+        assert (meta.path, meta.size) == ("log/a", 4)
+        assert before - 5_000 < meta.modified < time.time() * 1000 + 5_000
+        assert list(store.list_from("log")) == [meta]
+        assert list(store.walk()) == [meta]
+        store.put("empty", b"")
+        assert store.read("empty") == b""
+        assert store.head("empty").size == 0
+
+    def test_what_is_missing(self, store):
+        with pytest.raises(ObjectNotFoundError, match=r"nothing.*table"):
+            store.read("nothing")
+        with pytest.raises(ObjectNotFoundError, match=r"nothing.*table"):
+            store.open_input("nothing")
+        assert store.head("nothing") is None
+        assert list(store.list_from("nothing")) == []
+        assert list(store.walk("nothing")) == []
+        assert list(store.walk()) == []
+        store.delete_many(["nothing"])
+        store.delete_many([])
+        store.sync([])
+
+    def test_put_if_absent_creates_once(self, store):
+        assert store.put_if_absent("_delta_log/0.json", b"1")
+        assert not store.put_if_absent("_delta_log/0.json", b"2")
+        assert not store.put_if_absent("_delta_log/0.json", b"1")
+        assert store.read("_delta_log/0.json") == b"1"
+        assert [one.path for one in store.walk()] == ["_delta_log/0.json"]
+
+    def test_put_if_absent_has_one_winner_in_every_race(self, store):
+        for number in range(self.rounds):
+            name = f"_delta_log/{number}"
+            bodies = [bytes([thread]) * 100_000 for thread in range(8)]
+            with ThreadPoolExecutor(8) as pool:
+                won = list(pool.map(lambda body, name=name: store.put_if_absent(name, body), bodies))
+            assert won.count(True) == 1
+            assert store.read(name) == bodies[won.index(True)]
+
+    def test_put_if_match_replaces_only_what_it_knows(self, store):
+        store.put("hint", b"1")
+        store.put("hint", b"2")
+        assert not store.put_if_match("hint", b"3", b"1")
+        assert store.put_if_match("hint", b"3", b"2")
+        assert store.read("hint") == b"3"
+        assert not store.put_if_match("hint", b"4", None)
+        assert store.put_if_match("new", b"x", None)
+        assert not store.put_if_match("new", b"y", None)
+        assert not store.put_if_match("none", b"y", b"x")
+        assert store.head("none") is None
+
+    def test_put_if_match_moves_a_counter_without_losing_a_step(self, store):
+        store.put("counter", b"0")
+        steps = 3 * self.rounds
+
+        def add_one(_):
+            while True:
+                seen = store.read("counter")
+                if store.put_if_match("counter", str(int(seen) + 1).encode(), seen):
+                    return
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(add_one, range(steps)))
+        assert store.read("counter") == str(steps).encode()
+
+    def test_list_from_is_sorted_one_folder_deep_and_starts_where_asked(self, store):
+        for name in ("log/b", "log/a", "log/c", "log/deep/x", "log2/a", "log-/a", "other"):
+            store.put(name, b"12")
+        assert [(m.path, m.size) for m in store.list_from("log", "b")] == [("log/b", 2), ("log/c", 2)]
+        assert [m.path for m in store.list_from("log")] == ["log/a", "log/b", "log/c"]
+        assert [m.path for m in store.list_from("log", "bb")] == ["log/c"]
+        assert [m.path for m in store.list_from("log", "z")] == []
+        assert [m.path for m in store.list_from("")] == ["other"]
+        assert list(store.list_from("missing")) == []
+        assert list(store.list_from("other/below a file")) == []
+
+    def test_list_from_a_version_has_all_names_of_it_and_none_of_the_one_before(self, store):
+        names = [
+            f"{version:020d}{end}" for version in (8, 9, 10, 11, 99, 100) for end in (".checkpoint.parquet", ".json")
+        ]
+        for name in ["_last_checkpoint", ".tmp", *names]:
+            store.put(f"_delta_log/{name}", b"")
+        for version in (0, 8, 9, 10, 11, 12, 99, 100, 101):
+            start = f"{version:020d}"
+            wanted = [f"_delta_log/{name}" for name in [*names, "_last_checkpoint"] if name >= start]
+            assert [one.path for one in store.list_from("_delta_log", start)] == wanted
+
+    def test_walk_has_everything_below(self, store):
+        names = {"a", "b/c", "b/d/e", "b2/f", "_delta_log/0.json"}
+        for name in names:
+            store.put(name, b"x")
+        assert {one.path for one in store.walk()} == names
+        assert {one.path for one in store.walk("b")} == {"b/c", "b/d/e"}
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_a_name_is_what_it_is(self, store, name):
+        assert store.put_if_absent(f"dir/{name}", b"x")
+        assert store.read(f"dir/{name}") == b"x"
+        assert store.head(f"dir/{name}").size == 1
+        assert [one.path for one in store.walk()] == [f"dir/{name}"]
+        with store.open_output(f"{name}.2") as sink:
+            sink.write(b"yy")
+        with store.open_input(f"{name}.2") as source:
+            assert source.read() == b"yy"
+        store.delete_many([f"dir/{name}", f"{name}.2"])
+        assert list(store.walk()) == []
+
+    def test_delete_many_deletes_what_is_named(self, store):
+        names = [f"d/{number}" for number in range(12)]
+        for name in names:
+            store.put(name, b"")
+        store.delete_many(iter([*names[:10], names[0], "d/gone"]))
+        assert sorted(one.path for one in store.walk()) == ["d/10", "d/11"]
+
+    @pytest.mark.parametrize("size", [0, 10, 600 << 10, 12 << 20])
+    def test_a_data_file_is_written_and_read_anywhere(self, store, size):
+        data = np.random.default_rng(size).bytes(size)
+        with store.open_output("p=1/file.parquet") as sink:
+            for start in range(0, size, 5 << 20):
+                sink.write(data[start : start + (5 << 20)])
+            assert sink.tell() == size
+        store.sync(["p=1/file.parquet"])
+        assert store.head("p=1/file.parquet").size == size
+        with store.open_input("p=1/file.parquet") as source:
+            assert source.size() == size
+            for start, length in itertools.product((0, size // 3, max(0, size - 5)), (1, 4, 100_000)):
+                source.seek(start)
+                assert source.read(length) == data[start : start + length]
+            source.seek(0)
+            assert source.read() == data
+
+    def test_parquet_is_read_by_the_column(self, store):
+        table = pa.table({"a": range(300_000), "b": np.random.default_rng(1).random(300_000)})
+        with store.open_output("t.parquet") as sink:
+            pq.write_table(table, sink, row_group_size=100_000)
+        with store.open_input("t.parquet") as source, pq.ParquetFile(source) as file:
+            assert file.read_row_group(1, ["b"])["b"].equals(table["b"].slice(100_000, 100_000))
+
+    @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc/passwd"])
+    def test_no_path_leaves_the_folder(self, store, path):
+        for touch in (
+            lambda: store.read(path),
+            lambda: store.head(path),
+            lambda: store.open_input(path),
+            lambda: store.open_output(path),
+            lambda: store.put(path, b""),
+            lambda: store.put_if_absent(path, b""),
+            lambda: store.put_if_match(path, b"", b"x"),
+            lambda: store.delete_many([path]),
+        ):
+            with pytest.raises(PathOutsideTableError, match="leaves"):
+                touch()
+        assert list(store.walk()) == []
+
+    def test_a_store_travels_to_a_worker(self, store):
+        there = pickle.loads(pickle.dumps(store))
+        assert there == store
+        assert hash(there) == hash(store)
+        assert there.root == store.root
+        there.put("x", b"1")
+        assert store.read("x") == b"1"
