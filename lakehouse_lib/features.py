@@ -101,7 +101,7 @@ FEATURES: Mapping[str, Feature] = {
             "rows are read and rewritten without those; written only where a compaction carries others' marks over",
         ),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
-        Feature("v2Checkpoint", True, True, False, _ALWAYS, "its tables are not written yet"),
+        Feature("v2Checkpoint", True, True, True, _ALWAYS, "delta.checkpointPolicy says which checkpoints are written"),
         Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
         Feature("domainMetadata", False, True, True, _ALWAYS, "domains are kept as they are"),
         Feature("rowTracking", False, True, False, _ALWAYS, "row ids are not assigned yet"),

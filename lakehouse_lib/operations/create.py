@@ -15,7 +15,7 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.features import writer_features
+from lakehouse_lib.features import reader_features, writer_features
 from lakehouse_lib.schema import (
     ArrayType,
     DataType,
@@ -41,7 +41,6 @@ _NEED_MORE = {
     "delta.enableIcebergCompatV1": ("icebergCompatV1", "false"),
     "delta.enableIcebergCompatV2": ("icebergCompatV2", "false"),
     "delta.enableIcebergCompatV3": ("icebergCompatV3", "false"),
-    "delta.checkpointPolicy": ("v2Checkpoint", "classic"),
 }
 _BASE = Protocol(1, 2)
 
@@ -90,20 +89,22 @@ def new_metadata(
 def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
     """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
 
-    timestamp_ntz needs 3/7 with feature lists, which name what the old versions implied; a change data feed needs
-    writer version 4.
+    timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied; a
+    change data feed needs writer version 4.
     """
     protocol = current or _BASE
     if metadata.configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and (
         protocol.min_writer_version < 4
     ):
         protocol = Protocol(protocol.min_reader_version, 4)
-    if not _has_ntz(Schema.from_json(metadata.schema_string)):
+    uses = {
+        "timestampNtz": _has_ntz(Schema.from_json(metadata.schema_string)),
+        "v2Checkpoint": _policy(metadata.configuration) == "v2",
+    }
+    missing = {name for name, used in uses.items() if used} - reader_features(protocol)
+    if not missing:
         return protocol
-    if protocol.min_reader_version >= 3 and "timestampNtz" in (protocol.reader_features or ()):
-        return protocol
-    reader = (protocol.reader_features or frozenset()) | {"timestampNtz"}
-    return Protocol(3, 7, reader, writer_features(protocol) | {"timestampNtz"})
+    return Protocol(3, 7, reader_features(protocol) | missing, writer_features(protocol) | missing)
 
 
 def create_table(
@@ -213,6 +214,12 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
     TableProperties.of(properties)
     codec_of(properties)
     target_size_of(properties, table=table)
+    if _policy(properties) not in ("classic", "v2"):
+        raise InvalidArgumentError(
+            f"delta.checkpointPolicy = {properties['delta.checkpointPolicy']!r} is no policy of checkpoints",
+            table=table,
+            hint="Set it to classic or v2",
+        )
     asked = {feature: properties.get(key, off).strip().lower() != off for key, (feature, off) in _NEED_MORE.items()}
     needed = {feature for feature, on in asked.items() if on}
     needed |= {"checkConstraints" for key in properties if key.startswith("delta.constraints.")}
@@ -223,6 +230,10 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
             table=table,
             hint="Leave these properties out",
         )
+
+
+def _policy(properties: Mapping[str, str]) -> str:
+    return properties.get("delta.checkpointPolicy", "classic")
 
 
 def _has_ntz(kind: DataType) -> bool:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib.errors import StoreError
+from lakehouse_lib import write_deltalake
+from lakehouse_lib.errors import InvalidArgumentError, StoreError
 from lakehouse_lib.log import cache, names
 from lakehouse_lib.log.checkpoints import sidecars as module
 from lakehouse_lib.log.checkpoints import writing_v2
@@ -411,3 +412,36 @@ def test_delta_rs_checkpoint_and_ours_follow_each_other(real):
     cut(store, 6)
     assert plain(DeltaTable(store.root).to_pyarrow_table())["id"].to_pylist() == [*expected, 53]
     assert read_duckdb(store.root)["id"].to_pylist() == [*expected, 53]
+
+
+def test_a_table_is_made_with_the_policy_and_kept_by_the_verbs(tmp_path):
+    configuration = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}
+    for value in range(6):
+        data = pa.table({"id": [value], "day": [f"d{value % 2}"]})
+        write_deltalake(
+            tmp_path / "t",
+            data,
+            mode="append",
+            configuration=configuration if value == 0 else None,
+            partition_by=["day"],
+        )
+    table = DeltaTable(tmp_path / "t")
+    table.delete("id = 3")
+    protocol = table.snapshot.protocol
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+    assert protocol.reader_features == {"v2Checkpoint"}
+    assert protocol.writer_features == {"v2Checkpoint", "appendOnly", "invariants"}
+    store = table.snapshot.store
+    assert load_snapshot(store).checkpoint_version == 6
+    assert {body["path"] for body in top(store)["sidecar"]}
+    cut(store, 6)
+    ours = plain(DeltaTable(tmp_path / "t").to_pyarrow_table())
+    assert ours["id"].to_pylist() == [0, 1, 2, 4, 5]
+    assert ours.equals(read_duckdb(tmp_path / "t"))
+
+
+def test_any_other_policy_is_refused(tmp_path):
+    data = pa.table({"id": [1]})
+    for policy in ("V2", "both", ""):
+        with pytest.raises(InvalidArgumentError, match=r"checkpointPolicy.*classic or v2"):
+            write_deltalake(tmp_path / "t", data, configuration={"delta.checkpointPolicy": policy})
