@@ -165,6 +165,8 @@ class OptimisticTransaction:
                         hint="Open the table and append to it",
                     )
                 )
+            # Before the winners are read, not after: what is put next should be as fresh as can be.
+            time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
             try:
                 winners = read_winners(self._store, version)
             except VersionNotFoundError as error:
@@ -175,7 +177,6 @@ class OptimisticTransaction:
             version += len(winners)
             if time.monotonic() > deadline:
                 break
-            time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
         return Conflict(
             TooManyRetriesError(
                 f"{attempt} attempts lost the race to other writers",
