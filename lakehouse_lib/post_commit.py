@@ -1,11 +1,25 @@
-"""What follows a commit: the checkpoint that is due. The commit has happened, so a failure here is only told."""
+"""What follows a commit: its checksum, the checkpoint that is due, and the log's cleanup after that. The commit has
+happened, so a failure here is only told."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
+from collections.abc import Iterator
 
+from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log.checksum import (
+    checksum_of,
+    contradictions,
+    next_checksum,
+    of_commit,
+    put_checksum,
+    read_checksum,
+)
+from lakehouse_lib.log.cleanup import clean_up, is_due
+from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table_properties import TableProperties
 
@@ -18,16 +32,62 @@ def run_hooks(before: Snapshot, version: int) -> None:
     Args:
         before: the snapshot the commit was planned on, which may be several versions older.
     """
-    try:
-        interval = TableProperties.of(before.configuration).checkpoint_interval
-        if version % interval == 0:
-            checkpoint_snapshot(before.update())
-    except Exception:
-        logger.warning("no checkpoint after version %d of %s", version, before.store.root, exc_info=True)
+    with _told("checksum", before, version):
+        write_checksum(before, version)
+    with _told("checkpoint", before, version):
+        if version % TableProperties.of(before.configuration).checkpoint_interval:
+            return
+        latest = before.update()
+        checkpoint_snapshot(latest)
+        with _told("checksum", latest, latest.version):
+            complete_checksum(latest)
+        with _told("cleanup of the log", latest, version):
+            if is_due(latest.store, latest.metadata):
+                clean_up(latest.store, latest.metadata, latest.protocol)
+
+
+def write_checksum(before: Snapshot, version: int) -> None:
+    """Write the checksum of a version of ours, at a cost that the table's size has no part in: by the one of the
+    version before. Where that is missing, and the table is not so young that all of it is in memory, none is written
+    until the next checkpoint, which has all the numbers at hand."""
+    store = before.store
+    previous = read_checksum(store, version - 1)
+    if previous is None:
+        if before.checkpoint_version is None:
+            complete_checksum(before.update())
+        return
+    if before.version == version - 1:
+        wrong = contradictions(previous, before.state, counting=False)
+        if wrong:
+            path = names.checksum(version - 1)
+            logger.warning("nothing is built on the checksum %s of %s: %s", path, store.root, "; ".join(wrong))
+            return
+    checksum = next_checksum(previous, read_commit(store, version), newer_than=before.timestamp)
+    if checksum is not None:
+        put_checksum(store, version, checksum)
+
+
+def complete_checksum(snapshot: Snapshot) -> None:
+    """Write the checksum of this version by all of its files, unless it has one; that one is compared."""
+    if read_checksum(snapshot.store, snapshot.version) is not None:
+        snapshot.compare_checksum()
+        return
+    checksum = checksum_of(snapshot.state)
+    if checksum is not None:
+        info = read_commit(snapshot.store, snapshot.version).info
+        put_checksum(snapshot.store, snapshot.version, of_commit(checksum, info))
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:
-    """Write the classic checkpoint of this version, forgetting removes older than the table's retention."""
+    """Write the checkpoint of this version, forgetting removes older than the table's retention."""
     properties = TableProperties.of(snapshot.configuration)
     since = time.time_ns() // 1_000_000 - int(properties.deleted_file_retention.total_seconds() * 1000)
     write_checkpoint(snapshot.store, snapshot.version, snapshot.state, tombstones_since=since)
+
+
+@contextlib.contextmanager
+def _told(what: str, snapshot: Snapshot, version: int) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        logger.warning("no %s after version %d of %s", what, version, snapshot.store.root, exc_info=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,7 +14,9 @@ import pyarrow as pa
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
+from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.replay import TableState
@@ -23,6 +26,8 @@ from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
@@ -180,6 +185,26 @@ class Snapshot:
         """Refuse to write what this library cannot keep right; ``UnsupportedFeatureError`` names the features."""
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
 
+    def compare_checksum(self) -> None:
+        """Tell of a checksum that contradicts the log, which is believed all the same. No file is counted for it that
+        is not in memory."""
+        meta = self._loaded.checksum
+        if meta is None:
+            return
+        try:
+            told = CACHE.get(self.store, [meta], lambda: read_checksum(self.store, self.version), lambda _: meta.size)
+            wrong = contradictions(told, self.state, counting=False) if told is not None else []
+        except DeltaError as error:
+            wrong = [error.message]
+        if wrong:
+            logger.warning(
+                "the checksum %s of %s contradicts the log, which counts: %s. Other engines may refuse the table; "
+                "repair(dry_run=False) deletes it",
+                meta.path,
+                self.store.root,
+                "; ".join(wrong),
+            )
+
     def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The answer of this version's state. A checkpoint that turns out unreadable, or is gone or another one by now,
         is passed over for what else tells the version."""
@@ -233,7 +258,9 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
         version = version_at(store, timestamp)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise InvalidArgumentError(f"the version {version!r}", table=store.root, hint="Give a whole number")
-    return _checked(Snapshot(store, load_state(store, version)))
+    snapshot = _checked(Snapshot(store, load_state(store, version)))
+    snapshot.compare_checksum()
+    return snapshot
 
 
 def _checked(snapshot: Snapshot) -> Snapshot:

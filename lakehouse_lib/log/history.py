@@ -80,15 +80,8 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     wanted = int(aware.timestamp() * 1000)
     properties = _properties(store)
-    inside = [c for c in commits if _has_time(properties, c.version)]
-    outside = commits[: len(commits) - len(inside)]
-
-    def time_of(commit: Commit) -> int:
-        return _in_commit_time(store, commit.version)
-
-    modified = _rising(outside)
     if wanted > int(time.time() * 1000) + _CLOCK_SKEW_MS:
-        latest = time_of(inside[-1]) if inside else modified[-1]
+        latest = _time_of(store, commits, -1, properties)
         if wanted > latest:
             raise VersionNotFoundError(
                 f"{aware.isoformat()} is in the future; the latest commit is from {_text(latest)}",
@@ -96,18 +89,37 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
                 version=commits[-1].version,
                 hint="Ask for a time up to now",
             )
-    if inside and wanted >= time_of(inside[0]):
-        return inside[bisect_right(inside, wanted, key=time_of) - 1].version
-    position = bisect_right(modified, wanted)
-    if not position:
-        first = modified[0] if modified else time_of(inside[0])
+    found = newest_at(store, commits, wanted, properties)
+    if found is None:
+        first = _time_of(store, commits, 0, properties)
         raise VersionNotFoundError(
             f"{aware.isoformat()} is before the oldest commit in the log, {_text(first)}",
             table=store.root,
             version=commits[0].version,
             hint=f"Ask for a time from {_text(first)} on",
         )
-    return outside[position - 1].version
+    return found
+
+
+def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:
+    """The newest of these commits, ascending, that happened at or before ``moment`` (ms since the epoch), or None.
+
+    Times rise with the versions, as ``commit_times``; of commits with a time inside, only as many are read as it takes
+    to halve the log down to one.
+
+    Args:
+        properties: the table's, at the last of the commits or later.
+    """
+    inside = [c for c in commits if _has_time(properties, c.version)]
+    outside = commits[: len(commits) - len(inside)]
+
+    def time_of(commit: Commit) -> int:
+        return _in_commit_time(store, commit.version)
+
+    if inside and moment >= time_of(inside[0]):
+        return inside[bisect_right(inside, moment, key=time_of) - 1].version
+    position = bisect_right(_rising(outside), moment)
+    return outside[position - 1].version if position else None
 
 
 def _properties(store: ObjectStore) -> Mapping[str, str]:
@@ -121,6 +133,12 @@ def _has_time(properties: Mapping[str, str], version: int) -> bool:
         return False
     since = properties.get(_SINCE, "0")  # unset: since the table was created
     return not since.isdecimal() or version >= int(since)
+
+
+def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:
+    """When the first (0) or the last (-1) of some commits, ascending, happened."""
+    version = commits[position].version
+    return _in_commit_time(store, version) if _has_time(properties, version) else _rising(commits)[position]
 
 
 def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
@@ -72,6 +72,7 @@ class LogSegment:
     checkpoint: Checkpoint | None
     deltas: tuple[Commit | Compaction, ...]
     modified: int  # of the version's own commit file, ms since the epoch
+    checksum: ObjectMeta | None = None
 
 
 def load_segment(
@@ -103,7 +104,7 @@ def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...] | None
     None when they are not all there: cleaned up in the meantime, or not listed yet. Load the segment again then.
     """
     listed = list(store.list_from(names.LOG, names.first_name(version + 1)))
-    checkpoints, commits, _ = _sort(listed)
+    checkpoints, commits, _ = sort_listing(listed)
     newest = max([c.version for c in checkpoints] + [c.version for c in commits], default=version)
     complete = [c.version for c in commits] == list(range(version + 1, newest + 1))
     return tuple(commits) if complete else None
@@ -121,11 +122,38 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
 def oldest_version(store: ObjectStore) -> int | None:
     """The oldest version that can still be built, or None when there is no log."""
     listed = list(store.list_from(names.LOG, names.first_name(0)))
-    checkpoints, commits, _ = _sort(listed)
+    checkpoints, commits, _ = sort_listing(listed)
     candidates = [c.version for c in checkpoints]
     if commits and commits[0].version == 0:
         candidates.append(0)
     return min(candidates, default=None)
+
+
+def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
+    """The complete checkpoints of a listing, of each version the one first that is read at the least cost; its commits
+    and compactions as they were listed."""
+    commits: list[Commit] = []
+    compactions: list[Compaction] = []
+    ranked: list[tuple[int, Checkpoint]] = []
+    parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
+    for meta in listed:
+        name = names.parse(meta.path)
+        if name is None:
+            continue
+        if name.kind == "commit":
+            commits.append(Commit(name.version, meta.path, meta.size, meta.modified))
+        elif name.kind == "compacted" and name.version < name.end:
+            compactions.append(Compaction(name.version, name.end, meta.path, meta.size, meta.modified))
+        elif name.kind == "part":
+            parts[name.version, name.parts][name.part] = meta
+        elif name.kind in _BY_COST and meta.size > 0:
+            ranked.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
+    for (version, count), found in parts.items():
+        if len(found) == count and set(found) == set(range(1, count + 1)):
+            ordered = tuple(found[part] for part in range(1, count + 1))
+            ranked.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
+    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda one: one[0])]
+    return checkpoints, commits, compactions
 
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
@@ -133,7 +161,8 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
-        checkpoints, commits, compactions = _sort(list(store.list_from(names.LOG, names.first_name(start))))
+        listed = list(store.list_from(names.LOG, names.first_name(start)))
+        checkpoints, commits, compactions = sort_listing(listed)
         usable = [c for c in checkpoints if without.isdisjoint(c.parts) and (version is None or c.version <= version)]
         if usable or start == 0:
             break
@@ -142,7 +171,9 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     # Of one version's the first is taken, which is read at the least cost.
     newest = max(usable, key=lambda c: c.version, default=None)
     compactions = [c for c in compactions if c.object not in without]
-    return _assemble(store, version, newest, [*commits, *compactions], checkpoints)
+    segment = _assemble(store, version, newest, [*commits, *compactions], checkpoints)
+    path = names.checksum(segment.version)
+    return replace(segment, checksum=next((one for one in listed if one.path == path), None))
 
 
 def _assemble(
@@ -204,31 +235,6 @@ def _cleaned_up(
             hint=f"Ask for a version from {oldest} on",
         )
     return _gap(store, 0, first)
-
-
-def _sort(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
-    commits: list[Commit] = []
-    compactions: list[Compaction] = []
-    ranked: list[tuple[int, Checkpoint]] = []
-    parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
-    for meta in listed:
-        name = names.parse(meta.path)
-        if name is None:
-            continue
-        if name.kind == "commit":
-            commits.append(Commit(name.version, meta.path, meta.size, meta.modified))
-        elif name.kind == "compacted" and name.version < name.end:
-            compactions.append(Compaction(name.version, name.end, meta.path, meta.size, meta.modified))
-        elif name.kind == "part":
-            parts[name.version, name.parts][name.part] = meta
-        elif name.kind in _BY_COST and meta.size > 0:
-            ranked.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
-    for (version, count), found in parts.items():
-        if len(found) == count and set(found) == set(range(1, count + 1)):
-            ordered = tuple(found[part] for part in range(1, count + 1))
-            ranked.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
-    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda one: one[0])]
-    return checkpoints, commits, compactions
 
 
 def _as_commit(meta: ObjectMeta) -> Commit | None:

@@ -17,12 +17,14 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 @dataclass(frozen=True)
 class VersionState:
-    """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says."""
+    """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says,
+    and the checksum that was listed beside it."""
 
     version: int
     modified: int
     checkpoint: Checkpoint | None
     state: TableState
+    checksum: ObjectMeta | None = None
 
 
 def load_state(
@@ -76,7 +78,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         raise _UnreadableError(checkpoint.parts, error) from error
     actions = [_delta(store, delta) for delta in segment.deltas]
     state = replay(base, actions, store)
-    return VersionState(segment.version, segment.modified, checkpoint, state)
+    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum)
 
 
 def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:

@@ -1,0 +1,230 @@
+"""Version checksums: ``N.crc`` says in one object what version N comes to (PROTOCOL.md, section Version Checksum File).
+
+A wrong one is worse than none: delta-spark takes the protocol and the metadata from it. So one is written only where
+each of its numbers is certain, and believed over the log never.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.compute as pc
+
+from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_json
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.store.base import ObjectStore
+
+#: More of them are left out, as delta-spark does: a checksum is read at every commit.
+_MOST_TRANSACTIONS = 100
+_MOST_DOMAINS = 10
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """What a version comes to.
+
+    Attributes:
+        size: bytes of all live files.
+        files: how many live files there are.
+        transactions, domains: the live ones; None: not told.
+        txn_id: of the commit.
+        in_commit_timestamp: ms since the epoch, where the table has them.
+    """
+
+    size: int
+    files: int
+    metadata: Metadata
+    protocol: Protocol
+    transactions: Mapping[str, Transaction] | None = None
+    domains: Mapping[str, DomainMetadata] | None = None
+    txn_id: str | None = None
+    in_commit_timestamp: int | None = None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Checksum:
+        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        for name in ("numMetadata", "numProtocol"):
+            if _number(body, name) != 1:
+                raise LogCorruptedError(f"a checksum whose {name} is {excerpt(body.get(name))}")
+        transactions = _objects(body, "setTransactions")
+        domains = _objects(body, "domainMetadata")
+        return cls(
+            _number(body, "tableSizeBytes"),
+            _number(body, "numFiles"),
+            Metadata.from_json(_object(body, "metadata")),
+            Protocol.from_json(_object(body, "protocol")),
+            None if transactions is None else {t.app_id: t for t in map(Transaction.from_json, transactions)},
+            None if domains is None else {d.domain: d for d in map(DomainMetadata.from_json, domains)},
+            body["txnId"] if isinstance(body.get("txnId"), str) else None,
+            None if body.get("inCommitTimestampOpt") is None else _number(body, "inCommitTimestampOpt"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        few = self.transactions is not None and len(self.transactions) <= _MOST_TRANSACTIONS
+        small = self.domains is not None and len(self.domains) <= _MOST_DOMAINS
+        body = {
+            "txnId": self.txn_id,
+            "tableSizeBytes": self.size,
+            "numFiles": self.files,
+            "numMetadata": 1,
+            "numProtocol": 1,
+            "inCommitTimestampOpt": self.in_commit_timestamp,
+            "setTransactions": [one.to_json() for one in (self.transactions or {}).values()] if few else None,
+            "domainMetadata": [one.to_json() for one in (self.domains or {}).values()] if small else None,
+            "metadata": self.metadata.to_json(),
+            "protocol": self.protocol.to_json(),
+        }
+        return {key: value for key, value in body.items() if value is not None}
+
+
+def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
+    """The checksum of a version, or None when there is none.
+
+    Raises:
+        LogCorruptedError: one that cannot be read.
+    """
+    try:
+        data = store.read(names.checksum(version))
+    except ObjectNotFoundError:
+        return None
+    try:
+        body = parse_json(data)
+        if not isinstance(body, dict):
+            raise LogCorruptedError(f"not a JSON object: {excerpt(body)}")
+        return Checksum.from_json(body)
+    except (ValueError, LogCorruptedError) as error:
+        why = error.message if isinstance(error, LogCorruptedError) else str(error)
+        raise LogCorruptedError(
+            f"the checksum {names.checksum(version)} cannot be read ({why})",
+            table=store.root,
+            version=version,
+            hint="repair() deletes it; no version needs it",
+        ) from error
+
+
+def put_checksum(store: ObjectStore, version: int, checksum: Checksum) -> bool:
+    """Write the checksum of a committed version; False when it has one, which stays."""
+    data = json.dumps(checksum.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
+    return store.put_if_absent(names.checksum(version), data)
+
+
+def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int) -> Checksum | None:
+    """The checksum after a commit, by the one before it and what the commit says; None where that is not certain.
+
+    Args:
+        newer_than: ms since the epoch, when the version was committed that the commit's writer had read. What was
+            written after it cannot be among the files of that version, and an add of it is one file more.
+    """
+    adds, removes = commit.adds, commit.removes
+    replaced = pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())
+    new = pc.or_(replaced, pc.fill_null(pc.greater(adds["modificationTime"], newer_than), False))
+    if not pc.all(new, min_count=0).as_py() or adds["size"].null_count or removes["size"].null_count:
+        return None
+    size = previous.size + _sum(adds["size"]) - _sum(removes["size"])
+    files = previous.files + len(adds) - len(removes)
+    if size < 0 or files < 0:
+        return None
+    domains = None if previous.domains is None else dict(previous.domains)
+    for domain in commit.domains:
+        if domains is not None:
+            domains.pop(domain.domain, None)
+            if not domain.removed:
+                domains[domain.domain] = domain
+    transactions = None
+    if previous.transactions is not None:
+        transactions = {**previous.transactions, **{one.app_id: one for one in commit.transactions}}
+    counted = replace(
+        previous,
+        size=size,
+        files=files,
+        metadata=commit.metadata or previous.metadata,
+        protocol=commit.protocol or previous.protocol,
+        transactions=transactions,
+        domains=domains,
+    )
+    return of_commit(counted, commit.info)
+
+
+def checksum_of(state: TableState) -> Checksum | None:
+    """The checksum of a version by all of its files, of which one column is read; None where a size is not known."""
+    if state.metadata is None or state.protocol is None:
+        return None
+    size = files = 0
+    for piece in state.files.pieces(["size"]):
+        if piece["size"].null_count:
+            return None
+        size += _sum(piece["size"])
+        files += len(piece)
+    return Checksum(size, files, state.metadata, state.protocol, dict(state.transactions), dict(state.domains))
+
+
+def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum:
+    """The checksum with what only the version's own commitInfo tells."""
+    txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
+    enabled = checksum.metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
+    return replace(
+        checksum,
+        txn_id=txn_id if isinstance(txn_id, str) else None,
+        in_commit_timestamp=moment if enabled and isinstance(moment, int) else None,
+    )
+
+
+def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> list[str]:
+    """What a checksum says against the log, a phrase each.
+
+    Args:
+        counting: read what it takes to count the files and their bytes; otherwise only what is in memory is compared.
+    """
+    files = state.files
+    found = []
+    if checksum.metadata != state.metadata:
+        found.append("the metadata is another one")
+    if checksum.protocol != state.protocol:
+        found.append("the protocol is another one")
+    if (counting or files.is_counted) and checksum.files != files.num_rows:
+        found.append(f"numFiles is {checksum.files}, and there are {files.num_rows}")
+    if counting or files.base is None:
+        truth = checksum_of(state)
+        if truth is not None and checksum.size != truth.size:
+            found.append(f"tableSizeBytes is {checksum.size}, and they are {truth.size}")
+    for name, told, there in (
+        ("setTransactions", checksum.transactions, state.transactions),
+        ("domainMetadata", checksum.domains, state.domains),
+    ):
+        # Those that have expired may be left out.
+        if told is not None and any(there.get(key) != one for key, one in told.items()):
+            found.append(f"{name} are others")
+    return found
+
+
+def _sum(sizes: Any) -> int:
+    return int(pc.sum(sizes, min_count=0).as_py())
+
+
+def _number(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}")
+    return value
+
+
+def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = body.get(name)
+    if not isinstance(value, dict):
+        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}")
+    return value
+
+
+def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise LogCorruptedError(f"a checksum whose {name} are {excerpt(value)}")
+    return value

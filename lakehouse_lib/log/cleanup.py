@@ -1,0 +1,301 @@
+"""Delete what the log has kept long enough (PROTOCOL.md, section Metadata Cleanup).
+
+Everything stays from one checkpoint on, the *base*: the newest one that is not newer than the last commit of the
+retention's first midnight. Deciding is pure. The deletions come in steps, and after any part of them every version from
+the base on is as it was, and every older one is either whole or not there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import unquote
+
+from lakehouse_lib import features
+from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
+from lakehouse_lib.log.checkpoints.reading import read_checkpoint
+from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log.segment import Checkpoint, sort_listing
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.table_properties import LogRetention, TableProperties
+
+logger = logging.getLogger(__name__)
+
+_DAY = 86_400_000
+_PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+_CHECKPOINTS = ("classic", "part", "uuid-json", "uuid-parquet")
+#: Hadoop keeps the checksum of a file beside it, on file systems that have none of their own.
+_COMPANION = re.compile(r"\.(.+)\.crc")
+#: What the local store writes aside and a killed process leaves.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+
+
+@dataclass(frozen=True)
+class CleanupPlan:
+    """What goes.
+
+    Attributes:
+        base: the checkpoint from which on everything stays; None when nothing older is to go.
+        steps: paths. One step is done before the next one begins; the order within a step is free.
+    """
+
+    base: Checkpoint | None
+    steps: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them, in the order of the steps."""
+        return [path for step in self.steps for path in step]
+
+
+def clean_up(
+    store: ObjectStore,
+    metadata: Metadata,
+    protocol: Protocol,
+    *,
+    now: int | None = None,
+    dry_run: bool = False,
+    enforce_retention_duration: bool = True,
+) -> list[str]:
+    """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to any more,
+    and temporary files of ours that are older than a day.
+
+    A table with ``delta.enableExpiredLogCleanup = false`` keeps all of it.
+
+    Args:
+        metadata, protocol: of the latest version.
+        now: the moment to count back from, ms since the epoch; None: the clock.
+        dry_run: only say what would go.
+        enforce_retention_duration: refuse a ``delta.logRetentionDuration`` that is shorter than the table's
+            ``delta.deletedFileRetentionDuration``.
+
+    Returns:
+        The paths, in the order of their deletion.
+
+    Raises:
+        RetentionError: the log would be forgotten before the files that it removed.
+        InvalidArgumentError: a property that cannot be read.
+        StoreError: the store failed; what is deleted by then was to go.
+    """
+    retention = LogRetention.of(metadata.configuration)
+    if not retention.cleanup:
+        return []
+    of_files = TableProperties.of(metadata.configuration).deleted_file_retention
+    if enforce_retention_duration and retention.duration < of_files:
+        raise RetentionError(
+            f"delta.logRetentionDuration ({retention.duration}) is shorter than delta.deletedFileRetentionDuration "
+            f"({of_files}): versions would be forgotten whose files are still kept for them",
+            table=store.root,
+            hint="Set the first to at least the second, or pass enforce_retention_duration=False",
+        )
+    moment = time.time_ns() // 1_000_000 if now is None else now
+    a_day_ago = cutoff(moment, timedelta(days=1))
+    # The sidecars are listed before the checkpoints that may refer to them.
+    sidecars = list(store.list_from(names.SIDECARS))
+    listing = list(store.list_from(names.LOG))
+    commits = sort_listing(listing)[1]
+    expired = newest_at(store, commits, cutoff(moment, retention.duration), metadata.configuration)
+    plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
+    steps = (
+        *plan.steps,
+        _unreferenced(store, listing, plan, sidecars, a_day_ago),
+        plan_temporary([*listing, *sidecars], a_day_ago),
+    )
+    if not dry_run:
+        for step in steps:
+            if step:
+                store.delete_many(step)
+    return [path for step in steps for path in step]
+
+
+def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
+    """Whether ``clean_up`` may find something older than its base. Lists the log from its start, and only as far as
+    the modification times have expired; reads nothing."""
+    retention = LogRetention.of(metadata.configuration)
+    if not retention.cleanup:
+        return False
+    before = cutoff(time.time_ns() // 1_000_000 if now is None else now, retention.duration)
+    oldest: int | None = None
+    checkpointed: set[int] = set()
+    for meta in store.list_from(names.LOG, names.first_name(0)):
+        name = names.parse(meta.path)
+        if name is None or name.kind == "compacted":
+            continue
+        oldest = name.version if oldest is None else oldest
+        if name.kind != "commit":
+            checkpointed.add(name.version)
+        elif meta.modified > before:
+            return False
+        elif name.version > oldest and name.version in checkpointed:
+            return True
+    return False
+
+
+def cutoff(now: int, retention: timedelta) -> int:
+    """The midnight (UTC) before the moment at which the retention began; both ms since the epoch."""
+    since = now - int(retention / timedelta(milliseconds=1))
+    return since - since % _DAY
+
+
+def plan_cleanup(
+    listing: Sequence[ObjectMeta],
+    expired: int | None,
+    *,
+    pointed_to: int | None = None,
+    protected_below: int = 0,
+    unreadable: Collection[int] = (),
+) -> CleanupPlan:
+    """What goes of the log's folder. Reads nothing.
+
+    Args:
+        listing: of ``_delta_log``.
+        expired: the newest version that was committed at or before the cutoff; None: there is none.
+        pointed_to: the version that ``_last_checkpoint`` names. It stays, for readers begin there.
+        protected_below: versions up to this one go together or not at all (the feature checkpointProtection).
+        unreadable: versions whose checkpoints nothing can be built on.
+    """
+    checkpoints, commits, _ = sort_listing(listing)
+    if expired is None or not commits:
+        return CleanupPlan(None)
+    there = {one.version for one in commits}
+    known = {one.version for one in checkpoints}
+    last = expired if pointed_to not in known or pointed_to is None else min(expired, pointed_to)
+    # Of one version's the first is taken. Its commit has what a checkpoint leaves out, and stays beside it.
+    base = max(
+        (one for one in checkpoints if one.version <= last and one.version in there and one.version not in unreadable),
+        key=lambda one: one.version,
+        default=None,
+    )
+    if base is None or base.version < protected_below:
+        return CleanupPlan(None)
+    if not there.issuperset(range(base.version, max(there) + 1)):
+        return CleanupPlan(None)  # a commit is missing: what is older may be all there is to mend it with
+    going = sorted((version, path, kind) for path, version, kind in _before(listing, base.version))
+    chains = [path for version, path, kind in going if version == 0 and kind in ("commit", "compacted")]
+    bases = [path for _, path, kind in going if kind in _CHECKPOINTS]
+    first = {*chains, *bases}
+    # Without what begins a chain of commits and without a checkpoint, an older version is not there; with one of them
+    # and half of the chain it would be corrupt.
+    steps = (tuple(chains), tuple(bases), tuple(path for _, path, _ in going if path not in first))
+    return CleanupPlan(base, tuple(step for step in steps if step))
+
+
+def plan_sidecars(sidecars: Iterable[ObjectMeta], referenced: Collection[str], before: int) -> tuple[str, ...]:
+    """The sidecars that go: written before ``before`` (ms since the epoch), and none of the names ``referenced``."""
+    return tuple(
+        one.path
+        for one in sidecars
+        if one.modified < before
+        and _name(one.path).endswith(".parquet")
+        and not _COMPANION.fullmatch(_name(one.path))
+        and _name(one.path) not in referenced
+    )
+
+
+def plan_temporary(listing: Iterable[ObjectMeta], before: int) -> tuple[str, ...]:
+    """What a process of ours left that was killed, before ``before`` (ms since the epoch), as it wrote an object."""
+    return tuple(one.path for one in listing if one.modified < before and _TEMPORARY.fullmatch(_name(one.path)))
+
+
+def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> set[str]:
+    """The names of the sidecars that checkpoints of a listing refer to.
+
+    Raises:
+        LogCorruptedError: a checkpoint that cannot be read, so that nobody knows.
+    """
+    found = set()
+    for meta in listing:
+        name = names.parse(meta.path)
+        if name is not None and name.kind in _CHECKPOINTS and name.kind != "part" and meta.size:
+            part = (JsonPart if name.kind == "uuid-json" else ParquetPart)(store, meta, name.version)
+            found |= {_name(unquote(str(body.get("path")))) for body in part.bodies("sidecar")}
+    return found
+
+
+def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None, protected_below: int) -> CleanupPlan:
+    """A plan whose base can be read to its last byte: what it replaces is the only other source of its version."""
+    unreadable: set[int] = set()
+    hint = read_hint(store)
+    while True:
+        plan = plan_cleanup(listing, expired, pointed_to=hint, protected_below=protected_below, unreadable=unreadable)
+        why = unreadable_because(store, plan.base) if plan.base is not None and plan.paths else None
+        if plan.base is None or why is None:
+            return plan
+        logger.warning("nothing of %s before version %d is cleaned up: %s", store.root, plan.base.version, why)
+        unreadable.add(plan.base.version)
+
+
+def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None:
+    """Why a checkpoint cannot be read to its last byte; None when it can. None of it is kept in memory."""
+    try:
+        state = read_checkpoint(store, checkpoint)
+        if state.metadata is None or state.protocol is None:
+            return f"the checkpoint {checkpoint.paths[0]} has no metaData or no protocol action"
+        for rows, action, schema in ((state.files, "add", FILE_SCHEMA), (state.tombstones, "remove", TOMBSTONE_SCHEMA)):
+            for part in rows.parts:
+                for block in range(part.blocks):
+                    if part.count(action, block):
+                        part.read(action, block, schema.names)
+    except LogCorruptedError as error:
+        return error.message
+    return None
+
+
+def _unreferenced(
+    store: ObjectStore, listing: Sequence[ObjectMeta], plan: CleanupPlan, sidecars: Sequence[ObjectMeta], before: int
+) -> tuple[str, ...]:
+    candidates = plan_sidecars(sidecars, (), before)
+    if not candidates:
+        return ()
+    going = set(plan.paths)
+    staying = [meta for meta in listing if meta.path not in going]
+    oldest = min(sort_listing(staying)[0], key=lambda one: one.version, default=None)
+    if oldest is None or oldest.modified >= before:
+        # A checkpoint that is being written may share sidecars with one that goes now, or went today.
+        return ()
+    try:
+        return plan_sidecars(sidecars, referenced_sidecars(store, staying), before)
+    except LogCorruptedError as error:
+        logger.warning("all sidecars stay, because nobody knows which of them a checkpoint needs: %s", error)
+        return ()
+
+
+def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
+    """What the base replaces, each with its version and kind; "beside" what is neither commit nor checkpoint."""
+    for meta in listing:
+        name = _name(meta.path)
+        companion = _COMPANION.fullmatch(name)
+        own = companion[1] if companion is not None else name
+        checksum = names.checksum_version(own)
+        parsed = names.parse(own)
+        version = checksum if parsed is None else parsed.version
+        if version is None:
+            continue
+        kind = "beside" if parsed is None or companion is not None else parsed.kind
+        if version < base or (parsed is not None and parsed.kind == "compacted" and version == base):
+            yield meta.path, version, kind
+
+
+def _protected_below(metadata: Metadata, protocol: Protocol) -> int:
+    if "checkpointProtection" not in features.writer_features(protocol):
+        return 0
+    text = _of(metadata.configuration, _PROTECTED)
+    if not text.isdecimal():
+        raise InvalidArgumentError(f"{_PROTECTED} = {text!r} is no version", hint="Set it to a whole number")
+    return int(text)
+
+
+def _of(configuration: Mapping[str, str], name: str) -> str:
+    return configuration.get(name, "0").strip()
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -1,0 +1,480 @@
+"""Expired log cleanup: what goes by the protocol's rules, and what readers find at every moment of it."""
+
+import logging
+import random
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.cleanup import clean_up, cutoff, is_due, plan_cleanup
+from lakehouse_lib.log.history import history
+from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests import checkpoint_files
+from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, seen
+from tests.log_tables import METADATA, PROTOCOL, SCHEMA, add
+from tests.peers import read_delta_rs, read_duckdb
+
+WEEK = {"delta.logRetentionDuration": "interval 7 days"}
+
+
+def clean(log, day, **more):
+    """As on that day, by a retention of seven days."""
+    metadata = Metadata("t", SCHEMA, configuration=more.pop("configuration", WEEK))
+    return clean_up(log.store, metadata, more.pop("protocol", Protocol(1, 2)), now=at(day), **more)
+
+
+def versions_of(log, kind):
+    parsed = [names.parse(path) for path in log.listing()]
+    return sorted({one.version for one in parsed if one is not None and one.kind == kind})
+
+
+# What goes.
+
+
+def test_the_cutoff_is_a_midnight():
+    moment = int(datetime(2026, 3, 31, 17, 30, tzinfo=UTC).timestamp() * 1000)
+    assert cutoff(moment, timedelta(days=30)) == int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
+    midnight = int(datetime(2026, 3, 31, tzinfo=UTC).timestamp() * 1000)
+    assert cutoff(midnight, timedelta(0)) == midnight
+
+
+def test_everything_before_the_checkpoint_at_the_cutoff_goes(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    for version in (5, 10, 15):
+        log.checkpoint(version, "classic")
+    for version in range(21):
+        log.checksum(version)
+    # On day 20 the week began on day 13, at whose midnight version 12 was the newest; the checkpoint before it is 10.
+    before = all_seen(log.store, range(21))
+    gone = clean(log, 20)
+    assert versions_of(log, "commit") == list(range(10, 21))
+    assert versions_of(log, "classic") == [10, 15]
+    assert [path for path in log.listing() if path.endswith(".crc")] == [names.checksum(v) for v in range(10, 21)]
+    assert sorted(gone) == sorted({names.commit(v) for v in range(10)} | {names.checksum(v) for v in range(10)}
+                                  | {names.checkpoint(5)})  # fmt: skip
+    after = all_seen(log.store, range(21))
+    assert {v: after[v] for v in range(10, 21)} == {v: before[v] for v in range(10, 21)}
+    assert {after[v] for v in range(10)} == {NOT_THERE}
+    assert clean(log, 20) == []
+
+
+def test_a_commit_exactly_at_midnight_is_a_cutoff(tmp_path):
+    log = PastLog(tmp_path).commits(3)
+    log.checkpoint(1, "classic")
+    log.date(names.commit(1), 1 - 1 / 24)  # 00:00 of that day
+    assert names.commit(0) in clean(log, 8, dry_run=True)
+    log.date(names.commit(1), 1 - 1 / 24 + 1 / 86_400)
+    assert clean(log, 8, dry_run=True) == []
+
+
+def test_without_a_checkpoint_nothing_goes(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    assert clean(log, 1000) == []
+    log.checkpoint(18, "classic")
+    assert clean(log, 20) == []  # it is younger than the cutoff
+    assert len(log.listing()) == 22
+
+
+def test_an_incomplete_or_empty_checkpoint_is_none(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.store.delete_many(log.checkpoint(10, "parts")[:1])
+    log.store.put(names.checkpoint(9), b"")
+    log.date(names.checkpoint(9), 9)
+    assert clean(log, 20) == []
+
+
+def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(5, "classic")
+    path = tmp_path / log.checkpoint(10, "classic")[0]
+    data = bytearray(path.read_bytes())
+    data[8:60] = bytes(52)  # its footer is whole
+    path.write_bytes(data)
+    log.date(names.checkpoint(10), 10)
+    before = seen(log.store, 20)
+    with caplog.at_level(logging.WARNING):
+        clean(log, 20)
+    assert "cannot be read" in caplog.text
+    assert versions_of(log, "commit") == list(range(5, 21))
+    assert seen(log.store, 20) == before
+
+
+def test_a_log_with_a_gap_is_left_alone(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    log.store.delete_many([names.commit(15)])
+    assert clean(log, 20) == []
+
+
+def test_what_the_hint_points_to_stays(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    for version in (5, 10):
+        log.checkpoint(version, "classic")
+    write_hint(log.store, LastCheckpoint(5, 1, 1, 1))
+    clean(log, 20)
+    assert versions_of(log, "classic") == [5, 10]
+    assert versions_of(log, "commit") == list(range(5, 21))
+    log.store.put(names.LAST_CHECKPOINT, b'{"version": 7, "size": 1}')  # there is none: no reader begins there
+    clean(log, 20)
+    assert versions_of(log, "commit") == list(range(10, 21))
+
+
+def test_compactions_go_when_they_begin_at_the_base_or_before(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    for start, end in ((0, 4), (8, 12), (10, 14), (11, 15)):
+        log.compaction(start, end)
+    before = all_seen(log.store, range(21))
+    clean(log, 20)
+    assert [path for path in log.listing() if "compacted" in path] == [names.compaction(11, 15)]
+    assert all_seen(log.store, range(10, 21)) == {v: before[v] for v in range(10, 21)}
+
+
+def test_files_beside_go_with_what_they_belong_to(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    beside = [f"{names.LOG}/.{version:020d}{end}.crc" for version in (3, 12) for end in (".json", ".crc")]
+    other = [f"{names.LOG}/{name}" for name in ("_commits", "notes.txt", "_last_checkpoint.bak", f"{3:020d}.json.tmp")]
+    for path in (*beside, *other):
+        log.store.put(path, b"x")
+        log.date(path, 0)
+    clean(log, 20)
+    assert {*beside, *other} & set(log.listing()) == {*beside[2:], *other}
+
+
+def test_temporary_files_of_ours_go_after_a_day(tmp_path):
+    log = PastLog(tmp_path).commits(3)
+    hexadecimal = "0123456789abcdef" * 2
+    ours = [f"{names.LOG}/.{3:020d}.json.{hexadecimal}.tmp", f"{names.SIDECARS}/.s.parquet.{hexadecimal}.tmp"]
+    others = [f"{names.LOG}/_commit_{hexadecimal}.json.tmp", f"{names.LOG}/.{3:020d}.json.tmp"]
+    for path in (*ours, *others):
+        log.store.put(path, b"x")
+        log.date(path, 2)
+    assert clean(log, 3) == []
+    assert sorted(clean(log, 4)) == sorted(ours)
+    assert set(others) <= set(log.listing())
+
+
+def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
+    configuration = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "6",
+        "delta.inCommitTimestampEnablementTimestamp": str(at(6)),
+    }
+    log = PastLog(tmp_path, configuration=configuration).commits(21)
+    log.checkpoint(10, "classic")
+    for version in range(6, 21):
+        line = {"commitInfo": {"inCommitTimestamp": at(version)}}
+        log.store.put(names.commit(version), checkpoint_files.lines([line, add(f"f{version}")]))
+        log.date(names.commit(version), 20)  # copied today
+    protocol = Protocol(1, 7, None, frozenset(["inCommitTimestamp"]))
+    assert clean(log, 16, configuration=WEEK | configuration, protocol=protocol) == []
+    clean(log, 20, configuration=WEEK | configuration, protocol=protocol)
+    assert versions_of(log, "commit") == list(range(10, 21))
+
+
+def test_modification_times_that_fall_back_are_moved_to_rise(tmp_path):
+    # Version 4 was copied on day 30, so no later one counts as older, whatever its file says.
+    log = PastLog(tmp_path).commits(12, days=[0, 1, 2, 3, 30, 5, 6, 7, 8, 9, 10, 11])
+    log.checkpoint(3, "classic")
+    log.checkpoint(8, "classic")
+    clean(log, 20)
+    assert versions_of(log, "commit") == list(range(3, 12))
+    assert not is_due(log.store, Metadata("t", SCHEMA, configuration=WEEK), now=at(20))
+
+
+# Sidecars.
+
+
+def test_sidecars_that_no_checkpoint_refers_to_go(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    paths = {version: log.checkpoint(version, "parquet") for version in (5, 10, 15)}
+    orphan = checkpoint_files.put_sidecar(log.store, [add("x")])["sidecar"]["path"]
+    young = checkpoint_files.put_sidecar(log.store, [add("y")])["sidecar"]["path"]
+    log.date(f"{names.SIDECARS}/{orphan}", 18)
+    log.date(f"{names.SIDECARS}/{young}", 19)
+    gone = clean(log, 20)
+    sidecars = {path for path in log.listing() if path.startswith(names.SIDECARS)}
+    assert sidecars == {*paths[10][1:], *paths[15][1:], f"{names.SIDECARS}/{young}"}
+    assert gone.index(paths[5][0]) < min(gone.index(path) for path in paths[5][1:])
+
+
+def test_a_shared_sidecar_stays_as_long_as_one_checkpoint_refers_to_it(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    shared = checkpoint_files.put_sidecar(log.store, [add(f"f{v}") for v in range(5)])
+    log.date(f"{names.SIDECARS}/{shared['sidecar']['path']}", 5)
+    head = [{"protocol": PROTOCOL}, {"metaData": METADATA}]
+    for version in (5, 10):
+        log.date(checkpoint_files.put_v2(log.store, version, "json", [*head, shared]), version)
+    clean(log, 20)
+    assert f"{names.SIDECARS}/{shared['sidecar']['path']}" in log.listing()
+    assert load_snapshot(log.store, 10).file_count == 5
+
+
+def test_while_a_checkpoint_that_stays_is_unreadable_all_sidecars_stay(tmp_path, caplog):
+    log = PastLog(tmp_path).commits(21)
+    for version in (5, 10):
+        log.checkpoint(version, "json")
+    log.store.put(log.checkpoint(15, "json")[0], b"{torn")
+    sidecars = {path for path in log.listing() if path.startswith(names.SIDECARS)}
+    with caplog.at_level(logging.WARNING):
+        clean(log, 20)
+    assert "all sidecars stay" in caplog.text
+    assert sidecars <= set(log.listing())
+    assert versions_of(log, "commit") == list(range(10, 21))
+
+
+def test_no_sidecar_goes_on_the_day_the_oldest_checkpoint_was_written(tmp_path):
+    """Somebody may be writing one that shares sidecars with a checkpoint that was the newest until then."""
+    log = PastLog(tmp_path).commits(21)
+    old = log.checkpoint(5, "parquet")
+    for path in (new := log.checkpoint(10, "parquet")):
+        log.date(path, 20)
+    clean(log, 20)
+    assert set(old[1:]) <= set(log.listing())
+    clean(log, 22)
+    assert not set(old) & set(log.listing())
+    assert set(new) <= set(log.listing())
+
+
+# What stays, whatever is old.
+
+
+@pytest.mark.parametrize("value", ["false", "FALSE", "no idea"])
+def test_never_when_the_table_says_so(tmp_path, value):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    configuration = WEEK | {"delta.enableExpiredLogCleanup": value}
+    assert clean(log, 1000, configuration=configuration) == []
+    assert not is_due(log.store, Metadata("t", SCHEMA, configuration=configuration), now=at(1000))
+    assert clean(log, 1000, configuration=WEEK | {"delta.enableExpiredLogCleanup": "true"})
+
+
+def test_thirty_days_by_default(tmp_path):
+    log = PastLog(tmp_path).commits(3)
+    log.checkpoint(1, "classic")
+    assert clean(log, 31, configuration={}) == []
+    assert clean(log, 32, configuration={}) == [names.commit(0)]
+
+
+def test_a_shorter_retention_than_that_of_files_is_refused(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    short = {"delta.logRetentionDuration": "interval 6 days"}
+    with pytest.raises(RetentionError, match=r"6 days.*7 days.*enforce_retention_duration=False"):
+        clean(log, 20, configuration=short)
+    assert len(log.listing()) == 22
+    assert clean(log, 20, configuration=short, enforce_retention_duration=False)
+
+
+def test_a_retention_that_cannot_be_read_is_refused(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    with pytest.raises(InvalidArgumentError, match="logRetentionDuration"):
+        clean(log, 20, configuration={"delta.logRetentionDuration": "a while"})
+
+
+@pytest.mark.parametrize(("protected", "goes"), [("10", True), ("11", False), ("0", True)])
+def test_protected_checkpoints_go_together_or_not_at_all(tmp_path, protected, goes):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    protocol = Protocol(1, 7, None, frozenset(["checkpointProtection"]))
+    configuration = WEEK | {"delta.requireCheckpointProtectionBeforeVersion": protected}
+    assert bool(clean(log, 20, configuration=configuration, protocol=protocol)) is goes
+
+
+def test_a_protected_version_that_is_none_is_refused(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    protocol = Protocol(1, 7, None, frozenset(["checkpointProtection"]))
+    configuration = WEEK | {"delta.requireCheckpointProtectionBeforeVersion": "soon"}
+    with pytest.raises(InvalidArgumentError, match="'soon' is no version"):
+        clean(log, 20, configuration=configuration, protocol=protocol)
+
+
+# Whether to look at all.
+
+
+def test_due_as_soon_as_something_may_go(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    metadata = Metadata("t", SCHEMA, configuration=WEEK)
+    assert not is_due(log.store, metadata, now=at(20))
+    log.checkpoint(10, "json")
+    log.checkpoint(15, "json")
+    assert not is_due(log.store, metadata, now=at(17))
+    assert is_due(log.store, metadata, now=at(20))
+    clean(log, 20)
+    assert not is_due(log.store, metadata, now=at(20))
+    assert not is_due(log.store, metadata, now=at(22))
+    assert is_due(log.store, metadata, now=at(23))
+
+
+def test_looking_stops_at_the_first_commit_that_stays(tmp_path):
+    class Counting(LocalStore):
+        listed = 0
+
+        def list_from(self, folder, start=""):
+            for one in super().list_from(folder, start):
+                self.listed += 1
+                yield one
+
+    PastLog(tmp_path).commits(21)
+    store = Counting(str(tmp_path), fsync=False)
+    assert not is_due(store, Metadata("t", SCHEMA, configuration=WEEK), now=at(8))
+    assert store.listed == 2
+
+
+# At every moment of it.
+
+
+@st.composite
+def pasts(draw):
+    """Versions, checkpoints (version, kind), compactions, whether there is a hint, and the day of the cleanup."""
+    count = draw(st.integers(3, 16))
+    version = st.integers(0, count - 1)
+    return (
+        count,
+        draw(st.lists(st.tuples(version, st.sampled_from(KINDS)), max_size=5, unique_by=lambda one: one[0])),
+        draw(st.lists(st.tuples(version, version), max_size=3)),
+        draw(st.booleans()),
+        draw(st.integers(7, count + 8)),
+        draw(st.integers(0, 2**32)),
+    )
+
+
+@given(pasts())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
+    count, made, compacted, hinted, day, seed = past
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        log = PastLog(Path(folder)).commits(count)
+        for version, kind in made:
+            log.checkpoint(version, kind)
+        for start, end in compacted:
+            if start < end:
+                log.compaction(start, end)
+        if hinted and made:
+            write_hint(log.store, LastCheckpoint(max(version for version, _ in made), 1, 1, 1))
+        before = all_seen(log.store, range(count))
+        assert all(isinstance(state, tuple) for state in before.values())
+        snapshot = load_snapshot(log.store)
+        going = clean(log, day, dry_run=True)
+        listing = list(log.store.list_from(names.LOG))
+        expired = max((v for v in range(count) if at(v) <= cutoff(at(day), timedelta(days=7))), default=None)
+        pointed = max((v for v, _ in made), default=None) if hinted else None
+        plan = plan_cleanup(listing, expired, pointed_to=pointed)
+        if plan.base is None:
+            assert going == []
+            return
+        base = plan.base.version
+        assert base == max(v for v, _ in made if expired is not None and v <= expired)
+        assert set(plan.paths) <= set(going)
+        rest = [path for path in going if path not in set(plan.paths)]
+        deletions = [path for step in plan.steps for path in chance.sample(step, len(step))] + rest
+        for number, path in enumerate(deletions):
+            log.store.delete_many([path])
+            for version in {base, count - 1, chance.randrange(base, count), chance.randrange(base + 1)}:
+                found = seen(log.store, version)
+                assert found == before[version] or (version < base and found is NOT_THERE), (number, path, version)
+            assert snapshot.update().version == count - 1
+        after = all_seen(log.store, range(count))
+        assert {v: after[v] for v in range(base, count)} == {v: before[v] for v in range(base, count)}
+        assert all(after[v] is NOT_THERE for v in range(base))
+        assert seen(log.store, None) == before[count - 1]
+        assert clean(log, day) == []
+
+
+class Dying(LocalStore):
+    """Its process dies at the deletion of the so-manieth object."""
+
+    left = 0
+
+    def delete_many(self, paths):
+        for path in paths:
+            if not self.left:
+                raise StoreError("killed", table=self.root)
+            self.left -= 1
+            super().delete_many([path])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
+    def made(root):
+        log = PastLog(root).commits(14)
+        for version in (2, 6, 12):
+            log.checkpoint(version, kind)
+        for version in range(14):
+            log.checksum(version)
+        log.compaction(0, 3)
+        return log
+
+    whole = made(tmp_path / "whole")
+    count = len(clean(whole, 14))
+    for deaths in range(0, count, 3):
+        log = made(tmp_path / str(deaths))
+        before = all_seen(log.store, range(6, 14))
+        store = Dying(str(log.root), fsync=False)
+        store.left = deaths
+        snapshot = load_snapshot(store)
+        with pytest.raises(StoreError, match="killed"):
+            clean_up(store, Metadata("t", SCHEMA, configuration=WEEK), snapshot.protocol, now=at(14))
+        assert all_seen(log.store, range(6, 14)) == before
+        clean(log, 14)
+        assert len(log.listing()) == len(whole.listing())
+        assert all_seen(log.store, range(6, 14)) == before
+
+
+def test_two_at_once_delete_no_more_than_one(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    for version in (5, 10):
+        log.checkpoint(version, "parquet")
+    outer = clean
+
+    class Beside(LocalStore):
+        """Another process cleans up before each of its deletions."""
+
+        def delete_many(self, paths):
+            outer(log, 23)
+            super().delete_many(paths)
+
+    log.checkpoint(15, "parquet")
+    before = all_seen(log.store, range(15, 21))
+    store = Beside(str(tmp_path), fsync=False)
+    clean_up(store, Metadata("t", SCHEMA, configuration=WEEK), load_snapshot(store).protocol, now=at(20))
+    assert all_seen(log.store, range(15, 21)) == before
+
+
+def test_history_begins_where_the_log_does(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    clean(log, 20)
+    assert [entry["version"] for entry in history(log.store)] == list(range(20, 9, -1))
+
+
+# Others.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_read_what_is_kept(tmp_path, kind):
+    for version in range(16):
+        pq.write_table(pa.table({"id": pa.array([version], pa.int64())}), tmp_path / f"f{version}")
+    (size,) = {path.stat().st_size for path in tmp_path.glob("f*")}
+    log = PastLog(tmp_path, size=size).commits(16)
+    for version in (4, 8, 12):
+        log.checkpoint(version, kind)
+    assert clean(log, 18)
+    for version in (8, 9, 13, 15, None):
+        expected = sorted(int(path[1:]) for path in log.live[15 if version is None else version])
+        assert read_delta_rs(tmp_path, version)["id"].to_pylist() == expected
+        assert read_duckdb(tmp_path, version)["id"].to_pylist() == expected
