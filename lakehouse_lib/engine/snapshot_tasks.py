@@ -200,6 +200,10 @@ class _Gathered:
     def __init__(self, actions: Mapping[str, pa.Table]) -> None:
         self._actions = actions
 
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self._actions.values())
+
     def count(self, action: str, _block: int, /) -> int:
         return self._actions[action].num_rows if action in self._actions else 0
 

@@ -11,12 +11,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: Bytes of columns that tables nobody holds open any more may keep.
+#: Bytes that tables nobody holds open any more may keep.
 BOUND = 256 << 20
+
+#: What an entry takes beside the columns that it counts: the Arrow objects of a commit of one file, most of all.
+ENTRY = 32 << 10
+
+#: So many of the entries that may grow are measured at a time, those first that were not for the longest.
+_MEASURED_AT_ONCE = 4
 
 #: File systems keep times in steps of up to this many milliseconds.
 _STEP_OF_TIME = 2_000
@@ -25,12 +32,29 @@ _Value = TypeVar("_Value")
 _Key = tuple[Any, ...]
 
 
+@dataclass(slots=True)
+class _Entry:
+    value: Any
+    nbytes: Callable[[Any], int]
+    size: int = 0
+
+    def measure(self) -> int:
+        """How much it has grown."""
+        before, self.size = self.size, ENTRY + self.nbytes(self.value)
+        return self.size - before
+
+
 class LogCache:
-    """Values by the objects they were read from; the least recently used go first. Safe among threads."""
+    """Values by the objects they were read from; the least recently used go first. Safe among threads.
+
+    No call takes longer the more there is in it.
+    """
 
     def __init__(self, bound: int = BOUND) -> None:
         self.bound = bound
-        self._entries: OrderedDict[_Key, tuple[Any, Callable[[], int]]] = OrderedDict()
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._growing: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._nbytes = 0
         self._lock = threading.Lock()
 
     def get(
@@ -39,44 +63,75 @@ class LogCache:
         objects: Sequence[ObjectMeta],
         read: Callable[[], _Value],
         nbytes: Callable[[_Value], int],
+        *,
+        grows: bool = False,
     ) -> _Value:
         """What ``read`` makes of these objects, now or earlier.
 
         Args:
-            nbytes: the value's bytes in memory, which may grow while it is used.
+            nbytes: the value's bytes in memory, without the few tens of kilobytes that any entry takes.
+            grows: whether they become more while the value is used.
         """
-        key = (type(store), store.root, *((one.path, one.size, one.modified) for one in objects))
+        key = _key(store, objects)
         with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-                value: _Value = self._entries[key][0]
-                self._trim()  # what has grown since
+            known = self._look_up(key)
+        if known is None:
+            value = read()
+            youngest = max((one.modified for one in objects), default=0)
+            if time.time() * 1000 - youngest <= _STEP_OF_TIME:
                 return value
-        value = read()
-        youngest = max((one.modified for one in objects), default=0)
-        if time.time() * 1000 - youngest > _STEP_OF_TIME:
             with self._lock:
-                self._entries[key] = (value, lambda: nbytes(value))
-                self._trim()
-        return value
+                known = self._look_up(key)  # of another thread that was faster, to share its columns
+                if known is None:
+                    known = self._entries[key] = _Entry(value, nbytes)
+                    self._nbytes += known.measure()
+                    if grows:
+                        self._growing[key] = known
+                self._measure()
+        elif grows:
+            with self._lock:
+                self._measure()
+        found: _Value = known.value
+        return found
+
+    def forget(self, store: ObjectStore, objects: Sequence[ObjectMeta]) -> None:
+        """Read these anew the next time."""
+        with self._lock:
+            self._drop(_key(store, objects))
 
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
+            self._growing.clear()
+            self._nbytes = 0
 
     @property
     def nbytes(self) -> int:
+        """As it was measured last."""
         with self._lock:
-            return sum(size() for _, size in self._entries.values())
+            return self._nbytes
 
-    def _trim(self) -> None:
-        sizes = {key: size() for key, (_, size) in self._entries.items()}
-        total = sum(sizes.values())
-        for key, size in sizes.items():
-            if total <= self.bound:
-                return
-            del self._entries[key]
-            total -= size
+    def _look_up(self, key: _Key) -> _Entry | None:
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        return self._entries.get(key)
+
+    def _measure(self) -> None:
+        for _ in range(min(len(self._growing), _MEASURED_AT_ONCE)):
+            key, entry = self._growing.popitem(last=False)
+            self._growing[key] = entry
+            self._nbytes += entry.measure()
+        while self._nbytes > self.bound:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key, None)
+        self._growing.pop(key, None)
+        self._nbytes -= entry.size if entry is not None else 0
+
+
+def _key(store: ObjectStore, objects: Sequence[ObjectMeta]) -> _Key:
+    return (type(store), store, *((one.path, one.size, one.modified) for one in objects))
 
 
 CACHE = LogCache()

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from lakehouse_lib.predicates import parse
 from lakehouse_lib.predicates.pruning import may_match
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.base import ObjectMeta
 from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PROTOCOL, file, record_reads
 from tests.log_tables import add, paths_of, put, remove
@@ -204,19 +202,6 @@ def test_an_open_snapshot_never_mixes_a_checkpoint_with_its_successor(table):
     assert sorted(files["path"].to_pylist()) == before
     for path, stats in zip(files["path"].to_pylist(), files["stats"].to_pylist(), strict=True):
         assert json.loads(stats)["minValues"]["id"] == int(path[1:]) * 10
-
-
-def test_the_cache_holds_no_more_than_its_bound(tmp_path):
-    store = LocalStore(str(tmp_path))
-    bounded = cache.LogCache(bound=100)
-    for number in range(10):
-        meta = ObjectMeta(f"o{number}", 1, 1)
-        assert bounded.get(store, [meta], lambda number=number: number, lambda _: 30) == number
-        assert bounded.nbytes <= 100
-    assert bounded.get(store, [ObjectMeta("o9", 1, 1)], lambda: "again", lambda _: 30) == 9
-    assert bounded.get(store, [ObjectMeta("o0", 1, 1)], lambda: "again", lambda _: 30) == "again"
-    young = ObjectMeta("young", 1, int(time.time() * 1000))
-    assert [bounded.get(store, [young], lambda n=n: n, lambda _: 1) for n in (1, 2)] == [1, 2]
 
 
 # The memory bound of docs/architecture.md.

@@ -35,10 +35,18 @@ KEYS: Mapping[str, str] = {
 FieldPath = str | tuple[str, ...]
 
 
+#: Bytes that a column chunk takes in a footer that was read.
+_CHUNK = 1 << 10
+
+
 class Part(Protocol):
     """Rows of the ``add`` and ``remove`` actions are counted and read block by block."""
 
     path: str
+
+    @property
+    def nbytes(self) -> int:
+        """What it keeps in memory."""
 
     @property
     def blocks(self) -> int:
@@ -80,6 +88,11 @@ class ParquetPart:
         if len(self._leaves) < self._footer.num_columns:
             raise self._broken("it has two columns of one name")
         self._tops = {leaf[0] for leaf in self._leaves}
+
+    @property
+    def nbytes(self) -> int:
+        masks = sum(mask.nbytes for mask in list(self._masks.values()) if mask is not None)
+        return int(self._footer.num_row_groups * self._footer.num_columns * _CHUNK + masks)
 
     @property
     def blocks(self) -> int:
@@ -226,6 +239,10 @@ class JsonPart:
             raise unreadable(store, meta.path, version, f"line {error.number} {error.what}") from error
         except StoreError as error:
             raise unreadable(store, meta.path, version, error.message) from error
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.actions.adds.nbytes + self.actions.removes.nbytes)
 
     def count(self, action: str, _block: int) -> int:
         return len(self._rows(action))

@@ -32,7 +32,8 @@ class CheckpointState:
 
     @property
     def nbytes(self) -> int:
-        return self.files.nbytes + self.tombstones.nbytes
+        """What is kept in memory by now."""
+        return self.files.nbytes + self.tombstones.nbytes + sum(part.nbytes for part in self.files.parts)
 
 
 def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
@@ -41,7 +42,7 @@ def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointSta
     Raises:
         LogCorruptedError: an object of it is missing or cannot be read; the caller may fall back to another checkpoint.
     """
-    return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes)
+    return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
 
 
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:

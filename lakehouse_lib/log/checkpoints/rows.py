@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +57,7 @@ class CheckpointRows:
         self._action = action
         self.parts = parts
         self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
-        self._keys: dict[int, pa.Array] = {}  # the path column itself, where no path has another spelling
+        self._keys: dict[int, pa.Array] = {}
         self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
         self._partitions: dict[tuple[int, str, str], pa.Array] = {}
 
@@ -90,8 +91,8 @@ class CheckpointRows:
     @property
     def nbytes(self) -> int:
         """What is kept in memory."""
-        kept = [list(self._columns.values()), list(self._partitions.values()), list(self._bounds.values())]
-        return sum(one.nbytes for values in kept for one in values)
+        kept: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
+        return sum(one.nbytes for by_block in kept for one in list(by_block.values()))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Whole columns of the schema, kept for the next time."""

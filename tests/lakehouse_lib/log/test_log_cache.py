@@ -1,0 +1,140 @@
+"""What a process keeps of logs that it has read: bounded in bytes, and never dearer the more there is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.log import cache
+from lakehouse_lib.log.cache import ENTRY, LogCache
+from lakehouse_lib.log.checkpoints.reading import read_checkpoint
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store.base import ObjectMeta
+from tests.days_table import file
+from tests.log_tables import add, put
+
+STORE = LocalStore("/t")
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> Iterator[None]:
+    cache.CACHE.clear()
+    yield
+    cache.CACHE.clear()
+
+
+def meta(name: object) -> ObjectMeta:
+    return ObjectMeta(str(name), 1, 1)
+
+
+def test_it_holds_no_more_than_its_bound() -> None:
+    bounded = LogCache(bound=3 * (ENTRY + 30))
+    for number in range(10):
+        assert bounded.get(STORE, [meta(number)], lambda number=number: number, lambda _: 30) == number
+        assert bounded.nbytes == min(number + 1, 3) * (ENTRY + 30)
+    assert bounded.get(STORE, [meta(9)], lambda: "again", lambda _: 30) == 9
+    assert bounded.get(STORE, [meta(0)], lambda: "again", lambda _: 30) == "again"
+    bounded.forget(STORE, [meta(9)])
+    assert bounded.get(STORE, [meta(9)], lambda: "anew", lambda _: 30) == "anew"
+    bounded.clear()
+    assert bounded.nbytes == 0
+
+
+def test_what_a_rewrite_might_leave_the_same_is_not_kept() -> None:
+    young = ObjectMeta("young", 1, int(time.time() * 1000))
+    assert [LogCache().get(STORE, [young], lambda n=n: n, lambda _: 1) for n in (1, 2)] == [1, 2]
+
+
+def test_what_grows_while_it_is_used_makes_others_go() -> None:
+    bounded = LogCache(bound=20 * ENTRY)
+    grown = [[0], [0]]
+    for number, size in enumerate(grown):
+        bounded.get(STORE, [meta(number)], lambda size=size: size, lambda size: size[0], grows=True)
+    grown[0][0] = grown[1][0] = 12 * ENTRY
+    # Whether another one is asked for or these, the older one goes.
+    bounded.get(STORE, [meta("other")], lambda: None, lambda _: 0)
+    assert bounded.nbytes == 14 * ENTRY
+    assert bounded.get(STORE, [meta(1)], lambda: [1], lambda size: size[0], grows=True) is grown[1]
+    grown[1][0] = 30 * ENTRY
+    bounded.get(STORE, [meta(1)], lambda: [1], lambda size: size[0], grows=True)
+    assert bounded.nbytes == 0
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_hit_costs_no_more_the_more_entries_there_are(grows: bool) -> None:
+    measured = []
+    full = LogCache()
+    for _ in range(2):
+        measured.clear()
+        for number in range(1_000):
+            full.get(STORE, [meta(number)], lambda n=number: n, lambda n: measured.append(n) or 0, grows=grows)
+    assert len(measured) == (4_000 if grows else 0)
+
+
+def test_threads_that_read_at_once_share_one_value() -> None:
+    shared = LogCache()
+
+    def slowly() -> str:
+        shared.get(STORE, [meta(1)], lambda: "first", lambda _: 1)
+        return "second"
+
+    assert [shared.get(STORE, [meta(1)], slowly, lambda _: 1) for _ in range(2)] == ["first"] * 2
+    assert shared.nbytes == ENTRY + 1
+
+
+def test_the_bound_is_about_what_the_process_keeps() -> None:
+    """Of commits with one file each, whose columns are nothing beside the objects that hold them."""
+    program = """
+        from lakehouse_lib.log.action_lines import read_lines
+        from lakehouse_lib.log.cache import LogCache
+        from lakehouse_lib.log.commit import CommitActions, commit_nbytes
+        from lakehouse_lib.store import LocalStore
+        from lakehouse_lib.store.base import ObjectMeta
+
+        def resident():
+            with open("/proc/self/statm") as numbers:
+                return int(numbers.read().split()[1]) * 4096
+
+        def commit(number):
+            found = read_lines([LINE])
+            return CommitActions(number, found.adds, found.removes, found.changes)
+
+        LINE = %r
+        commits = LogCache(bound=16 << 20)
+        for number in range(-50, 1_500):
+            if number == 0:
+                commits.clear()
+                before = resident()
+            meta = ObjectMeta(str(number), 1, 1)
+            commits.get(LocalStore("/t"), [meta], lambda: commit(number), commit_nbytes)
+        print(resident() - before)
+    """
+    line = json.dumps(file(1)).encode()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program) % line], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert int(done.stdout) < 24 << 20
+
+
+def test_a_checkpoint_counts_with_its_footers_and_keys(tmp_path: Path) -> None:
+    paths = [f"part-{number:060d}" for number in range(1_000)]
+    store = put(tmp_path, 0, *map(add, paths))
+    write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
+    checkpoint = load_segment(store).checkpoint
+    assert checkpoint is not None
+    state = read_checkpoint(store, checkpoint)
+    footers = state.nbytes
+    assert footers > 10_000
+    assert state.files.find(pa.array(paths[7:8])).tolist() == [7]
+    assert state.nbytes - footers >= 2 * sum(map(len, paths))
