@@ -16,11 +16,12 @@ from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protoco
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
+from lakehouse_lib.log.checkpoints.reading import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.replay import TableState
-from lakehouse_lib.log.segment import commits_after
+from lakehouse_lib.log.segment import Checkpoint, commits_after
 from lakehouse_lib.log.version_state import VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
@@ -206,8 +207,9 @@ class Snapshot:
             )
 
     def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
-        """The answer of this version's state. A checkpoint that turns out unreadable, or is gone or another one by now,
-        is passed over for what else tells the version."""
+        """The answer of this version's state. A checkpoint that turns out unreadable is opened once more, for a sidecar
+        may have been put back since, and then passed over for what else tells the version."""
+        opened_again: set[Checkpoint] = set()
         without: frozenset[ObjectMeta] = frozenset()
         first_error: UnreadableCheckpointError | None = None
         while True:
@@ -215,8 +217,12 @@ class Snapshot:
                 return question(self._loaded.state)
             except UnreadableCheckpointError as error:
                 first_error = first_error or error
-            if self._loaded.checkpoint is not None:
-                without |= frozenset(self._loaded.checkpoint.parts)
+            checkpoint = self._loaded.checkpoint
+            if checkpoint is not None:
+                forget_checkpoint(self.store, checkpoint)
+                if checkpoint in opened_again:
+                    without |= frozenset(checkpoint.parts)
+                opened_again.add(checkpoint)
             try:
                 again = load_state(self.store, self.version, without=without)
             except DeltaError:

@@ -45,6 +45,11 @@ def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointSta
     return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
 
 
+def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
+    """Read it anew the next time: it turned out unreadable, or one of its sidecars is another object by now."""
+    CACHE.forget(store, checkpoint.parts)
+
+
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
     tops = [_part(store, meta, checkpoint.version) for meta in checkpoint.parts]
     sidecars = [

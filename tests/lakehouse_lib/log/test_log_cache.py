@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.log import cache
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log import cache, names
 from lakehouse_lib.log.cache import ENTRY, LogCache
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
@@ -21,8 +23,9 @@ from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.base import ObjectMeta
-from tests.days_table import file
-from tests.log_tables import add, put
+from tests.checkpoint_files import put_commit, put_sidecar, put_v2
+from tests.days_table import META, file
+from tests.log_tables import add, paths_of, put
 
 STORE = LocalStore("/t")
 
@@ -125,6 +128,29 @@ def test_the_bound_is_about_what_the_process_keeps() -> None:
         [sys.executable, "-c", textwrap.dedent(program) % line], capture_output=True, text=True, check=True, timeout=120
     )
     assert int(done.stdout) < 24 << 20
+
+
+def test_a_sidecar_that_was_put_back_is_read(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path), fsync=False)
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"]}
+    sidecar = put_sidecar(store, [file(1), file(2)])
+    put_v2(store, 0, "json", [{"protocol": protocol | {"writerFeatures": ["v2Checkpoint"]}}, META, sidecar])
+    put_commit(store, 1, [file(3)])
+    for one in [*store.list_from(names.LOG), *store.list_from(names.SIDECARS)]:
+        os.utime(tmp_path / one.path, (1, 1))
+    held = load_snapshot(store)
+    path = f"{names.SIDECARS}/{sidecar['sidecar']['path']}"
+    data = store.read(path)
+    store.put(path, b"torn")
+    with pytest.raises(LogCorruptedError, match="cannot be read"):
+        _ = held.files
+    store.put(path, data)
+    assert paths_of(load_snapshot(store)) == paths_of(held) == ["f001", "f002", "f003"]
+    # And where nobody noticed.
+    cache.CACHE.clear()
+    held = load_snapshot(store)
+    os.utime(tmp_path / path, (2, 2))
+    assert paths_of(load_snapshot(store)) == paths_of(held) == ["f001", "f002", "f003"]
 
 
 def test_a_checkpoint_counts_with_its_footers_and_keys(tmp_path: Path) -> None:
