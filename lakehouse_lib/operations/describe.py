@@ -17,6 +17,7 @@ from lakehouse_lib.snapshot import Snapshot
 def detail(snapshot: Snapshot) -> dict[str, Any]:
     """The fields of delta-spark's DESCRIBE DETAIL; sizes in bytes, times as datetimes in UTC."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
+    sizes = snapshot.file_columns(["size"])
     return {
         "format": "delta",
         "id": metadata.id,
@@ -26,8 +27,8 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "createdAt": _time(metadata.created_time),
         "lastModified": _time(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),
-        "numFiles": len(snapshot.files),
-        "sizeInBytes": total_size(snapshot.files),
+        "numFiles": len(sizes),
+        "sizeInBytes": total_size(sizes),
         "properties": dict(metadata.configuration),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,

@@ -22,6 +22,7 @@ from lakehouse_lib.predicates import parse
 from lakehouse_lib.predicates.pruning import may_match
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
 from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PROTOCOL, file, record_reads
 from tests.log_tables import add, paths_of, put, remove
@@ -66,6 +67,12 @@ def test_some_columns_are_read_without_the_others(table, reads):
     assert len(found) == 100
     assert {leaf for leaf, _ in reads if leaf.startswith("add")} == {"add.path", "add.size"}
     reads.clear()
+
+
+def test_describing_reads_sizes_and_keys_only(table, reads):
+    told = DeltaTable(table.root).detail()
+    assert (told["numFiles"], told["sizeInBytes"]) == (100, 1_000)
+    assert {leaf for leaf, _ in reads if leaf.startswith("add")} == {"add.path", "add.size"}
 
 
 def test_pruning_reads_the_other_columns_where_a_file_is_kept(table, reads):
