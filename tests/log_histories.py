@@ -8,17 +8,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import DeltaError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.cleanup import clean_up
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests import checkpoint_files as checkpoints
-from tests.log_tables import METADATA, PROTOCOL, add, remove
+from tests.log_tables import METADATA, PROTOCOL, SCHEMA, add, remove
 
 DAY = 86_400_000
 #: The first version's time: 01:00 UTC of some day, ms since the epoch.
 BEGINNING = 1_700_006_400_000 - 1_700_006_400_000 % DAY + 3_600_000
+
+WEEK = {"delta.logRetentionDuration": "interval 7 days"}
+
+NOT_THERE = VersionNotFoundError
 
 KINDS = ("classic", "parts", "json", "parquet", "classic with sidecars")
 
@@ -129,4 +135,12 @@ def all_seen(store: LocalStore, versions: Iterable[int]) -> dict[int, Any]:
     return {version: seen(store, version) for version in versions}
 
 
-NOT_THERE = VersionNotFoundError
+def weekly(configuration: dict[str, str] | None = None) -> Metadata:
+    """Metadata with a log retention of seven days, or with these properties."""
+    return Metadata("t", SCHEMA, configuration=WEEK if configuration is None else configuration)
+
+
+def clean(log: PastLog, day: float, **more: Any) -> list[str]:
+    """Clean up as on that day, by a retention of seven days."""
+    metadata = weekly(more.pop("configuration", WEEK))
+    return clean_up(log.store, metadata, more.pop("protocol", Protocol(1, 2)), now=at(day), **more)

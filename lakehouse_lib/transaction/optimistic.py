@@ -138,7 +138,9 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
-        self._check_log()
+        outrun = self._check_log()
+        if outrun is not None:
+            return Conflict(outrun)
         for table in self._adds:
             self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         return self._attempts(properties)
@@ -197,7 +199,7 @@ class OptimisticTransaction:
         error.__cause__ = cause
         return Unknown(version, txn_id, error)
 
-    def _outrun(self, version: int, cause: VersionNotFoundError) -> CommitFailedError:
+    def _outrun(self, version: int, cause: VersionNotFoundError | None) -> CommitFailedError:
         error = CommitFailedError(
             "the log was cleaned up past the version this was planned on, so nobody can tell what it conflicts with",
             table=self._store.root,
@@ -207,11 +209,12 @@ class OptimisticTransaction:
         error.__cause__ = cause
         return error
 
-    def _check_log(self) -> None:
+    def _check_log(self) -> CommitFailedError | None:
         """The log must still have the version this was planned on: a table that was deleted, or deleted and made anew,
-        would get a commit after a gap, and nobody could read it any more."""
+        would get a commit after a gap, and nobody could read it any more. Where it was cleaned up, the next version's
+        name is free again, too, and a commit there would be lost."""
         if self._snapshot is None or self._store.head(names.commit(self._snapshot.version)) is not None:
-            return
+            return None
         newest = latest_version(self._store)
         if newest is None or newest < self._snapshot.version:
             raise TableNotFoundError(
@@ -220,6 +223,7 @@ class OptimisticTransaction:
                 version=self._snapshot.version,
                 hint="The table was deleted or replaced after it was opened; open it again",
             )
+        return self._outrun(self._snapshot.version + 1, None) if newest > self._snapshot.version else None
 
     def _serialize(self, txn_id: str, properties: CommitProperties) -> bytes:
         now = _now()

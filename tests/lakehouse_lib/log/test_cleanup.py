@@ -1,37 +1,26 @@
 """Expired log cleanup: what goes by the protocol's rules, and what readers find at every moment of it."""
 
 import logging
-import random
-import tempfile
+import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from lakehouse_lib.actions import Metadata, Protocol
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
+from lakehouse_lib.actions import Protocol
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError
 from lakehouse_lib.log import names
-from lakehouse_lib.log.cleanup import clean_up, cutoff, is_due, plan_cleanup
+from lakehouse_lib.log.cleanup import clean_up, cutoff, is_due
 from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction
 from tests import checkpoint_files
-from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, seen
-from tests.log_tables import METADATA, PROTOCOL, SCHEMA, add
+from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
+from tests.log_tables import METADATA, PROTOCOL, add, append, create, files
 from tests.peers import read_delta_rs, read_duckdb
-
-WEEK = {"delta.logRetentionDuration": "interval 7 days"}
-
-
-def clean(log, day, **more):
-    """As on that day, by a retention of seven days."""
-    metadata = Metadata("t", SCHEMA, configuration=more.pop("configuration", WEEK))
-    return clean_up(log.store, metadata, more.pop("protocol", Protocol(1, 2)), now=at(day), **more)
 
 
 def versions_of(log, kind):
@@ -191,7 +180,7 @@ def test_modification_times_that_fall_back_are_moved_to_rise(tmp_path):
     log.checkpoint(8, "classic")
     clean(log, 20)
     assert versions_of(log, "commit") == list(range(3, 12))
-    assert not is_due(log.store, Metadata("t", SCHEMA, configuration=WEEK), now=at(20))
+    assert not is_due(log.store, weekly(), now=at(20))
 
 
 # Sidecars.
@@ -257,7 +246,7 @@ def test_never_when_the_table_says_so(tmp_path, value):
     log.checkpoint(10, "classic")
     configuration = WEEK | {"delta.enableExpiredLogCleanup": value}
     assert clean(log, 1000, configuration=configuration) == []
-    assert not is_due(log.store, Metadata("t", SCHEMA, configuration=configuration), now=at(1000))
+    assert not is_due(log.store, weekly(configuration), now=at(1000))
     assert clean(log, 1000, configuration=WEEK | {"delta.enableExpiredLogCleanup": "true"})
 
 
@@ -307,7 +296,7 @@ def test_a_protected_version_that_is_none_is_refused(tmp_path):
 
 def test_due_as_soon_as_something_may_go(tmp_path):
     log = PastLog(tmp_path).commits(21)
-    metadata = Metadata("t", SCHEMA, configuration=WEEK)
+    metadata = weekly()
     assert not is_due(log.store, metadata, now=at(20))
     log.checkpoint(10, "json")
     log.checkpoint(15, "json")
@@ -330,129 +319,8 @@ def test_looking_stops_at_the_first_commit_that_stays(tmp_path):
 
     PastLog(tmp_path).commits(21)
     store = Counting(str(tmp_path), fsync=False)
-    assert not is_due(store, Metadata("t", SCHEMA, configuration=WEEK), now=at(8))
+    assert not is_due(store, weekly(), now=at(8))
     assert store.listed == 2
-
-
-# At every moment of it.
-
-
-@st.composite
-def pasts(draw):
-    """Versions, checkpoints (version, kind), compactions, whether there is a hint, and the day of the cleanup."""
-    count = draw(st.integers(3, 16))
-    version = st.integers(0, count - 1)
-    return (
-        count,
-        draw(st.lists(st.tuples(version, st.sampled_from(KINDS)), max_size=5, unique_by=lambda one: one[0])),
-        draw(st.lists(st.tuples(version, version), max_size=3)),
-        draw(st.booleans()),
-        draw(st.integers(7, count + 8)),
-        draw(st.integers(0, 2**32)),
-    )
-
-
-@given(pasts())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
-    count, made, compacted, hinted, day, seed = past
-    chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        log = PastLog(Path(folder)).commits(count)
-        for version, kind in made:
-            log.checkpoint(version, kind)
-        for start, end in compacted:
-            if start < end:
-                log.compaction(start, end)
-        if hinted and made:
-            write_hint(log.store, LastCheckpoint(max(version for version, _ in made), 1, 1, 1))
-        before = all_seen(log.store, range(count))
-        assert all(isinstance(state, tuple) for state in before.values())
-        snapshot = load_snapshot(log.store)
-        going = clean(log, day, dry_run=True)
-        listing = list(log.store.list_from(names.LOG))
-        expired = max((v for v in range(count) if at(v) <= cutoff(at(day), timedelta(days=7))), default=None)
-        pointed = max((v for v, _ in made), default=None) if hinted else None
-        plan = plan_cleanup(listing, expired, pointed_to=pointed)
-        if plan.base is None:
-            assert going == []
-            return
-        base = plan.base.version
-        assert base == max(v for v, _ in made if expired is not None and v <= expired)
-        assert set(plan.paths) <= set(going)
-        rest = [path for path in going if path not in set(plan.paths)]
-        deletions = [path for step in plan.steps for path in chance.sample(step, len(step))] + rest
-        for number, path in enumerate(deletions):
-            log.store.delete_many([path])
-            for version in {base, count - 1, chance.randrange(base, count), chance.randrange(base + 1)}:
-                found = seen(log.store, version)
-                assert found == before[version] or (version < base and found is NOT_THERE), (number, path, version)
-            assert snapshot.update().version == count - 1
-        after = all_seen(log.store, range(count))
-        assert {v: after[v] for v in range(base, count)} == {v: before[v] for v in range(base, count)}
-        assert all(after[v] is NOT_THERE for v in range(base))
-        assert seen(log.store, None) == before[count - 1]
-        assert clean(log, day) == []
-
-
-class Dying(LocalStore):
-    """Its process dies at the deletion of the so-manieth object."""
-
-    left = 0
-
-    def delete_many(self, paths):
-        for path in paths:
-            if not self.left:
-                raise StoreError("killed", table=self.root)
-            self.left -= 1
-            super().delete_many([path])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
-    def made(root):
-        log = PastLog(root).commits(14)
-        for version in (2, 6, 12):
-            log.checkpoint(version, kind)
-        for version in range(14):
-            log.checksum(version)
-        log.compaction(0, 3)
-        return log
-
-    whole = made(tmp_path / "whole")
-    count = len(clean(whole, 14))
-    for deaths in range(0, count, 3):
-        log = made(tmp_path / str(deaths))
-        before = all_seen(log.store, range(6, 14))
-        store = Dying(str(log.root), fsync=False)
-        store.left = deaths
-        snapshot = load_snapshot(store)
-        with pytest.raises(StoreError, match="killed"):
-            clean_up(store, Metadata("t", SCHEMA, configuration=WEEK), snapshot.protocol, now=at(14))
-        assert all_seen(log.store, range(6, 14)) == before
-        clean(log, 14)
-        assert len(log.listing()) == len(whole.listing())
-        assert all_seen(log.store, range(6, 14)) == before
-
-
-def test_two_at_once_delete_no_more_than_one(tmp_path):
-    log = PastLog(tmp_path).commits(21)
-    for version in (5, 10):
-        log.checkpoint(version, "parquet")
-    outer = clean
-
-    class Beside(LocalStore):
-        """Another process cleans up before each of its deletions."""
-
-        def delete_many(self, paths):
-            outer(log, 23)
-            super().delete_many(paths)
-
-    log.checkpoint(15, "parquet")
-    before = all_seen(log.store, range(15, 21))
-    store = Beside(str(tmp_path), fsync=False)
-    clean_up(store, Metadata("t", SCHEMA, configuration=WEEK), load_snapshot(store).protocol, now=at(20))
-    assert all_seen(log.store, range(15, 21)) == before
 
 
 def test_history_begins_where_the_log_does(tmp_path):
@@ -460,6 +328,21 @@ def test_history_begins_where_the_log_does(tmp_path):
     log.checkpoint(10, "classic")
     clean(log, 20)
     assert [entry["version"] for entry in history(log.store)] == list(range(20, 9, -1))
+
+
+def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
+    """The name of its next commit is free again, and nobody would ever read what is put there."""
+    snapshot = old = append(create(tmp_path), "a")
+    for number in range(12):
+        snapshot = append(snapshot, f"b{number}")
+    clean_up(snapshot.store, snapshot.metadata, snapshot.protocol, now=time.time_ns() // 1_000_000 + 40 * DAY)
+    assert snapshot.store.head(names.commit(2)) is None
+    transaction = OptimisticTransaction(old, old.store, "WRITE", {})
+    transaction.add(files("c"))
+    outcome = transaction.commit()
+    assert isinstance(outcome, Conflict)
+    assert "cleaned up" in str(outcome.error)
+    assert snapshot.store.head(names.commit(2)) is None
 
 
 # Others.
@@ -474,7 +357,7 @@ def test_others_read_what_is_kept(tmp_path, kind):
     for version in (4, 8, 12):
         log.checkpoint(version, kind)
     assert clean(log, 18)
-    for version in (8, 9, 13, 15, None):
+    for version in (8, 13, None):
         expected = sorted(int(path[1:]) for path in log.live[15 if version is None else version])
         assert read_delta_rs(tmp_path, version)["id"].to_pylist() == expected
         assert read_duckdb(tmp_path, version)["id"].to_pylist() == expected
