@@ -163,6 +163,25 @@ class DeltaTable(ReadableTable):
 
         checkpoint(self._snapshot)
 
+    def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
+        """Delete what of the log is older than ``delta.logRetentionDuration`` and no later version needs; see
+        ``operations.cleanup``. The paths."""
+        from lakehouse_lib.operations.cleanup import cleanup
+
+        return cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
+
+    def repair(self, dry_run: bool = True, *, commit_properties: CommitProperties | None = None) -> dict[str, Any]:
+        """Find what is wrong with the table and, unless ``dry_run``, mend it; see ``operations.repair``.
+
+        Returns:
+            ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, mending is the default), and the other
+            findings of ``operations.repair.Report``.
+        """
+        from lakehouse_lib.operations.repair import repair
+
+        report = repair(self._latest(), dry_run=dry_run, commit_properties=commit_properties)
+        return self._moved(report.to_dict())
+
     def _latest(self) -> Snapshot:
         """Verbs work on the latest version, whichever the table is open at."""
         self._snapshot = load_snapshot(self.store) if self._is_behind() else self._snapshot.update()

@@ -156,7 +156,7 @@ def checksum_of(state: TableState) -> Checksum | None:
     if state.metadata is None or state.protocol is None:
         return None
     size = files = 0
-    for piece in state.files.pieces(["size"]):
+    for piece in state.files.pieces(["size"], keep=False):
         if piece["size"].null_count:
             return None
         size += _sum(piece["size"])

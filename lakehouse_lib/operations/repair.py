@@ -1,0 +1,245 @@
+"""Find what is wrong with a table's log and files, and mend what can be mended without losing a row.
+
+Finding reads and changes nothing, and is the dry run. Mending takes missing data files out of the log by one commit,
+and deletes what no version needs: wrong checksums, checkpoints that cannot be read and whose versions the commits tell
+as well, a pointer to nothing, what killed processes left.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import deletion_vectors, file_paths
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.checksum import contradictions, read_checksum
+from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log.segment import sort_listing
+from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.operations.vacuum import list_objects, newest
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.transaction import OptimisticTransaction, version_of
+
+_THREADS = 16
+#: A location in another store.
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is wrong; ``dry_run`` says whether it still is.
+
+    Attributes:
+        files_removed: data files that the log refers to and that are not there, as in the log. Mended: they are taken
+            out of the log, in ``version``.
+        vectors_missing: data files that are there, whose deletion vector is not. Not mended: which of their rows are
+            deleted nobody knows. Restore the vector's file, or delete by a condition what may come back.
+        checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
+        checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
+            from a backup.
+        checksums_wrong: path -> why. Mended: deleted.
+        last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Mended: deleted; the next checkpoint brings
+            another one.
+        temporary: files of killed processes in the log that are older than a day. Mended: deleted.
+        version: of the commit that removes files; None: there is none.
+    """
+
+    dry_run: bool
+    files_removed: list[str] = field(default_factory=list)
+    vectors_missing: list[str] = field(default_factory=list)
+    checkpoints_unreadable: dict[str, str] = field(default_factory=dict)
+    checkpoints_needed: dict[str, str] = field(default_factory=dict)
+    checksums_wrong: dict[str, str] = field(default_factory=dict)
+    last_checkpoint: str | None = None
+    temporary: list[str] = field(default_factory=list)
+    version: int | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found."""
+        return not any(value for name, value in asdict(self).items() if name not in ("dry_run", "version"))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def repair(
+    snapshot: Snapshot,
+    *,
+    dry_run: bool = True,
+    commit_properties: CommitProperties | None = None,
+    now: datetime | None = None,
+) -> Report:
+    """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` mend it.
+
+    A data file counts as missing when neither a listing of the table's folder nor a look at its own path shows it.
+    Files of other folders are only looked at where ``allowed_roots`` names the folder. Removing them from the log loses
+    no row that was there, and an older version still refers to them, should they come back.
+
+    Args:
+        commit_properties: of the commit that removes missing files.
+        now: the moment from which a day is counted back; None: the clock.
+
+    Raises:
+        UnsupportedFeatureError: a writer feature this library does not have.
+        DeltaProtocolError: files are missing, and the table is append-only: unset ``delta.appendOnly`` first.
+        CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
+        LogCorruptedError: the latest version cannot be told.
+    """
+    latest = newest(snapshot)
+    latest.check_writable()
+    store = latest.store
+    moment = time.time_ns() // 1_000_000 if now is None else int(now.timestamp() * 1000)
+    listing = list(store.list_from(names.LOG))
+    files = latest.file_columns(["path", "deletionVector"])
+    missing = _confirmed(missing_files(files, list_objects(store)["path"], store), store)
+    unreadable, needed = _checkpoints(store, listing)
+    found = Report(
+        dry_run,
+        files_removed=missing["path"].to_pylist(),
+        vectors_missing=_without_vector(files, missing, store),
+        checksums_wrong=_wrong_checksums(store, listing),
+        last_checkpoint=_wrong_hint(store, listing),
+        checkpoints_unreadable=unreadable,
+        checkpoints_needed=needed,
+        temporary=list(plan_temporary([*listing, *store.list_from(names.SIDECARS)], cutoff(moment, timedelta(days=1)))),
+    )
+    if dry_run:
+        return found
+    # Before the commit: what follows it builds on the checksum and the checkpoint before.
+    gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.temporary]
+    if found.last_checkpoint is not None and _wrong_hint(store, listing) is not None:
+        gone.insert(0, names.LAST_CHECKPOINT)
+    if gone:
+        store.delete_many(gone)
+    if not len(missing):
+        return found
+    transaction = OptimisticTransaction(latest, store, "FSCK", {})
+    transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=missing["path"].combine_chunks())))
+    transaction.metrics["numRemovedFiles"] = len(missing)
+    return replace(found, version=version_of(transaction.commit(commit_properties)))
+
+
+def missing_files(files: pa.Table, there: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
+    """The rows of ``files`` (which has ``path``) whose file is none of those ``there`` (store paths). Reads nothing."""
+    paths = file_paths.canonical(files["path"], store)
+    return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(there))))
+
+
+def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
+    """Those that are not there by a second look, at each of them."""
+    if not len(files):
+        return files
+    there = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
+    return files.filter(pa.array([not one for one in there], pa.bool_()))
+
+
+def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
+    """Log paths of files that are there, and whose deletion vector is in a file that is not."""
+    marked = files.filter(files["deletionVector"].is_valid())
+    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=missing["path"].combine_chunks())))
+    if not len(marked):
+        return []
+    vectors = deletion_vectors.paths_of(store, marked["deletionVector"]).to_pylist()
+    there = _are_there(vectors, store)
+    if all(there):
+        return []
+    gone = pa.array([path for path, is_there in zip(vectors, there, strict=True) if not is_there], pa.string())
+    found = []
+    for row in range(len(marked)):
+        vector = deletion_vectors.paths_of(store, marked["deletionVector"].slice(row, 1))
+        if pc.any(pc.is_in(vector, value_set=gone)).as_py():
+            found.append(str(marked["path"][row].as_py()))
+    return found
+
+
+def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
+    """Whether objects are there; those nobody allowed us to look at pass for being there."""
+
+    def look(path: str) -> bool:
+        if _ELSEWHERE.match(path):
+            return True
+        try:
+            return store.head(path) is not None
+        except PathOutsideTableError:
+            return True
+
+    with ThreadPoolExecutor(_THREADS) as pool:  # a request each, where the store is far
+        return list(pool.map(look, paths))
+
+
+def _checkpoints(store: ObjectStore, listing: Sequence[ObjectMeta]) -> tuple[dict[str, str], dict[str, str]]:
+    """Checkpoints that cannot be read: those that may go, and those without which a version is lost."""
+    complete, _, _ = sort_listing(listing)
+    whole = {path for one in complete for path in one.paths}
+    broken: dict[ObjectMeta, str] = {}
+    for meta in listing:
+        name = names.parse(meta.path)
+        if name is not None and name.kind not in ("commit", "compacted") and meta.path not in whole:
+            broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
+    for checkpoint in complete:
+        CACHE.clear()  # what was read earlier says nothing of what is there
+        why = unreadable_because(store, checkpoint)
+        if why is not None:
+            CACHE.clear()
+            why = unreadable_because(store, checkpoint)
+        if why is not None:
+            broken.update(dict.fromkeys(checkpoint.parts, why))
+    unreadable: dict[str, str] = {}
+    needed: dict[str, str] = {}
+    for meta, why in broken.items():
+        name = names.parse(meta.path)
+        assert name is not None
+        try:
+            load_state(store, name.version, without=frozenset(broken))
+            unreadable[meta.path] = why
+        except DeltaError:
+            needed[meta.path] = why
+    return unreadable, needed
+
+
+def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    for meta in listing:
+        version = names.checksum_version(meta.path)
+        if version is None:
+            continue
+        try:
+            told = read_checksum(store, version)
+        except LogCorruptedError as error:
+            wrong[meta.path] = error.message
+            continue
+        try:
+            state = load_state(store, version).state
+            found = contradictions(told, state, counting=True) if told is not None else []
+        except DeltaError:
+            continue  # its version cannot be told, so nothing is known against it
+        if found:
+            wrong[meta.path] = "; ".join(found)
+    return wrong
+
+
+def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta]) -> str | None:
+    if store.head(names.LAST_CHECKPOINT) is None:
+        return None
+    version = read_hint(store)
+    if version is None:
+        return "it cannot be read"
+    if version not in {one.version for one in sort_listing(listing)[0]}:
+        newer = store.list_from(names.LOG, names.first_name(version))
+        if version not in {one.version for one in sort_listing(list(newer))[0]}:
+            return f"it points to version {version}, which has no complete checkpoint"
+    return None

@@ -1,0 +1,247 @@
+"""repair(): what is found, what is mended, and that no row is lost by it."""
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.operations import repair as module
+from lakehouse_lib.operations.repair import repair
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.hand_log import Log
+from tests.log_histories import KINDS, PastLog, all_seen, at
+from tests.peers import read_delta_rs, read_duckdb
+
+
+def rows(start, count=3):
+    return pa.table({"id": np.arange(start, start + count)})
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Versions 0 to 11 of three rows each, and a checkpoint at 10."""
+    for number in range(12):
+        write_deltalake(tmp_path, rows(3 * number), mode="append")
+    return DeltaTable(tmp_path)
+
+
+def ids(table):
+    return sorted(DeltaTable(table.table_uri).to_pyarrow_table()["id"].to_pylist())
+
+
+def objects(table):
+    return sorted((one.path, one.size, one.modified) for one in table.store.walk())
+
+
+def test_a_sound_table_has_nothing_to_mend(table):
+    before = objects(table)
+    report = repair(table.snapshot)
+    assert report.is_sound
+    assert table.repair() == report.to_dict()
+    assert table.repair(dry_run=False) == {**report.to_dict(), "dry_run": False}
+    assert objects(table) == before
+
+
+def test_missing_data_files_are_taken_out_of_the_log(table):
+    files = table.files()["path"].to_pylist()
+    table.store.delete_many(files[:2])
+    before = objects(table)
+    found = table.repair()
+    assert found["dry_run"]
+    assert sorted(found["files_removed"]) == sorted(files[:2])
+    assert objects(table) == before
+    assert table.version() == 11
+    mended = table.repair(dry_run=False)
+    assert (mended["dry_run"], mended["version"], table.version()) == (False, 12, 12)
+    assert sorted(mended["files_removed"]) == sorted(files[:2])
+    assert sorted(table.files()["path"].to_pylist()) == sorted(files[2:])
+    assert len(ids(table)) == 30
+    assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
+    entry = table.history(1)[0]
+    assert (entry["operation"], entry["operationMetrics"]["numRemovedFiles"]) == ("FSCK", "2")
+    assert repair(table.snapshot).is_sound
+
+
+def test_it_removes_what_delta_rs_removes(tmp_path):
+    from deltalake import DeltaTable as DeltaRsTable
+
+    for name in ("ours", "theirs"):
+        write_deltalake(tmp_path / name, rows(0))
+        write_deltalake(tmp_path / name, rows(3), mode="append")
+        for path in DeltaTable(tmp_path / name, version=0).files()["path"].to_pylist():
+            (tmp_path / name / path).unlink()
+    theirs = DeltaRsTable(str(tmp_path / "theirs")).repair(dry_run=False)
+    ours = DeltaTable(tmp_path / "ours").repair(dry_run=False)
+    assert set(theirs) <= set(ours)
+    assert ours["dry_run"] == theirs["dry_run"]
+    assert len(ours["files_removed"]) == len(theirs["files_removed"]) == 1
+    assert ids(DeltaTable(tmp_path / "ours")) == ids(DeltaTable(tmp_path / "theirs")) == [3, 4, 5]
+
+
+def test_a_listing_that_lacks_a_file_is_not_believed_alone(table, monkeypatch):
+    """Some stores list a fresh object late."""
+    original = LocalStore.walk
+    hidden = table.files()["path"].to_pylist()[:3]
+    monkeypatch.setattr(
+        LocalStore, "walk", lambda self, folder="": (m for m in original(self, folder) if m.path not in hidden)
+    )
+    assert repair(table.snapshot).is_sound
+
+
+def test_a_missing_file_that_another_writer_removed_is_a_conflict(table, monkeypatch):
+    path = table.files()["path"].to_pylist()[0]
+    table.store.delete_many([path])
+    original = module.OptimisticTransaction.commit
+
+    def other_first(self, properties=None):
+        monkeypatch.undo()
+        table.repair(dry_run=False)
+        return original(self, properties)
+
+    monkeypatch.setattr(module.OptimisticTransaction, "commit", other_first)
+    with pytest.raises(CommitFailedError):
+        DeltaTable(table.table_uri).repair(dry_run=False)
+    assert len(ids(table)) == 33
+
+
+def test_an_append_only_table_keeps_its_promise(tmp_path):
+    write_deltalake(tmp_path, rows(0), configuration={"delta.appendOnly": "true"})
+    table = DeltaTable(tmp_path)
+    table.store.delete_many(table.files()["path"].to_pylist())
+    assert len(table.repair()["files_removed"]) == 1
+    with pytest.raises(DeltaProtocolError, match="appendOnly"):
+        table.repair(dry_run=False)
+
+
+def test_a_missing_deletion_vector_is_told_and_left(tmp_path):
+    log = Log(tmp_path)
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 36,
+              "cardinality": 1}  # fmt: skip
+    log.commit(log.add(log.file("a", [1, 2]), deletionVector=vector), log.add(log.file("b", [3])))
+    table = DeltaTable(tmp_path)
+    found = repair(table.snapshot)
+    assert (found.vectors_missing, found.files_removed) == (["a"], [])
+    assert not found.is_sound
+    assert repair(table.snapshot, dry_run=False).version is None
+
+
+def test_files_of_another_folder_are_only_looked_at_where_that_is_allowed(tmp_path):
+    log = Log(tmp_path / "t")
+    line = log.add(log.file("a", [1]))
+    other = json.loads(json.dumps(line))
+    other["add"]["path"] = str(tmp_path / "elsewhere" / "a")
+    far = json.loads(json.dumps(line))
+    far["add"]["path"] = "s3://bucket/a"
+    log.commit(line, other, far)
+    assert repair(load_snapshot(LocalStore(str(log.root)))).files_removed == []
+    allowed = LocalStore(str(log.root), allowed_roots=[str(tmp_path / "elsewhere")])
+    assert repair(load_snapshot(allowed)).files_removed == [other["add"]["path"]]
+
+
+# The log.
+
+
+@pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}, {"metadata": None}])
+def test_wrong_checksums_go(table, wrong):
+    path = names.checksum(11)
+    body = json.loads(table.store.read(path)) | wrong
+    table.store.put(path, json.dumps(body).encode())
+    assert list(repair(table.snapshot).checksums_wrong) == [path]
+    assert list(table.repair(dry_run=False)["checksums_wrong"]) == [path]
+    assert table.store.head(path) is None
+    assert table.store.head(names.checksum(10)) is not None
+
+
+@pytest.mark.parametrize("hint", [b"", b"{", b'{"version": 7, "size": 1}', b'{"version": 99, "size": 1}', b"[]"])
+def test_a_pointer_to_nothing_goes(table, hint):
+    assert repair(table.snapshot).last_checkpoint is None
+    table.store.put(names.LAST_CHECKPOINT, hint)
+    assert repair(table.snapshot).last_checkpoint is not None
+    table.repair(dry_run=False)
+    assert table.store.head(names.LAST_CHECKPOINT) is None
+    assert repair(table.snapshot).is_sound
+    assert len(ids(table)) == 36
+    for number in range(9):
+        write_deltalake(table.table_uri, rows(100 + number), mode="append")
+    assert read_hint(table.store) == 20
+
+
+def test_temporary_files_older_than_a_day_go(table):
+    path = f"{names.LOG}/.{3:020d}.json.{'0a' * 16}.tmp"
+    table.store.put(path, b"{")
+    assert repair(table.snapshot).is_sound
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    assert repair(table.snapshot, now=later).temporary == [path]
+    repair(table.snapshot, dry_run=False, now=later)
+    assert table.store.head(path) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_cannot_be_read_goes_while_the_commits_are_there(tmp_path, kind):
+    log = PastLog(tmp_path).commits(12)
+    for version in range(12):
+        for path in log.live[version]:
+            (tmp_path / path).write_bytes(b"0123456789")
+    log.checkpoint(4, kind)
+    before = all_seen(log.store, range(12))
+    paths = log.checkpoint(8, kind)
+    log.store.put(paths[0], b"PAR1 torn")
+    found = repair(load_snapshot(log.store))
+    assert paths[0] in found.checkpoints_unreadable
+    assert not found.checkpoints_needed
+    repair(load_snapshot(log.store), dry_run=False)
+    assert log.store.head(paths[0]) is None
+    assert all_seen(log.store, range(12)) == before
+    assert repair(load_snapshot(log.store)).checkpoints_unreadable == {}
+
+
+def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
+    log = PastLog(tmp_path).commits(12)
+    for path in log.live[11]:
+        (tmp_path / path).write_bytes(b"0123456789")
+    (path,) = log.checkpoint(4, "classic")
+    log.checkpoint(8, "classic")
+    log.store.delete_many([names.commit(version) for version in range(5)])
+    data = bytearray((tmp_path / path).read_bytes())
+    data[8:60] = bytes(52)
+    (tmp_path / path).write_bytes(data)
+    log.date(path, 4)
+    found = repair(load_snapshot(log.store), dry_run=False)
+    assert list(found.checkpoints_needed) == [path]
+    assert log.store.head(path) is not None
+
+
+def test_parts_without_the_others_go(tmp_path):
+    log = PastLog(tmp_path).commits(6)
+    for path in log.live[5]:
+        (tmp_path / path).write_bytes(b"0123456789")
+    first, second = log.checkpoint(3, "parts")
+    log.store.delete_many([first])
+    log.store.put(names.checkpoint(4), b"")
+    found = repair(load_snapshot(log.store), dry_run=False)
+    assert found.checkpoints_unreadable == {second: "parts of it are missing", names.checkpoint(4): "it is empty"}
+    assert log.store.head(second) is None
+
+
+def test_everything_at_once_is_mended_at_once(table):
+    store = table.store
+    missing = table.files()["path"].to_pylist()[0]
+    temporary = f"{names.LOG}/.x.{'0a' * 16}.tmp"
+    store.delete_many([missing])
+    store.put(names.checksum(5), b"{")
+    store.put(names.LAST_CHECKPOINT, b"torn")
+    store.put(temporary, b"")
+    store.put(names.checkpoint(10), b"torn")
+    now = datetime.fromtimestamp(at(0) / 1000 + 4e9, UTC)
+    report = repair(table.snapshot, dry_run=False, now=now)
+    assert report.files_removed == [missing]
+    assert report.version == 12
+    assert repair(load_snapshot(store), now=now).is_sound
+    assert len(ids(table)) == 33
