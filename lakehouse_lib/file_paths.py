@@ -32,6 +32,7 @@ _HERE = r"^(?i:file)://(?i:localhost)/"
 # One object, whichever of Hadoop's file systems wrote it.
 _IN_S3 = r"^(?i:s3[an]?)://([^/]+/)"
 _S3 = "s3:/"  # before an absolute path whose first step is the bucket
+_NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
 _SLASH, _PERCENT, _COLON, _NUL = b"/%:\0"
 _ODD_STARTS = np.frombuffer(b"/.", np.uint8)  # of a path or a segment: what may need mending, and few others
 _BYTES_A_LOOK = 1 << 20
@@ -188,12 +189,14 @@ def _unquoted(paths: pa.Array) -> pa.Array:
     """``urllib.parse.unquote`` of each path, by as many passes as there are escapes in use."""
     if not pc.any(pc.match_substring(paths, "%"), min_count=0).as_py():
         return paths
+    if pc.any(pc.match_substring_regex(paths, _NO_ESCAPE), min_count=0).as_py():
+        return _unquoted_each(paths)  # what a pass makes could be taken for an escape by the next one
     pieces = pc.list_flatten(pc.split_pattern(paths, "%"))
     codes = pc.unique(pc.utf8_slice_codeunits(pieces, 0, 2))
     codes = codes.filter(pc.match_substring_regex(codes, "^[0-9A-Fa-f]{2}$")).to_pylist()
     if len(codes) > _MOST_PASSES:
         return _unquoted_each(paths)
-    # The percent sign last, for it makes what looks like escapes; none of the others makes one.
+    # The percent sign last, for it makes what looks like escapes; where every one begins an escape no other does.
     codes.sort(key=lambda code: code == "25")
     data = paths.cast(pa.binary())
     for code in codes:

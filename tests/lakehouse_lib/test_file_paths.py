@@ -62,7 +62,28 @@ def test_a_path_out_of_the_table_is_refused(outside):
 
 
 spelled = st.lists(
-    st.sampled_from(["a", "b c", "%20", "%2541", "%C3%A9", "%c3%a9", "%zz", "%", "é", "x=%3A", "/", "//", "./", "/."]),
+    st.sampled_from(
+        [
+            "a",
+            "b c",
+            "%20",
+            "%2541",
+            "%C3%A9",
+            "%c3%a9",
+            "%zz",
+            "%",
+            "%3",
+            "%32",
+            "%35",
+            "%25",
+            "é",
+            "x=%3A",
+            "/",
+            "//",
+            "./",
+            "/.",
+        ]
+    ),
     min_size=1,
     max_size=6,
 ).map("".join)
@@ -89,6 +110,13 @@ def test_columns_of_paths_are_decoded_as_each_would_be(parts):
         if decoded is None:
             with pytest.raises(PathOutsideTableError):
                 file_paths.decode(path, STORE)
+
+
+def test_how_a_path_is_decoded_does_not_depend_on_its_neighbours():
+    malformed = ["%%32%35", "%%33%31", "a%", "%4", "%%34%31"]
+    for neighbours in ([], ["a%25b"], ["%31%41%33%35%32"]):
+        column = pa.array([*malformed, *neighbours])
+        assert file_paths.canonical(column, STORE).to_pylist()[: len(malformed)] == ["%25", "%31", "a%", "%4", "%41"]
 
 
 def test_paths_that_are_not_utf_8_are_decoded_like_a_browser_does():
