@@ -9,7 +9,6 @@ table in S3 ``s3://bucket/x``. One decoding, exactly: the log's ``a%2520b`` is t
 from __future__ import annotations
 
 import re
-import struct
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -48,10 +47,7 @@ def encode(path: str) -> str:
 
 def decode(path: str, store: ObjectStore, *, version: int | None = None) -> str:
     """A log path as a store path; ``decode_all`` of one."""
-    # From buffers: pa.scalar imports pandas, a second of every cold Spark worker.
-    text = path.encode()
-    buffers = [None, pa.py_buffer(struct.pack("=2i", 0, len(text))), pa.py_buffer(text)]
-    decoded: str = decode_all(pa.Array.from_buffers(pa.string(), 1, buffers), store, version=version)[0].as_py()
+    decoded: str = decode_all(strings([path]), store, version=version)[0].as_py()
     return decoded
 
 

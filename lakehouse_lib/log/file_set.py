@@ -46,10 +46,6 @@ class FileSet:
         self._changed = changed
         self._known = np.zeros(0, np.int64) if known is None else known
 
-    def is_empty(self, name: str) -> bool:
-        """Whether a column is null in every row, a row that is not live any more included."""
-        return self.added[name].null_count == len(self.added) and (self.base is None or self.base.is_empty(name))
-
     @property
     def num_rows(self) -> int:
         return self._base_rows - len(self.gone) + len(self.added)

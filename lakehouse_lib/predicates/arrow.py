@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import null
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.predicates.like import as_regex, split_pattern
 from lakehouse_lib.predicates.nodes import (
@@ -38,7 +39,7 @@ from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _FLOATING = ("float", "double")
 _UTC = pa.timestamp("us", tz="UTC")
-_UNKNOWN = pa.nulls(1, pa.bool_())[0]  # pa.scalar imports pandas, a second in a fresh Spark worker
+_UNKNOWN = null(pa.bool_())
 
 
 def to_arrow(predicate: Predicate, schema: Schema) -> pc.Expression:

@@ -1,7 +1,7 @@
 """Statistics of data files (PROTOCOL.md, section Per-file Statistics): written from Parquet footers, read as Arrow."""
 
 from lakehouse_lib.statistics.as_written import WrittenStatistics
-from lakehouse_lib.statistics.bounds import Bounds, bounds_of, column_bounds, num_records
+from lakehouse_lib.statistics.bounds import Bounds, bounds_of, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
 from lakehouse_lib.statistics.footer import from_footer, nan_columns
 from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
@@ -12,7 +12,6 @@ __all__ = [
     "StatisticsColumns",
     "WrittenStatistics",
     "bounds_of",
-    "column_bounds",
     "from_footer",
     "indexed_columns",
     "leaves",

@@ -76,11 +76,6 @@ def num_records(files: pa.Table) -> pa.Array:
     return _concat([one.column("numRecords") for one in parsed], pa.int64())
 
 
-def column_bounds(files: pa.Table, column_path: ColumnPath, data_type: DataType) -> Bounds:
-    """The bounds of one leaf column in each row of a files table."""
-    return bounds_of(files, {column_path: data_type})[column_path]
-
-
 def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
     """The bounds of several leaf columns, for one parse of the statistics."""
     parts: dict[ColumnPath, list[Bounds]] = {path: [] for path in columns}

@@ -197,14 +197,6 @@ class CheckpointRows:
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
         return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
 
-    def is_empty(self, name: str) -> bool:
-        """Whether a column is null in every row; nothing is read where the footers say so."""
-        return all(
-            block.part.is_empty(self._action, block.number, name)
-            or self._table(number, [name])[name].null_count == block.rows
-            for number, block in enumerate(self._blocks)
-        )
-
     @staticmethod
     def _is_indexed(part: Part) -> bool:
         """Whether its Bloom filters, if it has some, tell which keys it does not have."""

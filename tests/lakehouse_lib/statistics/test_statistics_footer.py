@@ -18,8 +18,8 @@ from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.schema import ArrayType, Field, PrimitiveType, Schema, StructType
 from lakehouse_lib.statistics import (
+    Bounds,
     bounds_of,
-    column_bounds,
     from_footer,
     indexed_columns,
     leaves,
@@ -43,6 +43,10 @@ def files_of(stats: list[str | None]) -> pa.Table:
     columns["path"] = pa.array([str(i) for i in range(len(stats))])
     columns["stats"] = pa.array(stats, pa.string())
     return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
+
+
+def bounds_of_x(stats: list[str | None], kind: PrimitiveType) -> Bounds:
+    return bounds_of(files_of(stats), {("x",): kind})[("x",)]
 
 
 def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
@@ -169,7 +173,7 @@ def test_reads_what_delta_rs_writes(kind, tmp_path):
     deltalake.write_deltalake(str(tmp_path), pa.table({"x": column}))
     log = (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     (text,) = [json.loads(line)["add"]["stats"] for line in log if '"add"' in line]
-    bounds = column_bounds(files_of([text]), ("x",), PrimitiveType(kind))
+    bounds = bounds_of_x([text], PrimitiveType(kind))
     assert bounds.null_count.to_pylist() == [0]
     assert bounds.num_records.to_pylist() == [len(values)]
     for bound, holds, extreme in ((bounds.min, pc.less_equal, pc.min), (bounds.max, pc.greater_equal, pc.max)):
@@ -187,27 +191,27 @@ def test_odd_statistics_are_unknown_and_harm_no_other_row():
         '{"minValues":{"x":9},"maxValues":{"x":1}}', '{"minValues":{"x":true}}', '{"nullCount":{"x":null}}',
     ]  # fmt: skip
     mixed = [text for one in odd for text in (good, one)] * 7
-    bounds = column_bounds(files_of(mixed), ("x",), PrimitiveType("long"))
+    bounds = bounds_of_x(mixed, PrimitiveType("long"))
     count = len(mixed) // 2
     for array_, value in ((bounds.min, 1), (bounds.max, 3), (bounds.null_count, 0), (bounds.num_records, 2)):
         assert array_.to_pylist()[::2] == [value] * count
     assert bounds.min.to_pylist()[1::2] == [None] * count
     assert bounds.max.to_pylist()[1::2] == [None] * count
     pretty = json.dumps(json.loads(good), indent=2).replace("\n", "\r\n")
-    assert column_bounds(files_of([pretty, good]), ("x",), PrimitiveType("long")).max.to_pylist() == [3, 3]
+    assert bounds_of_x([pretty, good], PrimitiveType("long")).max.to_pylist() == [3, 3]
 
 
 def test_wide_bounds_tell_of_nulls_only_at_their_ends():
     def count(nulls):
         text = json.dumps({"numRecords": 5, "tightBounds": False, "nullCount": {"x": nulls}})
-        return column_bounds(files_of([text]), ("x",), PrimitiveType("long")).null_count.to_pylist()
+        return bounds_of_x([text], PrimitiveType("long")).null_count.to_pylist()
 
     assert [count(0), count(3), count(5)] == [[0], [None], [5]]
 
 
 def test_moments_in_any_zone_and_rounded_outwards():
     text = '{"minValues":{"x":"2020-01-01T00:00:00.123-08:00"},"maxValues":{"x":"2020-01-01T08:00:00.123Z"}}'
-    bounds = column_bounds(files_of([text, None]), ("x",), PrimitiveType("timestamp"))
+    bounds = bounds_of_x([text, None], PrimitiveType("timestamp"))
     moment = dt.datetime(2020, 1, 1, 8, 0, 0, 123_000, dt.UTC)
     assert bounds.min.to_pylist() == [moment, None]
     assert bounds.max.to_pylist() == [moment + dt.timedelta(milliseconds=1), None]
