@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test interop fuzz lint format docs bench bench-log package lock prerequisites clean
+.PHONY: help demo up down test test-faults interop interop-commits fuzz lint format docs bench bench-log bench-commit package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -18,7 +18,7 @@ delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' Makefile
 
 demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
 	@$(python) -m demo
@@ -32,11 +32,17 @@ down: $(installed) ## Stop what `make up` started
 test: prerequisites $(installed) ## Run the tests
 	@$(python) -m pytest
 
+test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
+	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
 fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
 interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
 	@$(python) -m pytest tests/interop/delta_spark/matrix.py
+
+interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
+	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .
@@ -55,8 +61,11 @@ docs: $(installed) ## Write the pages that are made from the code
 bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
 	@$(python) -m benchmarks
 
-bench-log: prerequisites $(installed) ## Time opening, pruning and scanning tables of many files beside the peers
+bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files beside the peers
 	@$(python) -m benchmarks.log
+
+bench-commit: prerequisites $(installed) ## Time commits beside delta-rs: small ones, concurrent ones, on large tables
+	@$(python) -m benchmarks.commit
 
 package: $(installed) ## Build the wheel into dist/
 	@$(python) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -8,11 +8,7 @@ docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if count < 100:
             parser.error(f"{count} files: give 100 or more")
     results = options.home / "log-results"
-    results.mkdir(parents=True, exist_ok=True)
     chosen = Options(
         options.home.resolve(),
         options.files,
@@ -52,17 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.spread_files,
     )
     for name in [] if options.write_only else options.only:
-        load = os.getloadavg()[0]
-        result = SECTIONS[name](chosen)
-        kept = {
-            "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-            "rounds": options.rounds,
-            "load": [round(load, 1), round(os.getloadavg()[0], 1)],
-            "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}, {platform.system()}",
-            "result": result,
-        }
-        (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
-        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, result)}", flush=True)
+        kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
     if options.write or options.write_only:
         page.write(results)
     return 0

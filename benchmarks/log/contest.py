@@ -20,11 +20,16 @@ _PATIENCE = 1800  # seconds
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a table: a method of ``runs.Reader``, and conditions where it takes one."""
+    """What is asked of a table: of ``module`` by default a method of ``Reader``, and conditions where it takes one.
+
+    Attributes:
+        module: is run as ``python -m MODULE CONTESTANT NAME TABLE [CONDITION ...]`` and answers as ``runs`` does.
+    """
 
     name: str
     title: str
     conditions: tuple[str, ...] = ()
+    module: str = "benchmarks.log.runs"
 
 
 @dataclass
@@ -39,6 +44,7 @@ class Measured:
         warm: the question again in the same process, medians of each run; the whole question for those without a
             condition, the second look for those with one.
         others: another value of the condition in the same process.
+        more: what else a question is about, by name.
         count, digest: the answer.
     """
 
@@ -50,6 +56,7 @@ class Measured:
     warm: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     peak_mb: list[float] = field(default_factory=list)
+    more: dict[str, list[float]] = field(default_factory=dict)
     count: int = -1
     digest: str = ""
     missing: str = ""
@@ -65,6 +72,8 @@ class Measured:
         for name in ("warm", "others"):
             if run.get(name):
                 getattr(self, name).append(statistics.median(run[name]))
+        for name, value in run.get("more", {}).items():
+            self.more.setdefault(name, []).append(value)
 
 
 def median(values: Sequence[float]) -> float | None:
@@ -104,7 +113,7 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
         script = str(Path(__file__).with_name("delta_spark.py"))
         command = [str(PEER), script, str(table), ";".join(question.conditions), str(ROOT / ".peers" / "ivy")]
     else:
-        command = [sys.executable, "-m", "benchmarks.log.runs", name, question.name, str(table), *question.conditions]
+        command = [sys.executable, "-m", question.module, name, question.name, str(table), *question.conditions]
     log = table.parent / f"{name}.log"
     start = time.perf_counter()
     with log.open("ab") as errors:

@@ -1,10 +1,13 @@
-"""docs/benchmarks.md: prose by hand, and between marks what was measured."""
+"""Results that are kept, and the pages they go into: prose by hand, and between marks what was measured."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,22 @@ from benchmarks.log import plot, report
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PLOT = "benchmarks-growth.svg"
+
+
+def keep(results: Path, name: str, rounds: int, measure: Callable[[], Any]) -> dict[str, Any]:
+    """Measure a section, and keep its result with when, where and beside what load it was taken."""
+    results.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
+    result = measure()
+    kept = {
+        "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "rounds": rounds,
+        "load": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}, {platform.system()}",
+        "result": result,
+    }
+    (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
+    return kept
 
 
 def taken(kept: Mapping[str, Any]) -> str:
@@ -23,14 +42,19 @@ def taken(kept: Mapping[str, Any]) -> str:
 
 
 def write(results: Path, docs: Path = DOCS) -> None:
-    """Put every kept result between its marks, and draw the growth."""
-    page = docs / "benchmarks.md"
+    """Put every kept result of opening and planning into docs/benchmarks.md, and draw the growth."""
+    fill_page(docs / "benchmarks.md", results, report.show)
+    growth = results / "growth.json"
+    if growth.exists():
+        (docs / PLOT).write_text(plot.growth(json.loads(growth.read_text())["result"]))
+
+
+def fill_page(page: Path, results: Path, show: Callable[[str, Any], str]) -> None:
+    """Put every kept result between its marks, as ``show`` shows it."""
     text = page.read_text()
     for path in sorted(results.glob("*.json")):
         kept = json.loads(path.read_text())
-        text = fill(text, path.stem, f"{report.show(path.stem, kept['result'])}\n\nM{taken(kept)[1:]}.")
-        if path.stem == "growth":
-            (docs / PLOT).write_text(plot.growth(kept["result"]))
+        text = fill(text, path.stem, f"{show(path.stem, kept['result'])}\n\nM{taken(kept)[1:]}.")
     page.write_text(text)
 
 

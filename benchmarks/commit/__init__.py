@@ -1,0 +1,1 @@
+"""What commits cost, beside delta-rs."""

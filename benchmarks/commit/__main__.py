@@ -1,0 +1,64 @@
+"""Commit beside delta-rs: small appends, concurrent writers, conflicts with many commits, tables of many files.
+
+Each contestant works in processes of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
+none, and synced, as users have it. Results are kept a section each; --write puts them into docs/commit-benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.commit import report
+from benchmarks.commit.sections import SECTIONS, Options
+from benchmarks.log import page
+
+HOME = Path(__file__).resolve().parent.parent.parent / ".bench"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    usual = Options(HOME)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.commit", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to measure")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="of which the median counts (%(default)s)")
+    parser.add_argument("--appends", type=int, default=usual.appends, help="of one process (%(default)s)")
+    parser.add_argument("--writers", type=int, nargs="+", default=usual.writers, help="at the same time")
+    parser.add_argument("--commits", type=int, default=usual.commits, help="of all writers together (%(default)s)")
+    parser.add_argument("--others", type=int, default=usual.others, help="commits to find no conflict in (%(default)s)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=usual.sizes, help="files of the tables of `sizes`")
+    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the kept results into docs/commit-benchmarks.md")
+    parser.add_argument("--write-only", action="store_true", help="the same without measuring anything")
+    options = parser.parse_args(arguments)
+    for name in ("rounds", "appends", "commits", "others"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)}: give 1 or more")
+    for count in options.writers:
+        if count < 1 or options.commits % count:
+            parser.error(f"{options.commits} commits of {count} writers: give numbers that divide")
+    for count in options.sizes:
+        if count < 100:
+            parser.error(f"{count} files: give 100 or more")
+    options.home.mkdir(parents=True, exist_ok=True)
+    chosen = Options(
+        options.home.resolve(),
+        options.rounds,
+        options.appends,
+        tuple(options.writers),
+        options.commits,
+        options.others,
+        tuple(options.sizes),
+    )
+    results = chosen.home / "commit-results"
+    for name in [] if options.write_only else options.only:
+        kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
+    if options.write or options.write_only:
+        page.fill_page(page.DOCS / "commit-benchmarks.md", results, report.show)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

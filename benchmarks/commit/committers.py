@@ -1,0 +1,171 @@
+"""Who commits: ours as users have it (synced), ours without fsync, which delta-rs does not make, and delta-rs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+#: Ours, ours synced, delta-rs.
+NAMES = ("ours", "ours-synced", "delta-rs")
+
+
+class Committer(Protocol):
+    """A contestant; its library is imported when there is one."""
+
+    def append(self, table: str, rows: Any) -> None:
+        """Append to a table that is opened for it."""
+
+    def open(self, table: str) -> Any:
+        """An open table."""
+
+    def append_to(self, opened: Any, rows: Any) -> None:
+        """Append to an open table."""
+
+    def behind(self, table: str, others: Callable[[], None]) -> Behind:
+        """Verbs whose commit meets those of others."""
+
+
+class Behind(Protocol):
+    """Verbs that are planned on a version which is not the latest any more when they commit; seconds of each, without
+    those that the others' commits took to write."""
+
+    def append(self, rows: Any) -> float: ...
+
+    def delete(self, condition: str) -> float: ...
+
+
+def committer(name: str) -> Committer:
+    """The contestant of that name."""
+    return DeltaRs() if name == "delta-rs" else Ours(synced=name == "ours-synced")
+
+
+class Ours:
+    def __init__(self, *, synced: bool) -> None:
+        # All that a first append would import otherwise.
+        import lakehouse_lib.operations.append
+        import lakehouse_lib.store
+        import lakehouse_lib.write
+        from lakehouse_lib.engine.arrow import ArrowEngine
+        from lakehouse_lib.engine.incoming import incoming
+
+        self.synced = synced
+        self._engine = ArrowEngine
+        self._incoming = incoming
+        self._module = lakehouse_lib
+
+    def store(self, table: str) -> Any:
+        return self._module.store.LocalStore(table, fsync=self.synced)
+
+    def append(self, table: str, rows: Any) -> None:
+        self._write(self.store(table), rows)
+
+    def open(self, table: str) -> Any:
+        from lakehouse_lib.readable_table import ReadableTable
+        from lakehouse_lib.snapshot import load_snapshot
+
+        # What DeltaTable(table) makes, over this store.
+        opened = object.__new__(self._module.DeltaTable)
+        store = self.store(table)
+        ReadableTable.__init__(opened, store, load_snapshot(store), self._engine())
+        return opened
+
+    def append_to(self, opened: Any, rows: Any) -> None:
+        self._module.write.write_deltalake(opened, rows, mode="append")
+
+    def behind(self, table: str, others: Callable[[], None]) -> Behind:
+        return OursBehind(self, table, others)
+
+    def _write(self, store: Any, rows: Any) -> None:
+        append = self._module.operations.append
+        append.write(store, self._incoming(rows), append.Write(mode="append"), self._engine())
+
+
+class OursBehind:
+    """The store lets the others go first at the moment of the commit."""
+
+    def __init__(self, ours: Ours, table: str, others: Callable[[], None]) -> None:
+        self._ours = ours
+        self._table = table
+        self._others = others
+        self.spent = 0.0
+
+    def append(self, rows: Any) -> float:
+        return self._timed(lambda store: self._ours._write(store, rows))
+
+    def delete(self, condition: str) -> float:
+        from lakehouse_lib.operations.delete import delete
+        from lakehouse_lib.predicates import parse
+        from lakehouse_lib.snapshot import load_snapshot
+
+        def work(store: Any) -> None:
+            snapshot = load_snapshot(store)
+            delete(snapshot, parse(condition, snapshot.schema, table=store.root), self._ours._engine())
+
+        return self._timed(work)
+
+    def _timed(self, work: Callable[[Any], None]) -> float:
+        store = self._ours.store(self._table)
+        first = store.put_if_absent
+
+        def late(path: str, data: bytes) -> bool:
+            store.put_if_absent = first
+            start = time.perf_counter()
+            self._others()
+            self.spent = time.perf_counter() - start
+            won: bool = first(path, data)
+            return won
+
+        store.put_if_absent = late
+        start = time.perf_counter()
+        work(store)
+        return time.perf_counter() - start - self.spent
+
+
+class DeltaRs:
+    def __init__(self) -> None:
+        import deltalake
+
+        self._deltalake = deltalake
+
+    def append(self, table: str, rows: Any) -> None:
+        self._deltalake.write_deltalake(table, rows, mode="append")
+
+    def open(self, table: str) -> Any:
+        return self._deltalake.DeltaTable(table)
+
+    def append_to(self, opened: Any, rows: Any) -> None:
+        self._deltalake.write_deltalake(opened, rows, mode="append")
+
+    def behind(self, table: str, others: Callable[[], None]) -> Behind:
+        return DeltaRsBehind(self, table, others)
+
+
+class DeltaRsBehind:
+    """The table is opened, then come the others, then the verb, which works on what is open; opening counts."""
+
+    def __init__(self, delta_rs: DeltaRs, table: str, others: Callable[[], None]) -> None:
+        self._delta_rs = delta_rs
+        self._table = table
+        self._others = others
+
+    def append(self, rows: Any) -> float:
+        return self._timed(lambda opened: self._delta_rs.append_to(opened, rows))
+
+    def delete(self, condition: str) -> float:
+        return self._timed(lambda opened: opened.delete(condition))
+
+    def _timed(self, work: Callable[[Any], None]) -> float:
+        start = time.perf_counter()
+        opened = self._delta_rs.open(self._table)
+        seconds = time.perf_counter() - start
+        self._others()
+        start = time.perf_counter()
+        work(opened)
+        return seconds + time.perf_counter() - start
+
+
+def log_version(table: Path) -> int:
+    """The latest version, by the names in the log."""
+    return max(int(path.stem) for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())

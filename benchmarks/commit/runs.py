@@ -1,0 +1,124 @@
+"""A process that commits to a copy of a table, and how long that took it; ``benchmarks.log.contest`` asks it.
+
+``python -m benchmarks.commit.runs CONTESTANT QUESTION TABLE NUMBER`` prints a line of JSON: ``seconds`` and ``cpu``
+from the interpreter's start to the last commit, ``imports`` and ``opened`` when the library was imported and when the
+first commit began, ``warm`` seconds of single commits and ``more`` of them, ``count`` the last version. Making the
+table and the rows counts nowhere but in ``seconds``.
+"""
+
+from __future__ import annotations
+
+import time
+
+_START = time.perf_counter()
+
+import json  # noqa: E402 - the clock runs first
+import shutil  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from benchmarks.commit.committers import Committer, committer, log_version  # noqa: E402
+from benchmarks.log.runs import peak_mb  # noqa: E402
+
+
+def appends(who: Committer, table: Path, count: int) -> dict[str, Any]:
+    """So many small appends, each of which opens the table."""
+    from benchmarks.commit.batches import batch
+
+    rows = [batch(number) for number in range(1000, 1000 + count)]
+    return _all(lambda one: who.append(str(table), one), rows)
+
+
+def opened(who: Committer, table: Path, count: int) -> dict[str, Any]:
+    """So many small appends to a table that stays open."""
+    from benchmarks.commit.batches import batch
+
+    rows = [batch(number) for number in range(1000, 1000 + count)]
+    target = who.open(str(table))
+    return _all(lambda one: who.append_to(target, one), rows)
+
+
+def size(who: Committer, table: Path, count: int) -> dict[str, Any]:
+    """So many appends to a table of many files, then one that finds another's commit in its place."""
+    from benchmarks.commit.batches import batch, write_others
+
+    rows = [batch(number) for number in range(1000, 1000 + count)]
+    found = _all(lambda one: who.append(str(table), one), rows)
+    target = who.open(str(table))
+    kept = _all(lambda one: who.append_to(target, one), [batch(2000), batch(2001)])["each"]
+    version = log_version(table) + 1
+    lost = who.behind(str(table), lambda: write_others(table, version, 1)).append(batch(3000))
+    # The first one finds nothing in this process; the others what it has left there.
+    return {**found, "warm": found["each"][1:], "more": {"first": found["each"][0], "open": kept[1], "lost": lost}}
+
+
+def conflict_append(who: Committer, table: Path, count: int) -> dict[str, Any]:
+    """An append that finds so many new commits."""
+    from benchmarks.commit.batches import batch, write_others
+
+    rows = batch(1000)
+    start = time.perf_counter() - _START
+    seconds = who.behind(str(table), lambda: write_others(table, 1, count)).append(rows)
+    return {"opened": start, "each": [seconds]}
+
+
+def conflict_delete(who: Committer, table: Path, count: int) -> dict[str, Any]:
+    """A delete of one row that finds so many new commits, none of which its condition covers."""
+    from benchmarks.commit.batches import write_others
+
+    start = time.perf_counter() - _START
+    seconds = who.behind(str(table), lambda: write_others(table, 1, count)).delete("id = 5")
+    return {"opened": start, "each": [seconds]}
+
+
+QUESTIONS: dict[str, Callable[[Committer, Path, int], dict[str, Any]]] = {
+    "appends": appends,
+    "opened": opened,
+    "size": size,
+    "conflict-append": conflict_append,
+    "conflict-delete": conflict_delete,
+}
+
+
+def main(name: str, question: str, source: str, count: int) -> None:
+    who = committer(name)
+    imports = time.perf_counter() - _START
+    with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
+        table = copy(Path(source), Path(folder, "table"))
+        found = QUESTIONS[question](who, table, count)
+        done = {"seconds": time.perf_counter() - _START, "cpu": time.process_time(), "imports": imports}
+        each = found.pop("each")
+        answer = {**done, "warm": each, **found, "peak_mb": peak_mb(), "count": log_version(table), "digest": ""}
+    answer["more"] = {"total": sum(each), **answer.get("more", {})}
+    print(json.dumps(answer), flush=True)
+
+
+def copy(source: Path, target: Path) -> Path:
+    """A table of its own: what is there is linked, for nobody changes it, but for the hint, which is replaced."""
+    shutil.copytree(source, target, copy_function=_link)
+    return target
+
+
+def _link(source: str, target: str) -> None:
+    if Path(source).name == "_last_checkpoint":
+        shutil.copy2(source, target)
+    else:
+        Path(target).hardlink_to(source)
+
+
+def _all(commit: Callable[[Any], None], rows: list[Any]) -> dict[str, Any]:
+    start = time.perf_counter() - _START
+    return {"opened": start, "each": [_seconds(lambda one=one: commit(one)) for one in rows]}
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

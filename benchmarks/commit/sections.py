@@ -1,0 +1,97 @@
+"""What is measured: each section gives plain values, which ``report.py`` shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.commit.batches import make
+from benchmarks.commit.committers import NAMES
+from benchmarks.log import tables
+from benchmarks.log.contest import Measured, Question, contest
+from benchmarks.log.sections import _make as make_log
+
+_RUNS = "benchmarks.commit.runs"
+_WRITERS = "benchmarks.commit.writers"
+#: Appends to a table of many files: with those to the open one and the race they stay below the next checkpoint.
+_APPENDS = 5
+
+
+class Options(NamedTuple):
+    """Attributes:
+    home: where tables and results are kept.
+    rounds: runs of each, of which the median counts.
+    appends: of one process.
+    writers: numbers of processes that append at the same time.
+    commits: of all writers together.
+    others: commits that a conflict is looked for in.
+    sizes: files of the tables that are appended to.
+    """
+
+    home: Path
+    rounds: int = 5
+    appends: int = 200
+    writers: tuple[int, ...] = (1, 4, 16)
+    commits: int = 192
+    others: int = 1000
+    sizes: tuple[int, ...] = (1_000, 100_000, 1_000_000)
+
+
+def appending(options: Options) -> dict[str, Any]:
+    """Small appends, one after the other, with the writers' own checkpoint intervals and with the same."""
+    found = {}
+    for name, interval in (("default", None), ("100", 100)):
+        questions = [
+            Question("appends", "each opens the table", (str(options.appends),), _RUNS),
+            Question("opened", "to a table that stays open", (str(options.appends),), _RUNS),
+        ]
+        measured = contest(make(options.home, interval), questions, NAMES, options.rounds)
+        found[name] = {"appends": options.appends, "questions": _plain(questions, measured)}
+    return found
+
+
+def writing_together(options: Options) -> dict[str, Any]:
+    """Appends of several processes at the same time."""
+    questions = [Question(str(count), "", (str(options.commits),), _WRITERS) for count in options.writers]
+    measured = contest(make(options.home, None), questions, NAMES, options.rounds)
+    return {"commits": options.commits, "questions": _plain(questions, measured)}
+
+
+def looking_for_conflicts(options: Options) -> dict[str, Any]:
+    """Commits that find a thousand others before them."""
+    questions = [
+        Question("conflict-append", "append", (str(options.others),), _RUNS),
+        Question("conflict-delete", "delete of one row", (str(options.others),), _RUNS),
+    ]
+    measured = contest(make(options.home, None), questions, NAMES, options.rounds)
+    return {"others": options.others, "questions": _plain(questions, measured)}
+
+
+def growing(options: Options) -> dict[str, Any]:
+    """Commits between two checkpoints of tables of many files."""
+    found = {}
+    for count in options.sizes:
+        questions = [Question("size", "append", (str(_APPENDS),), _RUNS)]
+        measured = contest(make_log(options, tables.Shape(count)), questions, NAMES, options.rounds)
+        found[str(count)] = {"questions": _plain(questions, measured)}
+    return found
+
+
+SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
+    "appends": appending,
+    "writers": writing_together,
+    "conflicts": looking_for_conflicts,
+    "sizes": growing,
+}
+
+
+def _plain(questions: list[Question], measured: dict[str, dict[str, Measured]]) -> dict[str, Any]:
+    return {
+        question.name: {
+            "title": question.title,
+            "contestants": {name: dataclasses.asdict(one) for name, one in measured[question.name].items()},
+        }
+        for question in questions
+    }

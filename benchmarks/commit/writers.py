@@ -1,0 +1,112 @@
+"""Writer processes that append to one table at the same time, and how long they took together.
+
+``python -m benchmarks.commit.writers CONTESTANT PROCESSES TABLE COMMITS`` prints a line of JSON as ``runs`` does:
+``seconds`` from the moment when all of them begin, their imports done, until the last has committed its share.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+from benchmarks.commit.committers import Ours, committer, log_version
+from benchmarks.commit.runs import copy
+from benchmarks.memory import Peak, family
+
+
+class Refusals:
+    """Counts the commits that found their version taken."""
+
+    def __init__(self, store: Any) -> None:
+        self.count = 0
+        self._put = store.put_if_absent
+        store.put_if_absent = self._counted
+
+    def _counted(self, path: str, data: bytes) -> bool:
+        won: bool = self._put(path, data)
+        self.count += not won and path.startswith("_delta_log/")
+        return won
+
+
+def work(name: str, table: str, number: int, count: int, barrier: Barrier, told: Any) -> None:
+    """Append ``count`` batches, and tell when it was done, and how many tries were for nothing.
+
+    A commit that the library gives up is tried again, as its user would.
+    """
+    from benchmarks.commit.batches import batch
+
+    who = committer(name)
+    refusals: list[Refusals] = []
+    if isinstance(who, Ours):
+        fresh = who.store
+
+        def store(table: str) -> Any:
+            one = fresh(table)
+            refusals.append(Refusals(one))
+            return one
+
+        who.store = store  # type: ignore[method-assign]
+    rows = [batch(1000 * (number + 1) + one) for one in range(count)]
+    given_up = 0
+    barrier.wait()
+    for one in rows:
+        while True:
+            try:
+                who.append(table, one)
+                break
+            except Exception as error:
+                if type(error).__name__ not in ("CommitFailedError", "TooManyRetriesError"):
+                    raise
+                given_up += 1
+    told.put((time.monotonic(), sum(one.count for one in refusals), given_up))
+
+
+def main(name: str, processes: int, source: str, commits: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
+        table = copy(Path(source), Path(folder, "table"))
+        before = log_version(table)
+        barrier, told = context.Barrier(processes + 1), context.SimpleQueue()
+        share = commits // processes
+        crew = [
+            context.Process(target=work, args=(name, str(table), number, share, barrier, told))
+            for number in range(processes)
+        ]
+        for one in crew:
+            one.start()
+        with Peak(family) as memory:
+            barrier.wait()
+            start = time.monotonic()
+            ends = [told.get() for _ in crew]
+        for one in crew:
+            one.join()
+            if one.exitcode != 0:
+                raise SystemExit(f"a writer failed with exit code {one.exitcode}")
+        done = log_version(table) - before
+        if done != share * processes:
+            raise SystemExit(f"{done} commits, where {share * processes} were to be")
+        retries = sum(refused for _, refused, _ in ends) + _told_retries(table)
+    seconds = max(moment for moment, _, _ in ends) - start
+    more = {"rate": done / seconds, "retries": retries / done, "given_up": sum(given for _, _, given in ends)}
+    answer = {"seconds": seconds, "peak_mb": memory.megabytes, "more": more, "count": done, "digest": ""}
+    print(json.dumps(answer), flush=True)
+
+
+def _told_retries(table: Path) -> int:
+    """delta-rs says in each commit how often it was tried before."""
+    total = 0
+    for path in (table / "_delta_log").glob("*.json"):
+        if path.stem.isdigit():
+            info = json.loads(path.read_text().splitlines()[0]).get("commitInfo", {})
+            total += int(info.get("operationMetrics", {}).get("num_retries", 0))
+    return total
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

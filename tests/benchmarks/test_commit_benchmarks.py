@@ -1,0 +1,78 @@
+"""The benchmark of commits at its smallest: it runs, ends at the version it should, and says what it measured."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from benchmarks.commit import report, runs
+from benchmarks.commit.__main__ import main
+from benchmarks.commit.batches import ROWS, START_ROWS, batch, make, write_others
+from benchmarks.commit.committers import NAMES, committer
+from benchmarks.log import page, tables
+
+
+def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
+    few = ["--rounds", "1", "--appends", "3", "--writers", "2", "--commits", "4", "--others", "5", "--sizes", "100"]
+    assert main([*few, "--home", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for text in (
+        "3 appends, each opens the table",
+        "a checkpoint every 100",
+        "2 writers: commits a second",
+        "lost races a commit",
+        "delete of one row behind 5 commits",
+        "100 files: the first append",
+        "one that lost a race",
+    ):
+        assert text in shown
+    assert "failed" not in "".join(path.read_text() for path in (tmp_path / "commit-results").iterdir())
+    kept = json.loads((tmp_path / "commit-results" / "sizes.json").read_text())
+    asked = kept["result"]["100"]["questions"]["size"]["contestants"]
+    assert {one["count"] for one in asked.values()} == {tables.CHECKPOINT + tables.COMMITS + 9}
+    docs = tmp_path / "page.md"
+    docs.write_text("\n".join(f"<!-- {one} -->\n<!-- /{one} -->" for one in report._SHOWN))
+    page.fill_page(docs, tmp_path / "commit-results", report.show)
+    assert docs.read_text().count("Median of 1") == len(report._SHOWN)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_contestant_does_what_is_asked(tmp_path, name):
+    source = make(tmp_path, None)
+    who = committer(name)
+    for question, rows in (("appends", 3 * ROWS), ("opened", 3 * ROWS), ("conflict-append", ROWS)):
+        table = runs.copy(source, tmp_path / f"{name}-{question}")
+        runs.QUESTIONS[question](who, table, 3)
+        peer = DeltaTable(table)
+        assert peer.version() == (4 if question == "conflict-append" else 3)
+        if question != "conflict-append":  # the others' files are not there
+            assert peer.to_pyarrow_table().num_rows == START_ROWS + rows
+    table = runs.copy(source, tmp_path / f"{name}-delete")
+    runs.QUESTIONS["conflict-delete"](who, table, 3)
+    assert DeltaTable(table).version() == 4
+    assert sum(DeltaTable(table).get_add_actions().column("num_records").to_pylist()) == START_ROWS - 1 + 3 * 1000
+
+
+def test_rows_are_nobody_elses():
+    assert batch(1)["id"].to_pylist()[0] == batch(0)["id"].to_pylist()[-1] + 1
+    assert batch(7).equals(batch(7))
+
+
+def test_commits_of_others_are_commits(tmp_path):
+    table = runs.copy(make(tmp_path, 100), tmp_path / "t")
+    write_others(table, 1, 3)
+    assert DeltaTable(table).version() == 3
+    assert len(DeltaTable(table).file_uris()) == 4
+    assert len(DeltaTable(table).file_uris(file_pruning_predicate="id = 5")) == 1
+
+
+def test_every_section_has_its_place_on_the_page():
+    text = (page.DOCS / "commit-benchmarks.md").read_text()
+    for section in report._SHOWN:
+        assert page.fill(text, section, "x").count("\nx\n") == 1
+
+
+def test_writers_that_do_not_divide_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--writers", "5", "--commits", "12"])
+    assert "numbers that divide" in capsys.readouterr().err

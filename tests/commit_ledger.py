@@ -1,0 +1,193 @@
+"""Whether the log and all readers bear out what concurrent writers of one table were told (``commit_operations``).
+
+An operation's name is in its commit (``commitInfo.userMetadata``), so the log itself says which operations took place
+and in which order; replaying them in that order is what every version has to hold. That is more than "nothing lost": a
+delete must have seen all that was committed before it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lakehouse_lib.table import DeltaTable
+from tests.commit_operations import ROWS, WIDTH, Operation
+from tests.peers import duckdb_delta, read_delta_rs, read_duckdb
+
+
+@dataclass
+class Told:
+    """What the ledgers of all writers say.
+
+    Attributes:
+        begun: every operation by its name.
+        done: names -> the version, where the writer was told one.
+        refused, failed: names -> the error.
+        idle: names of operations that found nothing to do.
+    """
+
+    begun: dict[str, Operation] = field(default_factory=dict)
+    done: dict[str, int | None] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    idle: set[str] = field(default_factory=set)
+
+
+def told(ledgers: Iterable[Path]) -> Told:
+    """Read the ledgers."""
+    found = Told()
+    for path in ledgers:
+        for line in path.read_text().splitlines():
+            body = json.loads(line)
+            if "begin" in body:
+                operation = Operation(*body["begin"])
+                found.begun[operation.name] = operation
+            elif "done" in body:
+                found.done[body["done"]] = body["version"]
+            elif "refused" in body:
+                found.refused[body["refused"]] = body["error"]
+            elif "failed" in body:
+                found.failed[body["failed"]] = body["error"]
+            else:
+                found.idle.add(body["idle"])
+    return found
+
+
+@dataclass
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        versions: of the table, the one that created it included.
+        kinds: committed operations of each kind.
+        writers: committed operations of each writer, by its number.
+        unanswered: committed operations whose writer did not live to hear of it.
+        rows: in the last version.
+        looked_at: versions whose rows all readers were asked for.
+        violations: what should not be, in words; nothing when all is well.
+    """
+
+    versions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    writers: Counter[int] = field(default_factory=Counter)
+    unanswered: int = 0
+    rows: int = 0
+    looked_at: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+def judge(table: Path, ledgers: Iterable[Path], *, versions: int = 5, seed: int = 0) -> Verdict:
+    """Compare the log with the ledgers, and the rows of some versions, the last among them, with the log.
+
+    Args:
+        versions: how many to read with each reader.
+    """
+    verdict = Verdict()
+    stories = told(ledgers)
+    committed = _committed(table, stories, verdict)
+    expected = _replayed(stories, committed, verdict)
+    if verdict.violations:
+        return verdict  # what the readers see is not to be told any more
+    chosen = random.Random(seed).sample(range(verdict.versions - 1), min(versions - 1, verdict.versions - 1))
+    _read(table, {version: expected[version] for version in [*sorted(chosen), verdict.versions - 1]}, verdict)
+    _check_checkpoints(table, verdict)
+    return verdict
+
+
+def _committed(table: Path, stories: Told, verdict: Verdict) -> dict[int, str]:
+    """Names of the operations by their versions, from the log."""
+    log = table / "_delta_log"
+    found = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdigit())
+    verdict.versions = len(found)
+    if found != list(range(len(found))):
+        verdict.violations.append(f"the versions {found} are not contiguous")
+    names: dict[int, str] = {}
+    for version in found[1:]:
+        lines = (log / f"{version:020d}.json").read_text().splitlines()
+        try:
+            info = next(body["commitInfo"] for body in map(json.loads, lines) if "commitInfo" in body)
+            names[version] = info["userMetadata"]
+        except (ValueError, StopIteration, KeyError) as error:
+            verdict.violations.append(f"version {version} is no commit of any writer ({error!r}): {lines[:1]}")
+    counted = Counter(names.values())
+    verdict.violations += [f"{name} is committed {count} times" for name, count in counted.items() if count > 1]
+    verdict.violations += [f"{name} was never begun" for name in counted if name not in stories.begun]
+    versions = {name: version for version, name in names.items()}
+    for name, version in stories.done.items():
+        if name not in versions:
+            verdict.violations.append(f"{name} was acknowledged as version {version} and is not in the log")
+        elif version is not None and versions[name] != version:
+            verdict.violations.append(f"{name} was acknowledged as version {version} and is {versions[name]}")
+    for name, error in stories.refused.items():
+        if name in versions:
+            verdict.violations.append(f"{name} is version {versions[name]}, and its writer was told {error}")
+    verdict.violations += [f"{name} had nothing to do and is committed" for name in stories.idle if name in versions]
+    verdict.unanswered = sum(name not in stories.done for name in counted)
+    return names
+
+
+def _replayed(stories: Told, committed: Mapping[int, str], verdict: Verdict) -> dict[int, dict[int, int]]:
+    """The rows, id -> slot, of each version."""
+    rows: dict[int, int] = {}
+    versions: dict[int, dict[int, int]] = {0: {}}
+    for version, name in sorted(committed.items()):
+        operation = stories.begun.get(name)
+        if operation is None:
+            continue
+        verdict.kinds[operation.kind] += 1
+        verdict.writers[int(name.partition("-")[0])] += 1
+        if operation.kind == "append":
+            rows = rows | {operation.first + n: operation.slot + n for n in range(ROWS)}
+        elif operation.kind == "delete":
+            gone = range(operation.slot, operation.slot + WIDTH)
+            rows = {key: slot for key, slot in rows.items() if slot not in gone}
+        versions[version] = rows
+    verdict.rows = len(rows)
+    return versions
+
+
+def _read(table: Path, expected: Mapping[int, Mapping[int, int]], verdict: Verdict) -> None:
+    """Every reader's rows of these versions."""
+    with duckdb_delta() as connection:
+        readers = {
+            "we read": lambda version: DeltaTable(table, version=version).to_pyarrow_table(),
+            "delta-rs reads": lambda version: read_delta_rs(table, version),
+            "DuckDB reads": lambda version: read_duckdb(table, version, connection),
+        }
+        for version, rows in expected.items():
+            verdict.looked_at += 1
+            wanted = Counter(rows.items())
+            for who, read in readers.items():
+                found = read(version)
+                seen = Counter(zip(found["id"].to_pylist(), found["slot"].to_pylist(), strict=True))
+                for what, difference in (("lacks", wanted - seen), ("has one too many of", seen - wanted)):
+                    if difference:
+                        some = sorted(difference)[:3]
+                        verdict.violations.append(
+                            f"{who} version {version}: {what} {difference.total()} rows, {some} among them"
+                        )
+
+
+def _check_checkpoints(table: Path, verdict: Verdict) -> None:
+    """The files of the last version, from a checkpoint and from the commits alone; and the hint names a checkpoint."""
+    log = table / "_delta_log"
+    hint = log / "_last_checkpoint"
+    if hint.exists():
+        version = json.loads(hint.read_text())["version"]
+        if not list(log.glob(f"{version:020d}.checkpoint*.parquet")) or version >= verdict.versions:
+            verdict.violations.append(f"_last_checkpoint names {version}, which has no checkpoint")
+    alone = table.with_name(f"{table.name}-commits-alone")
+    shutil.copytree(log, alone / "_delta_log", ignore=shutil.ignore_patterns("*.parquet", "_last_checkpoint"))
+    try:
+        with_checkpoint, without = (sorted(DeltaTable(one).files()["path"].to_pylist()) for one in (table, alone))
+        if with_checkpoint != without:
+            verdict.violations.append(
+                f"the checkpoint tells {len(with_checkpoint)} files, the commits {len(without)}, not the same"
+            )
+    finally:
+        shutil.rmtree(alone)

@@ -1,0 +1,60 @@
+"""``make test-faults``: storms of writers that are killed, until there are enough commits and kills."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.storm import storm
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--commits", type=int, default=5_000, help="at least so many in all (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=1_000, help="at least so many in all (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=16, help="that write at a time (default: %(default)s)")
+    parser.add_argument("--each", type=int, default=500, help="commits of one table (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=None, help="of what is written; default a new one")
+    options = parser.parse_args()
+    if min(options.commits, options.kills, options.processes, options.each) < 1:
+        parser.error("give 1 or more of each")
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
+    print(f"seed {seed}: {options.commits:,} commits and {options.kills:,} kills, {options.processes} processes")
+    tables = -(-options.commits // options.each)
+    commits = kills = unanswered = violations = 0
+    for number in range(tables):
+        folder = Path(tempfile.mkdtemp(prefix="lakehouse-storm-"))
+        found = storm(
+            folder,
+            commits=-(-options.commits // tables),
+            kills=-(-options.kills // tables),
+            processes=options.processes,
+            seed=seed + number,
+            versions=10,
+        )
+        commits += found.verdict.versions - 1
+        kills += found.killed + found.died
+        unanswered += found.verdict.unanswered
+        violations += len(found.verdict.violations)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
+        print(
+            f"table {number + 1}: {found.verdict.versions - 1} commits ({kinds}), {found.verdict.unanswered} of them "
+            f"never answered, {found.killed} killed, {found.died} dead at a step, {found.seconds:.0f} s",
+            flush=True,
+        )
+        for one in found.verdict.violations:
+            print(f"  VIOLATION: {one}")
+        if found.verdict.violations:
+            print(f"  kept in {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
+    print(f"{commits:,} commits, {kills:,} kills, {unanswered} commits never answered, {violations} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

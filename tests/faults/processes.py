@@ -1,0 +1,64 @@
+"""Processes that start at once: forked from one that has imported everything and done nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from typing import Any
+
+_PRELOADED = [
+    "deltalake",
+    "duckdb",
+    "lakehouse_lib.operations.compact",
+    "lakehouse_lib.operations.delete",
+    "lakehouse_lib.operations.vacuum",
+    "lakehouse_lib.write",
+    "tests.faults.scenes",
+    "tests.faults.writer",
+    "tests.peers",
+]
+
+
+def context() -> ForkServerContext:
+    """Of all processes of these tests."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(_PRELOADED)
+    return found
+
+
+def in_a_process(scene: Callable[..., Any], *arguments: Any, seconds: float = 120) -> Any:
+    """What ``scene`` returns in a process of its own, whose mounts, user and clock are its own matter.
+
+    Raises:
+        AssertionError: it failed there, or had no answer after so many seconds.
+    """
+    here, there = context().Pipe(duplex=False)
+    process = context().Process(target=_play, args=(there, scene, arguments), daemon=True)
+    process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            raise AssertionError(f"{scene.__name__} had no answer after {seconds} s")
+        try:
+            kind, answer = here.recv()
+        except EOFError:
+            process.join()
+            raise AssertionError(f"{scene.__name__} died with exit code {process.exitcode}") from None
+    finally:
+        process.kill()
+        process.join()
+        here.close()
+    if kind == "failed":
+        raise AssertionError(f"in {scene.__name__}:\n{answer}")
+    return answer
+
+
+def _play(answers: Connection, scene: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        answer = ("done", scene(*arguments))
+    except BaseException:
+        answer = ("failed", traceback.format_exc())
+    answers.send(answer)

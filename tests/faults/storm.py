@@ -1,0 +1,156 @@
+"""Many processes write to one table, and are killed with ``kill -9``, from outside at any moment and by themselves
+before a step on the disk; dead ones are replaced. Then the ledgers, the log and all readers are compared."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from lakehouse_lib.log import latest_version
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from tests.commit_ledger import Verdict, judge
+from tests.commit_operations import SCHEMA
+from tests.faults.processes import context
+from tests.faults.writer import work
+
+_PATIENCE = 120.0  # seconds without a new commit, or for the last operations
+
+
+@dataclass
+class Storm:
+    """What a run was.
+
+    Attributes:
+        killed: by a ``kill -9`` from outside.
+        died: by their own hand, before a step.
+        verdict: what is left.
+    """
+
+    killed: int = 0
+    died: int = 0
+    seconds: float = 0.0
+    verdict: Verdict = field(default_factory=Verdict)
+
+
+def storm(
+    folder: Path,
+    *,
+    commits: int,
+    kills: int,
+    processes: int = 16,
+    seed: int = 0,
+    versions: int = 5,
+    spoil: Callable[[], None] | None = None,
+    told: Callable[[int, int], None] = lambda commits, kills: None,
+) -> Storm:
+    """Write at least so many commits while at least so many processes are killed, and judge.
+
+    Args:
+        folder: empty; the table is ``table`` in it, beside the ledgers.
+        versions: that all readers read in the end.
+        spoil: see ``writer.work``.
+        told: hears how far it is, about every second.
+
+    Raises:
+        AssertionError: a writer failed, or nothing moved any more.
+    """
+    crew = _Crew(folder, random.Random(seed), seed, spoil)
+    begun = time.monotonic()
+    DeltaTable.create(crew.table, SCHEMA)
+    store = LocalStore(str(crew.table))
+    moved, before, heard = begun, 0, begun
+    try:
+        for _ in range(processes):
+            crew.hire()
+        while before < commits or crew.killed + crew.died < kills:
+            time.sleep(crew.chance.uniform(0, 0.2))
+            crew.replace_dead()
+            latest = latest_version(store) or 0
+            now = time.monotonic()
+            moved, before = (now, latest) if latest > before else (moved, before)
+            assert now - moved < _PATIENCE, f"no commit for {_PATIENCE:.0f} s at version {latest}"
+            # Spread over the run, not all at its beginning.
+            if crew.killed < kills * min(1.0, (latest + 1) / commits) / 2 or latest >= commits:
+                crew.kill_one()
+            if now - heard > 1:
+                told(latest, crew.killed + crew.died)
+                heard = now
+        crew.finish()
+    finally:
+        crew.disband()
+    return Storm(
+        crew.killed,
+        crew.died,
+        time.monotonic() - begun,
+        judge(crew.table, sorted(folder.glob("*.ledger")), versions=versions, seed=seed),
+    )
+
+
+class _Crew:
+    """The processes that write."""
+
+    def __init__(self, folder: Path, chance: random.Random, seed: int, spoil: Callable[[], None] | None) -> None:
+        self.chance = chance
+        self.table = folder / "table"
+        self.killed = self.died = 0
+        self._folder = folder
+        self._stop = folder / "stop"
+        self._seed = seed
+        self._spoil = spoil
+        self._hired = 0
+        self._working: list[tuple[ForkServerProcess, bool]] = []
+
+    def hire(self) -> None:
+        number = self._hired
+        self._hired += 1
+        # Every other one will die by its own hand; an append takes about twenty steps.
+        dies_at = self.chance.randrange(10, 150) if number % 2 else None
+        process = context().Process(
+            target=work,
+            args=(self.table, self._folder / f"{number}.ledger", self._stop, number, self._seed),
+            kwargs={"dies_at": dies_at, "spoil": self._spoil},
+            daemon=True,
+        )
+        process.start()
+        self._working.append((process, dies_at is not None))
+
+    def replace_dead(self) -> None:
+        for process, dies in [one for one in self._working if one[0].exitcode is not None]:
+            self._working.remove((process, dies))
+            self._count(process, dies)
+            self.hire()
+
+    def kill_one(self) -> None:
+        process, dies = self.chance.choice(self._working)
+        process.kill()
+        process.join()
+        self._working.remove((process, dies))
+        self.killed += 1
+        self.hire()
+
+    def finish(self) -> None:
+        """Let everybody end what it is at."""
+        self._stop.touch()
+        for process, dies in self._working:
+            process.join(_PATIENCE)
+            assert process.exitcode is not None, f"a writer does not end; {process}"
+            self._count(process, dies)
+        self._working = []
+
+    def disband(self) -> None:
+        for process, _ in self._working:
+            process.kill()
+            process.join()
+
+    def _count(self, process: ForkServerProcess, dies: bool) -> None:
+        if process.exitcode == 0 and self._stop.exists():
+            return
+        assert process.exitcode == -signal.SIGKILL, f"a writer failed with exit code {process.exitcode}"
+        assert dies, "a writer was killed by somebody else"
+        self.died += 1

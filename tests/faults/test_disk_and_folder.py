@@ -1,0 +1,86 @@
+"""A disk that is full, and folders that may not be written: an error of ours, and a table as it was."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.write import write_deltalake
+from tests.faults import scenes
+from tests.faults.processes import in_a_process
+from tests.peers import read_delta_rs
+
+MAY_NOT = ("append", "overwrite", "delete", "delete all", "compact", "z_order", "checkpoint", "create")
+
+
+@pytest.mark.parametrize("limit_files", [False, True], ids=["small disk", "small files"])
+def test_a_full_disk_costs_the_append_that_met_it_and_nothing_else(
+    tmp_path: Path, limit_files: bool, record_property: pytest.FixtureRequest
+) -> None:
+    found = in_a_process(scenes.fill_disk, tmp_path, limit_files)
+    record_property("fault", found.fault)  # type: ignore[operator]
+    failed = [one for one in found.tried if one.error]
+    assert failed, found.fault
+    assert [one for one in failed if not one.ours] == []
+    assert all(str(tmp_path / "table") in one.error for one in failed)
+    assert [one for one in found.tried if not one.error], found.fault
+    assert found.freed.error == ""
+    assert found.ours == found.delta_rs == found.expected
+    assert found.left_over == []
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter, which a test's own may not be."""
+    folder = Path(tempfile.mkdtemp(prefix="lakehouse-"))
+    folder.chmod(0o777)
+    yield folder
+    for path in [folder, *(one for one in folder.rglob("*") if one.is_dir())]:
+        path.chmod(0o777)
+    shutil.rmtree(folder)
+
+
+def forbid(folder: Path) -> None:
+    """Nobody but root may write here or below."""
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+@pytest.mark.parametrize("what", ["all of it", "the log"])
+def test_a_table_that_may_not_be_written(open_folder: Path, what: str) -> None:
+    table, elsewhere = open_folder / "table", open_folder / "elsewhere"
+    elsewhere.mkdir()
+    for number in range(3):
+        write_deltalake(table, scenes.rows(number), mode="append")
+    before = read_delta_rs(table)
+    if what == "all of it":
+        forbid(table)
+    else:
+        for path in [table, *table.rglob("*")]:
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        forbid(table / "_delta_log")
+    forbid(elsewhere)
+    tried = in_a_process(scenes.write_where_it_is_forbidden, table, elsewhere)
+    said = {one.verb: one for one in tried}
+    for verb in MAY_NOT:
+        assert "Permission denied" in said[verb].error, verb
+        assert said[verb].ours, said[verb].error
+        assert str(elsewhere / "new" if verb == "create" else table) in said[verb].error
+    assert said["read"].error == ""
+    assert said["vacuum"].ours
+    assert {one.version for one in tried} == {2, -1}
+    # Whatever was written before the commit failed, no version refers to it.
+    assert read_delta_rs(table).equals(before)
+    assert sorted(path.name for path in (table / "_delta_log").glob("*.json")) == [f"{n:020d}.json" for n in range(3)]
+    assert list((table / "_delta_log").glob("*.tmp")) == []
+    if what == "all of it":
+        assert len(list(table.glob("*.parquet"))) == 3
+    table.chmod(0o777)
+    (table / "_delta_log").chmod(0o777)
+    write_deltalake(table, scenes.rows(9), mode="append")
+    assert DeltaTable(table).version() == 3

@@ -1,0 +1,63 @@
+"""A table that goes away under a writer, or is another one when the writer comes to commit: never half a table."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.write import write_deltalake
+from tests.faults import scenes
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+@pytest.mark.parametrize("condition", ["id >= 0", "id = 3"], ids=["removes only", "rewrites"])
+def test_a_retry_does_not_begin_a_log_in_the_middle(tmp_path: Path, fsync: bool, condition: str) -> None:
+    table = tmp_path / "t"
+    for number in range(3):
+        write_deltalake(table, scenes.rows(number), mode="append")
+
+    class Vanishing(LocalStore):
+        """Somebody wins the race for the next version, then deletes the table."""
+
+        lost = False
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if self.lost:
+                return super().put_if_absent(path, data)
+            self.lost = True
+            write_deltalake(table, scenes.rows(9), mode="append")
+            assert not super().put_if_absent(path, data)
+            shutil.rmtree(table)
+            return False
+
+    snapshot = load_snapshot(Vanishing(str(table), fsync=fsync))
+    with pytest.raises(DeltaError):
+        delete(snapshot, parse(condition, snapshot.schema, table=None), ArrowEngine())
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_the_first_put_does_not_either(tmp_path: Path, fsync: bool) -> None:
+    table = tmp_path / "t"
+    for number in range(3):
+        write_deltalake(table, scenes.rows(number), mode="append")
+    snapshot = load_snapshot(LocalStore(str(table), fsync=fsync))
+    assert snapshot.file_columns(["path"]).num_rows == 3
+    condition = parse("id >= 0", snapshot.schema, table=None)
+    whole = snapshot.files
+    assert len(whole) == 3
+    shutil.rmtree(table)
+    with pytest.raises(DeltaError):
+        delete(snapshot, condition, ArrowEngine())
+    assert not list(tmp_path.rglob("*.json"))
+    write_deltalake(table, scenes.rows(0))
+    assert DeltaTable(table).version() == 0

@@ -1,0 +1,141 @@
+"""Sixteen processes on one table, killed at random: what was acknowledged is there, once, and all readers agree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from lakehouse_lib.errors import ConcurrentAppendError
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from tests.commit_ledger import judge
+from tests.commit_operations import SCHEMA, Ledger, Operation
+from tests.faults.storm import storm
+from tests.faults.writer import do
+
+
+def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
+    found = storm(tmp_path, commits=60, kills=12, versions=3, seed=5)
+    assert found.verdict.violations == []
+    assert found.verdict.versions > 60
+    assert found.killed + found.died >= 12
+    assert found.killed
+    assert found.verdict.kinds["append"] > 20
+    assert found.verdict.looked_at == 3
+
+
+def forget_who_was_first() -> None:
+    """A store whose put_if_absent is the exists-and-create of file systems without better."""
+
+    def racy(self: LocalStore, path: str, data: bytes) -> bool:
+        if self.head(path) is not None:
+            return False
+        time.sleep(0.01)
+        self.put(path, data)
+        return True
+
+    LocalStore.put_if_absent = racy  # type: ignore[method-assign]
+
+
+def test_a_store_that_lets_two_win_is_found_out(tmp_path: Path) -> None:
+    found = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, spoil=forget_who_was_first)
+    assert any("is not in the log" in one for one in found.verdict.violations)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[Path, Path]:
+    """A table of five appends and a delete, and its writer's ledger."""
+    table, ledger = tmp_path / "table", tmp_path / "0.ledger"
+    DeltaTable.create(table, SCHEMA, configuration={"delta.checkpointInterval": "3"})
+    kept, store = Ledger(ledger), LocalStore(str(table), fsync=False)
+    steps = [Operation(f"0-{n}", "append", 10 * n, 100 * n) for n in range(5)] + [Operation("0-5", "delete", 0, 100)]
+    for operation in steps:
+        kept.begin(operation)
+        kept.acknowledge(operation, do(store, operation))
+    return table, ledger
+
+
+def commit(table: Path, version: int) -> Path:
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
+def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
+    table, ledger = run
+    verdict = judge(table, [ledger])
+    assert verdict.violations == []
+    assert (verdict.versions, verdict.rows, verdict.looked_at, verdict.unanswered) == (7, 40, 5, 0)
+    assert verdict.kinds == {"append": 5, "delete": 1}
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        ("lost", "0-5 was acknowledged as version 6 and is not in the log"),
+        ("gap", "are not contiguous"),
+        ("twice", "0-4 is committed 2 times"),
+        ("torn", "version 6 is no commit of any writer"),
+        ("other version", "0-4 was acknowledged as version 5 and is 6"),
+        ("never begun", "elsewhere was never begun"),
+        ("refused", "0-6 is version 7, and its writer was told ConcurrentAppendError"),
+        ("rows lost", "lacks 10 rows"),
+        ("rows doubled", "has one too many of 10 rows"),
+        ("deleted too little", "has one too many of 10 rows"),
+        ("checkpoint", "the checkpoint tells"),
+        ("hint", "_last_checkpoint names 90"),
+    ],
+)
+def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> None:
+    table, ledger = run
+    five, six, seven = (commit(table, version) for version in (5, 6, 7))
+    kept = Ledger(ledger)
+    if harm == "lost":
+        six.unlink()
+    elif harm == "gap":
+        five.rename(commit(table, 9))
+    elif harm == "twice":
+        shutil.copy(five, seven)
+    elif harm == "torn":
+        six.write_bytes(six.read_bytes()[:40])
+    elif harm == "other version":
+        contents = five.read_bytes(), six.read_bytes()
+        six.write_bytes(contents[0])
+        five.write_bytes(contents[1])
+    elif harm == "never begun":
+        seven.write_text(six.read_text().replace("0-5", "elsewhere"))
+    elif harm == "refused":
+        kept.begin(Operation("0-6", "append", 60, 600))
+        kept.refuse(Operation("0-6", "append"), ConcurrentAppendError("somebody was first"))
+        seven.write_text(six.read_text().replace("0-5", "0-6"))
+    elif harm == "rows lost":
+        lines = five.read_text().splitlines()
+        five.write_text("\n".join(line for line in lines if '"add"' not in line) + "\n")
+        _without_checkpoints(table)
+    elif harm == "rows doubled":
+        path = _added(five)
+        shutil.copy(table / path, table / "copied.parquet")
+        seven.write_text(five.read_text().replace("0-4", "0-6").replace(path, "copied.parquet"))
+        kept.begin(Operation("0-6", "compact"))
+    elif harm == "deleted too little":
+        lines = six.read_text().splitlines()
+        six.write_text("\n".join(line for line in lines if '"remove"' not in line) + "\n")
+        _without_checkpoints(table)
+    elif harm == "checkpoint":
+        earlier, later = (table / "_delta_log" / f"{version:020d}.checkpoint.parquet" for version in (3, 6))
+        shutil.copy(earlier, later)
+    elif harm == "hint":
+        (table / "_delta_log" / "_last_checkpoint").write_text('{"version": 90, "size": 1}')
+    assert any(told in one for one in judge(table, [ledger], versions=9).violations)
+
+
+def _without_checkpoints(table: Path) -> None:
+    for path in [*(table / "_delta_log").glob("*.parquet"), table / "_delta_log" / "_last_checkpoint"]:
+        path.unlink(missing_ok=True)
+
+
+def _added(path: Path) -> str:
+    (added,) = (json.loads(line)["add"]["path"] for line in path.read_text().splitlines() if '"add"' in line)
+    return str(added)

@@ -1,0 +1,98 @@
+"""A process that writes to a table until it is told to stop, or dies at a step it was told before."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.errors import CommitFailedError, StoreError
+from lakehouse_lib.operations.append import Write, write
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.commit_operations import Ledger, Operation, operations
+
+#: What Python says before it touches the disk (``sys.audit``).
+_STEPS = frozenset(("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir"))
+
+
+def work(
+    table: Path,
+    ledger: Path,
+    stop: Path,
+    number: int,
+    seed: int,
+    *,
+    dies_at: int | None = None,
+    spoil: Callable[[], None] | None = None,
+) -> None:
+    """Write until the file ``stop`` is there.
+
+    Args:
+        number: of the writer, nobody else's.
+        dies_at: the step on the table's files before which the process kills itself.
+        spoil: makes the process a bad one, to see that it is noticed.
+    """
+    if spoil is not None:
+        spoil()
+    kept = Ledger(ledger)
+    store = LocalStore(str(table))
+    chance = random.Random(f"{seed}/{number}/waits")
+    if dies_at is not None:
+        _die(str(table), dies_at)
+    for operation in operations(number, seed):
+        if stop.exists():
+            return
+        kept.begin(operation)
+        try:
+            version = do(store, operation)
+        except CommitFailedError as error:
+            kept.refuse(operation, error)
+            time.sleep(chance.uniform(0, 0.05))
+        except StoreError as error:
+            kept.fail(operation, error)
+        else:
+            if version is None:
+                kept.idle(operation)
+            else:
+                kept.acknowledge(operation, version)
+
+
+def do(store: LocalStore, operation: Operation) -> int | None:
+    """Its version, None when there was nothing to do."""
+    engine = ArrowEngine(1)
+    properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
+    if operation.kind == "append":
+        return write(store, incoming(operation.rows), Write(mode="append"), engine, commit_properties=properties)
+    snapshot = load_snapshot(store)
+    metrics: dict[str, Any]
+    if operation.kind == "delete":
+        condition = parse(operation.condition, snapshot.schema, table=store.root)
+        metrics = delete(snapshot, condition, engine, commit_properties=properties)
+        return metrics["version"] if metrics["num_removed_files"] else None
+    metrics = compact(snapshot, engine, commit_properties=properties)
+    return metrics["version"] if metrics["numFilesRemoved"] else None
+
+
+def _die(table: str, step: int) -> None:
+    left = step
+
+    def before(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in _STEPS and any(str(one).startswith(table) for one in arguments[:2]):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(before)

@@ -1,0 +1,65 @@
+"""``make interop-commits``: our commits among delta-rs' on one table, and among delta-rs' and delta-spark's."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tests.interop.commits.interleave import PEER, interleave
+
+CREWS = {
+    "delta-rs": {"ours": 2, "delta-rs": 2},
+    "delta-spark": {"ours": 1, "delta-rs": 1, "delta-spark": 1},
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.interop.commits", description=__doc__)
+    parser.add_argument("--commits", type=int, default=1_000, help="of a table (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=600, help="at most, of a table (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=None, help="of what is written; default a new one")
+    parser.add_argument("--beside", nargs="+", choices=CREWS, default=list(CREWS), help="whom (default: both)")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
+    if "delta-spark" in options.beside and not PEER.exists():
+        parser.error(f"{PEER} is not there; `make interop-commits` makes it")
+    violations = 0
+    for peer in options.beside:
+        folder = Path(tempfile.mkdtemp(prefix="lakehouse-commits-"))
+        found = interleave(
+            folder, CREWS[peer], commits=options.commits, seconds=options.seconds, seed=seed, versions=20
+        )
+        shares = ", ".join(f"{count} of {library}" for library, count in found.commits.items())
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
+        print(
+            f"beside {peer}, seed {seed}: {found.verdict.versions - 1} commits in {found.seconds:.0f} s ({shares}; "
+            f"{kinds}), {found.verdict.looked_at} versions read by all, {len(found.verdict.violations)} violations"
+        )
+        for what, errors in (("refused", found.told.refused), ("failed", found.told.failed)):
+            for (library, error), count in Counter(map(_shortened, errors.items())).most_common(8):
+                print(f"  {what} {count} times, {library}: {error}")
+        for one in found.verdict.violations:
+            print(f"  VIOLATION: {one}")
+        violations += len(found.verdict.violations)
+        if found.verdict.violations:
+            print(f"  kept in {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
+    return 1 if violations else 0
+
+
+def _shortened(refusal: tuple[str, str]) -> tuple[str, str]:
+    """Whose it was, and the error without what is different each time."""
+    name, error = refusal
+    number = int(name.partition("-")[0])
+    library = "ours" if number < 100 else "delta-rs" if number < 200 else "delta-spark"
+    return library, error.partition(":")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

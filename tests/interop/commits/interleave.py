@@ -1,0 +1,138 @@
+"""Writers of several libraries, a process each, take turns as it comes on one table; then the log is judged."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lakehouse_lib.log import latest_version
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from tests.commit_ledger import Told, Verdict, judge, told
+from tests.commit_operations import SCHEMA
+from tests.faults.processes import context
+from tests.faults.writer import work as ours
+from tests.interop.commits.writers import work as delta_rs
+
+PEER = Path(__file__).resolve().parents[3] / ".peers" / "delta-spark" / "bin" / "python"
+_PATIENCE = 180.0  # seconds: a Spark session starts, and ends what it is at
+
+#: The first number of each library's writers.
+_FIRST = {"ours": 0, "delta-rs": 100, "delta-spark": 200}
+_WORK: dict[str, Callable[..., None]] = {"ours": ours, "delta-rs": delta_rs}
+
+
+@dataclass
+class Interleaved:
+    """What came of a run.
+
+    Attributes:
+        commits: of each library, of which its writers were told.
+        told: what its writers were told.
+    """
+
+    commits: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    told: Told = field(default_factory=Told)
+    verdict: Verdict = field(default_factory=Verdict)
+
+
+def interleave(
+    folder: Path,
+    writers: dict[str, int],
+    *,
+    commits: int,
+    seconds: float = 600.0,
+    seed: int = 0,
+    versions: int = 5,
+) -> Interleaved:
+    """Write until there are so many commits, a tenth of them by each library, or so many seconds are over.
+
+    Args:
+        folder: empty; the table is ``table`` in it, beside the ledgers.
+        writers: how many processes of each library.
+        versions: that all readers read in the end.
+
+    Raises:
+        AssertionError: a writer failed.
+    """
+    table, stop = folder / "table", folder / "stop"
+    DeltaTable.create(table, SCHEMA)
+    store = LocalStore(str(table))
+    crew = {
+        number: _start(library, table, folder / f"{number}.ledger", stop, number, seed)
+        for library, count in writers.items()
+        for number in range(_FIRST[library], _FIRST[library] + count)
+    }
+    begun = time.monotonic()
+    try:
+        # A Spark session takes its time; the clock runs when every writer has begun.
+        while any(not (folder / f"{number}.ledger").exists() for number in crew):
+            assert time.monotonic() - begun < _PATIENCE, "a writer does not begin"
+            time.sleep(0.05)
+        begun = time.monotonic()
+        while time.monotonic() - begun < seconds:
+            if (latest_version(store) or 0) >= commits and min(_shares(folder, writers).values()) >= commits // 10:
+                break
+            for number, process in crew.items():
+                assert process.running(), f"writer {number} ended before its time"
+            time.sleep(0.05)
+        took = time.monotonic() - begun
+        stop.touch()
+        for number, process in crew.items():
+            assert process.ended(_PATIENCE) == 0, f"writer {number} failed"
+    finally:
+        for process in crew.values():
+            process.kill()
+    ledgers = sorted(folder.glob("*.ledger"))
+    verdict = judge(table, ledgers, versions=versions, seed=seed)
+    return Interleaved(_shares(folder, writers), took, told(ledgers), verdict)
+
+
+def _shares(folder: Path, writers: dict[str, int]) -> dict[str, int]:
+    """Commits that the writers of each library have been told of."""
+    return {
+        library: sum(
+            (folder / f"{number}.ledger").read_bytes().count(b'{"done"')
+            for number in range(_FIRST[library], _FIRST[library] + count)
+        )
+        for library, count in writers.items()
+    }
+
+
+class _Writer:
+    """A process, of whichever kind."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+
+    def running(self) -> bool:
+        return self._code() is None
+
+    def ended(self, seconds: float) -> int | None:
+        if isinstance(self._process, subprocess.Popen):
+            return self._process.wait(seconds)
+        self._process.join(seconds)
+        return self._code()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait() if isinstance(self._process, subprocess.Popen) else self._process.join()
+
+    def _code(self) -> int | None:
+        return self._process.poll() if isinstance(self._process, subprocess.Popen) else self._process.exitcode
+
+
+def _start(library: str, table: Path, ledger: Path, stop: Path, number: int, seed: int) -> _Writer:
+    if library == "delta-spark":
+        script = Path(__file__).with_name("delta_spark_writer.py")
+        arguments = [str(one) for one in (table, ledger, stop, number, seed)]
+        with ledger.with_suffix(".log").open("wb") as log:
+            return _Writer(subprocess.Popen([str(PEER), str(script), *arguments], stdout=log, stderr=log))
+    process = context().Process(target=_WORK[library], args=(table, ledger, stop, number, seed), daemon=True)
+    process.start()
+    return _Writer(process)

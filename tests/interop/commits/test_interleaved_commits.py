@@ -1,0 +1,40 @@
+"""Two processes of ours and two of delta-rs commit to one table; `make interop-commits` is the long form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as PeerTable
+
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import ConcurrentDeleteDeleteError
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.write import write_deltalake
+from tests.interop.commits.interleave import interleave
+from tests.peers import read_delta_rs
+
+
+def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
+    found = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=4, seed=3)
+    assert found.verdict.violations == []
+    assert found.verdict.versions > 60
+    assert min(found.commits.values()) >= 6
+    assert found.told.failed == {}
+
+
+def test_why_delta_rs_compacts_nothing_here(tmp_path: Path) -> None:
+    # Its check of conflicts does not see that the files were compacted by somebody else: rows double. Ours does.
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
+    theirs, ours = PeerTable(str(tmp_path)), load_snapshot(LocalStore(str(tmp_path)))
+    DeltaTable(tmp_path).optimize.compact()
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        compact(ours, ArrowEngine())
+    assert read_delta_rs(tmp_path).num_rows == 4
+    theirs.optimize.compact()
+    assert read_delta_rs(tmp_path).num_rows == 8, "delta-rs has learnt it: let its writers compact, too"

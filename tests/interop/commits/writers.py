@@ -1,0 +1,44 @@
+"""delta-rs as a writer among others; ours is ``tests.faults.writer``.
+
+It does not compact here: a compaction of delta-rs 1.6.6 does not notice that another one was first, and doubles rows
+(``test_interleaved_commits.py`` shows it).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from tests.commit_operations import Ledger, Operation, operations
+
+
+def work(table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
+    """Write until the file ``stop`` is there."""
+    kept = Ledger(ledger)
+    chance = random.Random(f"{seed}/{number}/waits")
+    for operation in operations(number, seed, compactions=0):
+        if stop.exists():
+            return
+        kept.begin(operation)
+        try:
+            if do(str(table), operation):
+                kept.acknowledge(operation, None)
+        except CommitFailedError as error:
+            kept.refuse(operation, error)
+            time.sleep(chance.uniform(0, 0.05))
+        except DeltaError as error:
+            kept.fail(operation, error)
+
+
+def do(table: str, operation: Operation) -> bool:
+    """Whether it has changed the table; which version that was delta-rs does not say."""
+    properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
+    if operation.kind == "append":
+        write_deltalake(table, operation.rows, mode="append", commit_properties=properties)
+        return True
+    metrics = DeltaTable(table).delete(operation.condition, commit_properties=properties)
+    return int(metrics["num_removed_files"]) > 0
