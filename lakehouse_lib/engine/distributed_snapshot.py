@@ -232,17 +232,9 @@ def _tasks(
     store, version = snapshot.store, snapshot.version
     tasks: list[Blocks | Later] = []
     for part in checkpoint.files.parts if checkpoint is not None else ():
-        meta = store.head(part.path)
-        if meta is None:
-            raise LogCorruptedError(
-                f"the checkpoint's object {part.path} has gone",
-                table=store.root,
-                version=version,
-                hint="Open the table again: a newer checkpoint may have taken its place",
-            )
         rows = [(block, sum(part.count(action, block) for action in ("add", "remove"))) for block in range(part.blocks)]
         held = [(block, count) for block, count in rows if count]
-        tasks += [Blocks(store, meta, version, blocks, buckets) for blocks in _together(held, _FILES_A_BUCKET)]
+        tasks += [Blocks(store, part.meta, version, blocks, buckets) for blocks in _together(held, _FILES_A_BUCKET)]
     sizes = [((number, commit), commit.size) for number, commit in enumerate(commits, start=1)]
     tasks += [Later(store, some, buckets) for some in _together(sizes, _BYTES_OF_COMMITS)]
     return tasks

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.engine.base import Piece
-from lakehouse_lib.errors import StoreError
+from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
@@ -60,7 +60,7 @@ TOTALS = pa.schema(
 
 @dataclass(frozen=True)
 class Blocks:
-    """Wave 1: row groups of one object of the checkpoint."""
+    """Wave 1: row groups of one object of the checkpoint, which is ``meta`` still."""
 
     store: ObjectStore
     meta: ObjectMeta
@@ -108,13 +108,32 @@ def scatter(task: Blocks | Later) -> Iterator[Piece]:
             for kind, table in enumerate((actions.adds, actions.removes)):
                 yield from _cut(table, task.store, task.buckets, 2 * number + kind)
         return
-    kind_of_part = JsonPart if task.meta.path.endswith(".json") else ParquetPart
-    part = kind_of_part(task.store, task.meta, task.version)
+    part = _part(task)
     for block in task.blocks:
         for kind, action in enumerate(_ACTIONS):
             if part.count(action, block):
                 table = pa.table(part.read(action, block, _FIELDS[action]))
                 yield from _cut(table, task.store, task.buckets, kind)
+
+
+def _part(task: Blocks) -> JsonPart | ParquetPart:
+    """The object whose row groups the driver has numbered. Another one in its place has others, or as many of other
+    rows: before it is opened it may be broken besides, and after it may have come just before."""
+    kind = JsonPart if task.meta.path.endswith(".json") else ParquetPart
+    _check_unchanged(task)
+    part = kind(task.store, task.meta, task.version)
+    _check_unchanged(task)
+    return part
+
+
+def _check_unchanged(task: Blocks) -> None:
+    if task.store.head(task.meta.path) != task.meta:
+        raise LogCorruptedError(
+            f"the checkpoint's object {task.meta.path} has gone, or has been replaced since it was opened",
+            table=task.store.root,
+            version=task.version,
+            hint="Open the table again: a newer checkpoint may have taken its place",
+        )
 
 
 def gather(bucket: Bucket, pieces: Iterator[Piece]) -> pa.Table:
@@ -195,6 +214,7 @@ class _Gathered:
     """Actions in memory as an object of a checkpoint: one block, its fields as columns."""
 
     path = "a bucket"
+    meta = ObjectMeta(path, 0, 0)
     blocks = 1
 
     def __init__(self, actions: Mapping[str, pa.Table]) -> None:

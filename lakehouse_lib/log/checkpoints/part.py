@@ -43,6 +43,7 @@ class Part(Protocol):
     """Rows of the ``add`` and ``remove`` actions are counted and read block by block."""
 
     path: str
+    meta: ObjectMeta
 
     @property
     def nbytes(self) -> int:

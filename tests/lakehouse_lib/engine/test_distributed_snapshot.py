@@ -243,6 +243,27 @@ def test_a_log_without_a_checkpoint_that_can_be_read_says_which_cannot(tmp_path)
         pass
 
 
+@pytest.mark.parametrize(("before", "after"), [(100, 3), (3, 100), (3, None)])
+def test_a_checkpoint_that_is_replaced_meanwhile_loses_no_file(tmp_path, before, after):
+    """Row groups are numbered by the driver, and read by tasks that open the object themselves."""
+    log = Log(tmp_path)
+    log.commit("a" * 9)
+    actions = [*HEAD, *({"add": body} for body in log.live.values())]
+    path = tmp_path / put_classic(log.store, log.version, actions, row_group=before)
+
+    class Slow(ArrowEngine):
+        def exchange(self, *arguments):
+            if after is None:
+                path.unlink()
+            else:
+                put_classic(log.store, log.version, actions, row_group=after)
+            return super().exchange(*arguments)
+
+    snapshot = load_snapshot(log.store)
+    with pytest.raises(LogCorruptedError, match=r"replaced since.*Open the table again"), distribute(snapshot, Slow(2)):
+        pass
+
+
 def test_an_empty_table_has_no_buckets(tmp_path, spark):
     snapshot = load_snapshot(Log(tmp_path).store)
     with distribute(snapshot, ArrowEngine()) as found:
