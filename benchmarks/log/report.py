@@ -38,7 +38,7 @@ def _opening(result: _Result) -> str:
     for question in result["questions"].values():
         rows += _cold_rows(question)
         rows.append(_row(f"{question['title']}, warm", question, "warm"))
-    return f"{result['files']:,} files\n\n" + table(_HEAD, rows)
+    return f"{result['files']:,} files\n\n" + table(_HEAD, rows) + f"\n\n{_WARM}"
 
 
 def _pruning(result: _Result) -> str:
@@ -105,7 +105,7 @@ def _scanning(result: _Result) -> str:
             assert plain is not None
             rows.append([title, seconds(ours), seconds(plain), f"{ours / plain:.2f}x"])
     about = f"{result['files']:,} files, {result['rows']:,} rows\n\n"
-    return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows)
+    return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows) + f"\n\n{_OPENED_AGAIN}"
 
 
 def _spreading(result: _Result) -> str:
@@ -113,12 +113,22 @@ def _spreading(result: _Result) -> str:
         [step["title"], *(seconds(_median(step.get(name))) for name in ("spread", "process"))]
         for step in result["steps"]
     ]
-    peaks = ["peak MB of a process", *(f"{result['peak_mb'][name]:,.0f}" for name in ("worker", "process"))]
+    peaks = ["peak MB of a Python process", *(f"{result['peak_mb'][name]:,.0f}" for name in ("worker", "process"))]
     driver = ["peak MB of the driver's Python", f"{result['peak_mb']['driver']:,.0f}", "-"]
-    return f"{result['files']:,} files, {result['workers']} workers\n\n" + table(
-        ["", "on Spark", "in one process"], [*rows, peaks, driver]
-    )
+    shown = table(["", "on Spark", "in one process"], [*rows, peaks, driver])
+    return f"{result['files']:,} files, {result['workers']} workers\n\n{shown}\n\n{_PYTHON_ALONE}"
 
+
+#: What a figure is not, said right below the tables that have it.
+_WARM = (
+    "Warm is no like for like: this library remembers what it has read of a log in the process, and looks only whether "
+    "it is there still and what is new; delta-rs reads the log again."
+)
+_OPENED_AGAIN = (
+    "The turns before have opened the table in this process, whose log is remembered: opening lists it, and reads "
+    "nothing twice. Plain Parquet lists the folder each time."
+)
+_PYTHON_ALONE = "Memory is that of Python processes; the JVM's, which runs Spark, is not counted."
 
 _HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
 _SHOWN: dict[str, Callable[[_Result], str]] = {

@@ -44,7 +44,15 @@ def test_opening_is_measured_and_written(tmp_path, capsys):
     arguments = ["--rounds", "1", "--files", "1000", "--sizes", "100", "1000", "--home", str(tmp_path)]
     assert main([*arguments, "--only", "open", "refresh", "partitions", "growth"]) == 0
     shown = capsys.readouterr().out
-    for text in ("open + file_uris(), cold", "peak MB", "delta-rs / ours", "one new commit", "key = x", "| 1,000 |"):
+    for text in (
+        "open + file_uris(), cold",
+        "peak MB",
+        "delta-rs / ours",
+        "one new commit",
+        "key = x",
+        "| 1,000 |",
+        "no like for like",
+    ):
         assert text in shown
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -65,6 +73,7 @@ def test_scans_are_measured_beside_plain_spark(spark, tmp_path):
     assert all(len(one["ours"]) == len(one["cpu"]["plain"]) == 1 for one in result["questions"])
     shown = report.show("scan", result)
     assert "8 files, 16,000 rows" in shown
+    assert "Plain Parquet lists the folder each time" in shown
     assert shown.count("- processor seconds") == len(result["questions"])
 
 
