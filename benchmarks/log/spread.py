@@ -2,6 +2,9 @@
 
 ``python -m benchmarks.log.spread HOME TABLE ROUNDS`` prints a line of JSON. The session is started before; each round
 replays the log anew and asks the same questions. The one process is a new one each time.
+
+Memory is that of Python processes: the largest worker's while Spark is asked, the driver's, the one process'. The
+JVM's, which holds Spark, is not counted.
 """
 
 from __future__ import annotations
@@ -94,18 +97,18 @@ def measure(table: str, rounds: int) -> dict[str, Any]:
     """Alternate, and compare the answers."""
     spark = session()
     laps: dict[str, dict[str, list[float]]] = {name: {"spread": [], "process": []} for name in _STEPS}
-    process_peak = 0.0
-    with Peak(largest_worker) as workers:
-        for _ in range(rounds):
+    worker_peak = process_peak = 0.0
+    for _ in range(rounds):
+        with Peak(largest_worker) as workers:  # the one process is below this one, too
             spread, answers = on_spark(spark, table)
-            command = [sys.executable, "-m", "benchmarks.log.spread", table]
-            alone = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-            if alone["answers"] != json.loads(json.dumps(answers)):
-                raise SystemExit(f"the answers differ: {answers} on Spark, {alone['answers']} in one process")
-            process_peak = max(process_peak, alone["peak_mb"])
-            for name in _STEPS:
-                laps[name]["spread"].append(spread[name])
-                laps[name]["process"].append(alone["laps"][name])
+        alone = _in_a_new_process(table)
+        if alone["answers"] != json.loads(json.dumps(answers)):
+            raise SystemExit(f"the answers differ: {answers} on Spark, {alone['answers']} in one process")
+        worker_peak = max(worker_peak, workers.megabytes)
+        process_peak = max(process_peak, alone["peak_mb"])
+        for name in _STEPS:
+            laps[name]["spread"].append(spread[name])
+            laps[name]["process"].append(alone["laps"][name])
     own = peak_mb()
     parallelism = spark.sparkContext.defaultParallelism
     spark.stop()
@@ -113,8 +116,14 @@ def measure(table: str, rounds: int) -> dict[str, Any]:
         "files": answers[0],
         "workers": parallelism,
         "steps": [{"title": title, **laps[name]} for name, title in _STEPS.items()],
-        "peak_mb": {"worker": workers.megabytes, "driver": own, "process": process_peak},
+        "peak_mb": {"worker": worker_peak, "driver": own, "process": process_peak},
     }
+
+
+def _in_a_new_process(table: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.log.spread", table]
+    told: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return told
 
 
 def main(arguments: list[str]) -> None:
