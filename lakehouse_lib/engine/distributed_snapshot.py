@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -14,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark_manifest import manifest
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
@@ -68,6 +71,7 @@ class DistributedSnapshot:
     _engine: ArrowEngine | SparkEngine = field(repr=False)
     _scratch: ObjectStore = field(repr=False)
     _buckets: tuple[str, ...] = field(repr=False)
+    _structs_alone: int = field(repr=False)
 
     def prune(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true (``FILE_SCHEMA``), in no order.
@@ -85,10 +89,12 @@ class DistributedSnapshot:
     def frame(self) -> Any:
         """The live files as a Spark DataFrame with the columns of ``FILE_SCHEMA``, for whatever else is asked of them.
 
-        It reads the scratch folder, so it lives as long as that.
+        It reads the scratch folder, so it lives as long as that. Statistics that the checkpoint has as structs alone
+        are written as JSON first, when a frame is asked for.
 
         Raises:
             InvalidArgumentError: the engine is not Spark.
+            StoreError: the buckets have gone.
         """
         if not isinstance(self._engine, SparkEngine):
             raise InvalidArgumentError(
@@ -98,11 +104,28 @@ class DistributedSnapshot:
             )
         spark = self._engine.spark
         files = spark_reading.struct_type(Schema.from_arrow(FILE_SCHEMA))
-        rows = spark.read.schema(spark_reading.struct_type(Schema([])).add("add", files))
-        paths = [f"{self._scratch.root}/{bucket}" for bucket in self._buckets]
-        if not paths:
+        if not self._buckets:
             return spark.createDataFrame([], files)
-        return rows.parquet(*paths).where("add IS NOT NULL").select("add.*")
+        version = self.snapshot.version
+        metas = [snapshot_tasks.bucket_meta(self._scratch, path, version) for path in self._as_json]
+        # Their very list, not their paths: Spark would look for those in its default file system, as patterns.
+        listed = pa.table(
+            {
+                "path": strings([meta.path for meta in metas]),
+                "size": int64s([meta.size for meta in metas]),
+                "modificationTime": int64s([meta.modified for meta in metas]),
+            }
+        )
+        options = {**spark_reading.OPTIONS, "recursiveFileLookup": "true"}
+        rows = spark.read.schema(spark_reading.struct_type(Schema([])).add("add", files)).options(**options)
+        return rows.parquet(manifest(listed, self._scratch)).where("add IS NOT NULL").select("add.*")
+
+    @cached_property
+    def _as_json(self) -> tuple[str, ...]:
+        """The buckets, each with all of its statistics as JSON."""
+        if not self._structs_alone:
+            return self._buckets
+        return tuple(path for answer in self._ask(snapshot_tasks.with_json) for path in answer["path"].to_pylist())
 
     def _ask(self, question: Callable[..., pa.Table], *arguments: Any) -> list[pa.Table]:
         """Each task's answers; a task has some of the buckets."""
@@ -169,8 +192,10 @@ def distribute(
             found = pa.Table.from_batches([], snapshot_tasks.SUMMARY)
         sums = [pc.sum(found[name], min_count=0).as_py() for name in snapshot_tasks.SUMMARY.names[1:]]
         objects = tuple(found["path"].to_pylist())
-        files, size, tombstones, tombstone_bytes = sums
-        yield DistributedSnapshot(snapshot, files, size, tombstones, tombstone_bytes, engine, target, objects)
+        files, size, tombstones, tombstone_bytes, structs_alone = sums
+        yield DistributedSnapshot(
+            snapshot, files, size, tombstones, tombstone_bytes, engine, target, objects, structs_alone
+        )
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart
@@ -41,7 +42,8 @@ _ROW_GROUP = 50_000
 _HASHED_AT_ONCE = 16_384
 _WIRE = pa.ipc.IpcWriteOptions(compression="lz4")
 
-#: What is known of a bucket: where it lies, how many files (tombstones) it has, and their bytes.
+#: What is known of a bucket: where it lies, how many files (tombstones) it has, and their bytes; and how many of its
+#: files have statistics as structs alone.
 SUMMARY = pa.schema(
     [
         ("path", pa.string()),
@@ -49,6 +51,7 @@ SUMMARY = pa.schema(
         ("bytes", pa.int64()),
         ("tombstones", pa.int64()),
         ("tombstone_bytes", pa.int64()),
+        ("structs_alone", pa.int64()),
     ]
 )
 
@@ -160,8 +163,8 @@ def gather(bucket: Bucket, pieces: Iterator[Piece]) -> pa.Table:
     path = f"{uuid.uuid4().hex}.parquet"
     _write(bucket.scratch, path, left)
     numbers = [one for action in _ACTIONS for one in (len(left[action]), _size(left[action]))]
-    columns = [pa.repeat(path, 1), *(pa.repeat(pa.scalar(number, pa.int64()), 1) for number in numbers)]
-    return pa.Table.from_arrays(columns, schema=SUMMARY)
+    numbers.append(_structs_alone(left["add"]))
+    return pa.Table.from_arrays([strings([path]), *(int64s([number]) for number in numbers)], schema=SUMMARY)
 
 
 def ask(task: Planned) -> pa.Table:
@@ -180,8 +183,14 @@ def totals(snapshot: Snapshot, target_file_size: int) -> pa.Table:
     sizes = files["size"]
     small = sizes.filter(pc.less(sizes, target_file_size / 2))
     numbers = [len(files), _sum(sizes), len(small), _sum(small), len(files) - files["deletionVector"].null_count]
-    columns = [pa.repeat(pa.scalar(number, pa.int64()), 1) for number in numbers]
-    return pa.Table.from_arrays(columns, schema=TOTALS)
+    return pa.Table.from_arrays([int64s([number]) for number in numbers], schema=TOTALS)
+
+
+def with_json(snapshot: Snapshot) -> pa.Table:
+    """A question: the path of a bucket beside the asked one, of the same files, whose statistics are all JSON."""
+    path = f"{uuid.uuid4().hex}.parquet"
+    _write(snapshot.store, path, {"add": snapshot.files})
+    return pa.Table.from_arrays([strings([path])], ["path"])
 
 
 def bucket_numbers(paths: pa.Array, buckets: int) -> NDArray[np.uint16]:
@@ -258,6 +267,19 @@ def _cut(table: pa.Table, store: ObjectStore, buckets: int, order: int) -> Itera
         yield Piece(int(number), order, sink.getvalue())
 
 
+def bucket_meta(scratch: ObjectStore, path: str, version: int) -> ObjectMeta:
+    """Size and time of a bucket, which is there."""
+    meta = scratch.head(path)
+    if meta is None:
+        raise StoreError(
+            f"the bucket {path} of a distributed snapshot is gone",
+            table=scratch.root,
+            version=version,
+            hint="Ask it inside the block of distribute(), in a scratch folder that all executors see",
+        )
+    return meta
+
+
 def _none(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([], schema)
 
@@ -313,6 +335,13 @@ def _size(table: pa.Table) -> int:
     return _sum(table["size"]) if "size" in table.column_names else 0
 
 
+def _structs_alone(files: pa.Table) -> int:
+    if "stats_parsed" not in files.column_names:
+        return 0
+    told = pc.is_valid(files["stats_parsed"])
+    return _sum(pc.and_(told, pc.is_null(files["stats"])) if "stats" in files.column_names else told)
+
+
 def _sum(sizes: pa.ChunkedArray) -> int:
     return int(pc.sum(sizes, min_count=0).as_py())
 
@@ -320,15 +349,7 @@ def _sum(sizes: pa.ChunkedArray) -> int:
 def _opened(task: Planned, path: str) -> Snapshot:
     """A bucket as a snapshot. Its store is the scratch folder: a bucket that cannot be read has no log to fall back to,
     least of all the table's, which has all files."""
-    meta = task.scratch.head(path)
-    if meta is None:
-        raise StoreError(
-            f"the bucket {path} of a distributed snapshot is gone",
-            table=task.scratch.root,
-            version=task.version,
-            hint="Ask it inside the block of distribute(), in a scratch folder that all executors see",
-        )
-    part = ParquetPart(task.scratch, meta, task.version)
+    part = ParquetPart(task.scratch, bucket_meta(task.scratch, path, task.version), task.version)
     files, tombstones = (CheckpointRows(task.scratch, task.version, [part], a, _SCHEMAS[a]) for a in _ACTIONS)
     checkpoint = CheckpointState(files, tombstones, task.metadata, task.protocol, {}, {})
     return Snapshot(task.scratch, VersionState(task.version, 0, None, state_of(checkpoint, task.scratch)))

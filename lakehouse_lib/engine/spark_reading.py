@@ -29,13 +29,13 @@ from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.schema.column_mapping import physical_name
 from lakehouse_lib.snapshot import Snapshot
 
-__all__ = ["read_frame", "struct_type"]
+__all__ = ["OPTIONS", "read_frame", "struct_type"]
 
 _MOST_BRANCHES = 8
 _FILE, _ROW, _VALUE = "__lakehouse_file", "__lakehouse_row", "__lakehouse_value_"
 
-# A table's rows are the same in every session, whatever it is set to.
-_OPTIONS = {
+#: Of Spark's Parquet scan: a table's rows are the same in every session, whatever it is set to.
+OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
@@ -154,7 +154,7 @@ class _Part:
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
         """Spark's scan over a manifest. ``folders``: partition values from folder names."""
-        options = _OPTIONS if folders else {**_OPTIONS, "recursiveFileLookup": "true"}
+        options = OPTIONS if folders else {**OPTIONS, "recursiveFileLookup": "true"}
         listed = manifest(files, self.snapshot.store, numbered=numbered)
         return self.spark.read.schema(struct_type(stored)).options(**options).parquet(listed)
 

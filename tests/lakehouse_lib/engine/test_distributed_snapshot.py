@@ -20,7 +20,7 @@ from lakehouse_lib.engine import distributed_snapshot, snapshot_tasks
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.engine.snapshot_tasks import bucket_numbers
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark import SparkEngine, spark_failures
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates import parse
@@ -196,6 +196,37 @@ def test_on_spark(kind, on_one_machine, tmp_path, spark, monkeypatch):
         )
         assert sum(row["cardinality"] is not None for row in rows) == found.totals(1).files_with_deletion_vectors
     assert list(scratch.iterdir()) == []
+
+
+def test_a_frame_has_statistics_that_are_structs_alone(tmp_path, spark):
+    """And reads the scratch folder as it is spelled, whatever the session is set to."""
+    log = Log(tmp_path / "t")
+    log.commit("aaaaaaaaa")
+    adds = [{"add": body | {"stats_parsed": json.loads(str(body["stats"]))}} for body in log.live.values()]
+    put_classic(log.store, log.version, [*HEAD, *adds], stats_parsed=PARSED, without=["add.stats"])
+    log.commit("r........")
+    snapshot = load_snapshot(log.store)
+    scratch = tmp_path / "day=1" / "50% of {a,b} *"
+    scratch.mkdir(parents=True)
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with distribute(snapshot, SparkEngine(spark), scratch=scratch) as found:
+            frame = found.frame()
+            assert frame.columns == FILE_SCHEMA.names
+            rows = {row["path"]: json.loads(row["stats"]) for row in frame.select("path", "stats").collect()}
+            told = {
+                row["path"]: json.loads(row["stats"]) for row in snapshot.files.select(["path", "stats"]).to_pylist()
+            }
+            assert rows == told
+            assert len(rows) == 8
+            for bucket in scratch.rglob("*.parquet"):
+                bucket.unlink()
+            with pytest.raises(StoreError, match="FILE_NOT_EXIST"), spark_failures():
+                frame.count()
+            with pytest.raises(StoreError, match="is gone"):
+                found.frame()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
 def test_commits_are_replayed_rather_than_their_compactions(tmp_path):
