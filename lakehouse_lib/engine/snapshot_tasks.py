@@ -24,9 +24,9 @@ from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCH
 from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart
+from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows, typed
 from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit
@@ -115,8 +115,7 @@ def scatter(task: Blocks | Later) -> Iterator[Piece]:
     for block in task.blocks:
         for kind, action in enumerate(_ACTIONS):
             if part.count(action, block):
-                table = pa.table(part.read(action, block, _FIELDS[action]))
-                yield from _cut(table, task.store, task.buckets, kind)
+                yield from _cut(_as_schema(task, part, action, block), task.store, task.buckets, kind)
 
 
 def _part(task: Blocks) -> JsonPart | ParquetPart:
@@ -127,6 +126,18 @@ def _part(task: Blocks) -> JsonPart | ParquetPart:
     part = kind(task.store, task.meta, task.version)
     _check_unchanged(task)
     return part
+
+
+def _as_schema(task: Blocks, part: JsonPart | ParquetPart, action: str, block: int) -> pa.Table:
+    """Actions in the types that those of commits have: parts may differ, and equal paths must have equal bytes."""
+    schema = _SCHEMAS[action]
+    columns = part.read(action, block, _FIELDS[action])
+    try:
+        for name in columns.keys() & set(schema.names):
+            columns[name] = typed(columns[name], schema.field(name).type, len(columns[name]))
+    except pa.ArrowException as error:
+        raise unreadable(task.store, task.meta.path, task.version, str(error)) from error
+    return pa.table(columns)
 
 
 def _check_unchanged(task: Blocks) -> None:

@@ -230,7 +230,7 @@ class CheckpointRows:
         stored = block.part.read(self._action, block.number, missing) if missing else {}
         try:
             read = {
-                name: _typed(stored.get(name), self.schema.field(name).type, block.rows)
+                name: typed(stored.get(name), self.schema.field(name).type, block.rows)
                 for name in names
                 if name not in kept
             }
@@ -320,7 +320,12 @@ def _nulled(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
     return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null(pa.int64())))
 
 
-def _typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+def typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    """A column as the schema has it, however its writer stored it: wider strings, members in another order or missing.
+
+    Raises:
+        pa.ArrowException: its values are none of ``kind``.
+    """
     if stored is None:
         return pa.chunked_array([pa.nulls(rows, kind)])
     if kind != DELETION_VECTOR or not pa.types.is_struct(stored.type):

@@ -295,6 +295,43 @@ def test_a_checkpoint_that_is_replaced_meanwhile_loses_no_file(tmp_path, before,
         pass
 
 
+def stored_otherwise(path, change):
+    """Rewrite a checkpoint, each field of ``add`` changed."""
+    table = pq.ParquetFile(path).read()
+    adds = table["add"].combine_chunks()
+    names = [field.name for field in adds.type]
+    fields = [change(name, adds.field(number)) for number, name in enumerate(names)]
+    index = table.column_names.index("add")
+    pq.write_table(table.set_column(index, "add", pa.StructArray.from_arrays(fields, names, mask=adds.is_null())), path)
+
+
+def large_strings(_name, column):
+    return column.cast(pa.large_string()) if column.type == pa.string() else column
+
+
+def encoded_paths(name, column):
+    return column.dictionary_encode() if name == "path" else column
+
+
+def members_turned_round(name, column):
+    if name != "deletionVector":
+        return column
+    members = [field.name for field in column.type][::-1]
+    return pa.StructArray.from_arrays([column.field(member) for member in members], members, mask=column.is_null())
+
+
+@pytest.mark.parametrize("change", [large_strings, encoded_paths, members_turned_round])
+def test_a_checkpoint_in_other_types_meets_its_commits(tmp_path, change):
+    log = Log(tmp_path)
+    log.commit("aaaaaaaaa")
+    log.commit("ddd......")
+    log.checkpoint("classic")
+    [path] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    stored_otherwise(path, change)
+    log.commit("rd.rrd..w")
+    assert_alike(load_snapshot(log.store), ArrowEngine(16))
+
+
 def test_an_empty_table_has_no_buckets(tmp_path, spark):
     snapshot = load_snapshot(Log(tmp_path).store)
     with distribute(snapshot, ArrowEngine()) as found:
