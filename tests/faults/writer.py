@@ -49,10 +49,11 @@ def work(
     kept = Ledger(ledger)
     store = LocalStore(str(table))
     chance = random.Random(f"{seed}/{number}/waits")
+    parent = os.getppid()
     if dies_at is not None:
         _die(str(table), dies_at)
     for operation in operations(number, seed):
-        if stop.exists():
+        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
             return
         kept.begin(operation)
         try:

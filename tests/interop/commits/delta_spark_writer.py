@@ -5,6 +5,7 @@ Runs in delta-spark's own environment (`make interop-commits` makes it), not in 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -23,8 +24,9 @@ REFUSALS = tuple(getattr(delta.exceptions, name) for name in delta.exceptions.__
 def work(spark: SparkSession, table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
     """Write until the file ``stop`` is there."""
     kept = Ledger(ledger)
+    parent = os.getppid()
     for operation in operations(number, seed):
-        if stop.exists():
+        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
             return
         kept.begin(operation)
         try:

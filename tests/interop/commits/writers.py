@@ -6,6 +6,7 @@ It does not compact here: a compaction of delta-rs 1.6.6 does not notice that an
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from pathlib import Path
@@ -20,8 +21,9 @@ def work(table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
     """Write until the file ``stop`` is there."""
     kept = Ledger(ledger)
     chance = random.Random(f"{seed}/{number}/waits")
+    parent = os.getppid()
     for operation in operations(number, seed, compactions=0):
-        if stop.exists():
+        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
             return
         kept.begin(operation)
         try:
