@@ -224,8 +224,7 @@ def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:
             version=snapshot.version,
             hint="Give scratch=, a folder that this process and all executors see under the same path",
         )
-    # Beside Spark's own shuffle files: whoever gave Spark a disk with room gave it to the buckets, too.
-    return str(engine.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
+    return engine.local_folder
 
 
 def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:

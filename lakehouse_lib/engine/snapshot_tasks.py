@@ -26,7 +26,7 @@ from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows, typed
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out, typed
 from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit
@@ -267,8 +267,7 @@ def _cut(table: pa.Table, store: ObjectStore, buckets: int, order: int) -> Itera
         return
     numbers = bucket_numbers(file_paths.canonical(table["path"], store), buckets)
     by_number = np.argsort(numbers, kind="stable")
-    indices = pa.Array.from_buffers(pa.int64(), len(by_number), [None, pa.py_buffer(by_number)])
-    ordered = table.combine_chunks().take(indices)
+    ordered = table.combine_chunks().take(int64s(by_number))
     ends = np.searchsorted(numbers[by_number], np.arange(buckets + 1))
     for number in np.flatnonzero(np.diff(ends)):
         some = ordered.slice(ends[number], ends[number + 1] - ends[number])
@@ -304,16 +303,8 @@ def _left(base: pa.Table | None, files: Any) -> pa.Table:
     """As they are stored: rows of the base that no commit changed, and what commits brought."""
     if base is None:
         return files.added
-    if len(files.gone):
-        keep = np.ones(len(base), np.bool_)
-        keep[files.gone] = False
-        base = base.take(_positions(keep))
+    base = left_out(base, files.gone)
     return pa.concat_tables([base, files.added], promote_options="permissive") if len(files.added) else base
-
-
-def _positions(keep: NDArray[np.bool_]) -> pa.Array:
-    positions = np.flatnonzero(keep)
-    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
 
 
 def _write(scratch: ObjectStore, path: str, left: Mapping[str, pa.Table]) -> None:

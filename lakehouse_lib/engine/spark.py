@@ -77,6 +77,11 @@ class SparkEngine:
         except PySparkAttributeError:  # Spark Connect: its server may be anywhere
             return False
 
+    @property
+    def local_folder(self) -> str:
+        """Where Spark's own shuffle files lie: whoever gave Spark a disk with room gave it to what lies beside, too."""
+        return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
+
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         if not tasks:
             return FILE_SCHEMA.empty_table()
@@ -108,9 +113,7 @@ class SparkEngine:
         tasks: Sequence[T],
         groups: Sequence[G],
     ) -> pa.Table:
-        # Beside Spark's own shuffle files, so whoever gave Spark a disk with room gave it to the pieces too.
-        parent = self.spark.conf.get("spark.local.dir", tempfile.gettempdir()).split(",")[0]
-        with tempfile.TemporaryDirectory(prefix="lakehouse-", dir=parent) as folder:
+        with tempfile.TemporaryDirectory(prefix="lakehouse-", dir=self.local_folder) as folder:
             sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
             return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 

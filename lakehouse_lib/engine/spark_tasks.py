@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_lib.arrow_values import column, int64s
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import DeltaError
 
@@ -123,17 +124,17 @@ def _piece_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, p
             yield groups[index], orders[index], data, error
 
 
-def _ints(batch: pa.RecordBatch, column: int) -> list[int]:
-    values: list[int] = batch.column(column).to_pylist()  # to_numpy would import pandas
+def _ints(batch: pa.RecordBatch, index: int) -> list[int]:
+    values: list[int] = batch.column(index).to_pylist()  # to_numpy would import pandas
     return values
 
 
-def _blobs(batch: pa.RecordBatch, column: int) -> list[bytes]:
-    return [buffer.to_pybytes() for buffer in _buffers(batch, column)]
+def _blobs(batch: pa.RecordBatch, index: int) -> list[bytes]:
+    return [buffer.to_pybytes() for buffer in _buffers(batch, index)]
 
 
-def _buffers(batch: pa.RecordBatch, column: int) -> list[pa.Buffer]:
-    array = batch.column(column)
+def _buffers(batch: pa.RecordBatch, index: int) -> list[pa.Buffer]:
+    array = batch.column(index)
     return [value.as_buffer() or pa.py_buffer(b"") for value in array]
 
 
@@ -146,7 +147,7 @@ def _failure(position: int, error: DeltaError) -> pa.RecordBatch:
 
 
 def _result_batch(position: int, result: pa.Buffer | None, error: bytes | None) -> pa.RecordBatch:
-    columns = [_number(position, np.int32), _blob(result), _blob(error)]
+    columns = [column([position], pa.int32()), _blob(result), _blob(error)]
     return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)
 
 
@@ -154,10 +155,10 @@ def _piece(
     group: int, order: int, task: int, position: int, data: bytes | pa.Buffer | None, error: bytes | None
 ) -> pa.RecordBatch:
     columns = [
-        _number(group, np.int32),
-        _number(order, np.int64),
-        _number(task, np.int32),
-        _number(position, np.int32),
+        column([group], pa.int32()),
+        int64s([order]),
+        column([task], pa.int32()),
+        column([position], pa.int32()),
         _blob(data),
         _blob(error),
     ]
@@ -165,11 +166,6 @@ def _piece(
 
 
 # From buffers: the first pa.array(list) of a worker would import pandas, which takes a second.
-def _number(value: int, kind: type[np.int32] | type[np.int64]) -> pa.Array:
-    numbers = np.array([value], dtype=kind)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), 1, [None, pa.py_buffer(numbers)])
-
-
 def _blob(value: bytes | pa.Buffer | None) -> pa.Array:
     if value is None:
         return pa.nulls(1, pa.binary())
