@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,139 +23,15 @@ from lakehouse_lib.engine.spark import SparkEngine, spark_failures
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates import parse
-from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_classic, put_commit, put_compaction, put_parts, put_sidecar, put_v2
-from tests.log_tables import METADATA
+from tests.checkpoint_files import put_classic, put_compaction
+from tests.replayed_log import HEAD, PARSED, Log, assert_alike, in_order, spelled
 
-FEATURES = ["deletionVectors", "v2Checkpoint"]
-PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": FEATURES, "writerFeatures": FEATURES}
-HEAD = [{"protocol": PROTOCOL}, {"metaData": METADATA}]
-PARSED = pa.struct(
-    [
-        ("numRecords", pa.int64()),
-        ("minValues", pa.struct([("id", pa.int64())])),
-        ("maxValues", pa.struct([("id", pa.int64())])),
-        ("nullCount", pa.struct([("id", pa.int64())])),
-    ]
-)
 KINDS = ("none", "classic", "structs", "parts", "v2-json", "v2-parquet")
 
 #: What happens to a file in a commit: nothing, it goes, it gets other deleted rows, it is written again.
 STEPS = st.lists(st.lists(st.sampled_from("....ardw"), min_size=9, max_size=9), min_size=1, max_size=6)
-
-
-def spelled(number: int, time: int) -> str:
-    """One of several spellings of a file's path."""
-    return (f"f {number}", f"f%20{number}", f"./f%20{number}", f"%66%20{number}")[time % 4].replace("f ", "f%20")
-
-
-def vector(number: int, time: int) -> dict[str, object]:
-    return {
-        "storageType": "u",
-        "pathOrInlineDv": f"ab{number:018d}",
-        "offset": time,
-        "sizeInBytes": 40,
-        "cardinality": 1 + time,
-    }
-
-
-class Log:
-    """A log as it happens, and what is left of it."""
-
-    def __init__(self, root: Path) -> None:
-        self.store = LocalStore(str(root), fsync=False)
-        self.live: dict[int, dict[str, object]] = {}
-        self.gone: dict[tuple[int, int | None], dict[str, object]] = {}
-        self.version = 0
-        put_commit(self.store, 0, HEAD)
-
-    def commit(self, steps: str | list[str]) -> None:
-        self.version += 1
-        actions = []
-        for number, step in enumerate(steps):
-            if step == "." or (number not in self.live and step in "rd"):
-                continue
-            # A file that is written again just as it is: no commit adds and removes the same.
-            again = step == "w" and "deletionVector" not in self.live.get(number, {})
-            if number in self.live and step in "rdw" and not again:
-                actions.append(self._remove(number))
-            if step in "dw" or (step == "a" and number not in self.live):
-                actions.append(self._add(number, with_vector=step == "d"))
-        put_commit(self.store, self.version, actions or [{"txn": {"appId": "x", "version": self.version}}])
-
-    def checkpoint(self, kind: str) -> None:
-        adds = [{"add": body} for body in self.live.values()]
-        removes = [{"remove": body} for body in self.gone.values()]
-        match kind:
-            case "classic":
-                put_classic(self.store, self.version, [*HEAD, *adds, *removes], row_group=3)
-            case "structs":
-                for add in adds:
-                    add["add"] = add["add"] | {"stats_parsed": json.loads(str(add["add"]["stats"]))}
-                put_classic(self.store, self.version, [*HEAD, *adds, *removes], stats_parsed=PARSED, row_group=4)
-            case "parts":
-                put_parts(self.store, self.version, [[*HEAD, *adds[::2]], [*adds[1::2], *removes]])
-            case "v2-json" | "v2-parquet":
-                sidecars = [put_sidecar(self.store, adds[:4]), put_sidecar(self.store, [*removes, *adds[4:]])]
-                put_v2(self.store, self.version, kind.removeprefix("v2-"), [*HEAD, *sidecars])
-
-    def _add(self, number: int, *, with_vector: bool) -> dict[str, object]:
-        low = number * 10
-        stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
-        body: dict[str, object] = {
-            "path": spelled(number, self.version),
-            "partitionValues": {},
-            "size": 100 + number,
-            "modificationTime": self.version,
-            "dataChange": True,
-            "stats": json.dumps(stats),
-        }
-        if with_vector:
-            body["deletionVector"] = vector(number, self.version)
-        self.live[number] = body
-        self.gone.pop((number, self.version if with_vector else None), None)
-        return {"add": body}
-
-    def _remove(self, number: int) -> dict[str, object]:
-        body = self.live.pop(number)
-        removed = {
-            "path": spelled(number, self.version + 1),
-            "deletionTimestamp": self.version,
-            "dataChange": True,
-            "size": body["size"],
-        }
-        known = body.get("deletionVector")
-        if known is not None:
-            removed["deletionVector"] = known
-        self.gone[number, known["offset"] if known is not None else None] = removed
-        return {"remove": removed}
-
-
-def in_order(files: pa.Table) -> list[dict[str, object]]:
-    rows = files.to_pylist(maps_as_pydicts="strict")
-    return sorted(rows, key=lambda row: (row["path"], json.dumps(row["deletionVector"])))
-
-
-def assert_alike(snapshot: Snapshot, engine: ArrowEngine | SparkEngine) -> None:
-    whole = load_snapshot(snapshot.store, snapshot.version)
-    with distribute(snapshot, engine) as found:
-        assert found.file_count == whole.file_count
-        assert found.size_in_bytes == sum(whole.files["size"].to_pylist())
-        assert found.tombstone_count == len(whole.tombstones)
-        assert found.tombstone_bytes == sum(size or 0 for size in whole.tombstones["size"].to_pylist())
-        everything = found.prune(None)
-        assert everything.schema.equals(FILE_SCHEMA)
-        assert in_order(everything) == in_order(whole.files)
-        for condition in ("id = 25", "id < 30 OR id >= 70", "id IS NULL"):
-            predicate = parse(condition, whole.schema)
-            assert in_order(found.prune(predicate)) == in_order(whole.prune(predicate))
-        totals = found.totals(2 * 104)
-        small = [size for size in whole.files["size"].to_pylist() if size < 104]
-        assert (totals.files, totals.bytes) == (found.file_count, found.size_in_bytes)
-        assert (totals.small_files, totals.small_bytes) == (len(small), sum(small))
-        vectors = whole.files["deletionVector"]
-        assert totals.files_with_deletion_vectors == len(vectors) - vectors.null_count
 
 
 @settings(max_examples=40, deadline=None)
@@ -239,97 +114,6 @@ def test_commits_are_replayed_rather_than_their_compactions(tmp_path):
     assert_alike(load_snapshot(log.store), ArrowEngine())
     with distribute(load_snapshot(log.store), ArrowEngine()) as found:
         assert in_order(found.prune(None)) == expected
-
-
-def test_a_broken_checkpoint_is_passed_over(tmp_path):
-    log = Log(tmp_path)
-    log.commit("aaaa")
-    log.checkpoint("classic")
-    log.commit("r..a")
-    [path] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
-    path.write_bytes(b"PAR1 is not all there is to it")
-    assert_alike(load_snapshot(log.store), ArrowEngine())
-
-
-def test_a_broken_checkpoint_is_passed_over_for_a_good_one_of_the_same_version(tmp_path):
-    log = Log(tmp_path)
-    log.commit("aaaa")
-    log.checkpoint("v2-parquet")
-    broken = tmp_path / "_delta_log" / f"{log.version:020}.checkpoint.parquet"  # which is taken first
-    broken.write_bytes(b"PAR1 is not all there is to it")
-    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
-    log.commit("r..a")
-    assert_alike(load_snapshot(log.store), ArrowEngine())
-
-
-def test_a_log_without_a_checkpoint_that_can_be_read_says_which_cannot(tmp_path):
-    log = Log(tmp_path)
-    log.commit("aaaa")
-    log.checkpoint("classic")
-    snapshot = load_snapshot(log.store)
-    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
-    [path] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
-    path.write_bytes(b"PAR1 is not all there is to it")
-    with pytest.raises(LogCorruptedError, match=path.name), distribute(snapshot, ArrowEngine()):
-        pass
-
-
-@pytest.mark.parametrize(("before", "after"), [(100, 3), (3, 100), (3, None)])
-def test_a_checkpoint_that_is_replaced_meanwhile_loses_no_file(tmp_path, before, after):
-    """Row groups are numbered by the driver, and read by tasks that open the object themselves."""
-    log = Log(tmp_path)
-    log.commit("a" * 9)
-    actions = [*HEAD, *({"add": body} for body in log.live.values())]
-    path = tmp_path / put_classic(log.store, log.version, actions, row_group=before)
-
-    class Slow(ArrowEngine):
-        def exchange(self, *arguments):
-            if after is None:
-                path.unlink()
-            else:
-                put_classic(log.store, log.version, actions, row_group=after)
-            return super().exchange(*arguments)
-
-    snapshot = load_snapshot(log.store)
-    with pytest.raises(LogCorruptedError, match=r"replaced since.*Open the table again"), distribute(snapshot, Slow(2)):
-        pass
-
-
-def stored_otherwise(path, change):
-    """Rewrite a checkpoint, each field of ``add`` changed."""
-    table = pq.ParquetFile(path).read()
-    adds = table["add"].combine_chunks()
-    names = [field.name for field in adds.type]
-    fields = [change(name, adds.field(number)) for number, name in enumerate(names)]
-    index = table.column_names.index("add")
-    pq.write_table(table.set_column(index, "add", pa.StructArray.from_arrays(fields, names, mask=adds.is_null())), path)
-
-
-def large_strings(_name, column):
-    return column.cast(pa.large_string()) if column.type == pa.string() else column
-
-
-def encoded_paths(name, column):
-    return column.dictionary_encode() if name == "path" else column
-
-
-def members_turned_round(name, column):
-    if name != "deletionVector":
-        return column
-    members = [field.name for field in column.type][::-1]
-    return pa.StructArray.from_arrays([column.field(member) for member in members], members, mask=column.is_null())
-
-
-@pytest.mark.parametrize("change", [large_strings, encoded_paths, members_turned_round])
-def test_a_checkpoint_in_other_types_meets_its_commits(tmp_path, change):
-    log = Log(tmp_path)
-    log.commit("aaaaaaaaa")
-    log.commit("ddd......")
-    log.checkpoint("classic")
-    [path] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
-    stored_otherwise(path, change)
-    log.commit("rd.rrd..w")
-    assert_alike(load_snapshot(log.store), ArrowEngine(16))
 
 
 def test_an_empty_table_has_no_buckets(tmp_path, spark):

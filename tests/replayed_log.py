@@ -1,0 +1,143 @@
+"""A log that happens step by step, what is left of it, and whether a snapshot in buckets says the same of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.distributed_snapshot import distribute
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_classic, put_commit, put_parts, put_sidecar, put_v2
+from tests.log_tables import METADATA
+
+FEATURES = ["deletionVectors", "v2Checkpoint"]
+PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": FEATURES, "writerFeatures": FEATURES}
+HEAD = [{"protocol": PROTOCOL}, {"metaData": METADATA}]
+PARSED = pa.struct(
+    [
+        ("numRecords", pa.int64()),
+        ("minValues", pa.struct([("id", pa.int64())])),
+        ("maxValues", pa.struct([("id", pa.int64())])),
+        ("nullCount", pa.struct([("id", pa.int64())])),
+    ]
+)
+
+
+def spelled(number: int, time: int) -> str:
+    """One of several spellings of a file's path."""
+    return (f"f {number}", f"f%20{number}", f"./f%20{number}", f"%66%20{number}")[time % 4].replace("f ", "f%20")
+
+
+def vector(number: int, time: int) -> dict[str, object]:
+    return {
+        "storageType": "u",
+        "pathOrInlineDv": f"ab{number:018d}",
+        "offset": time,
+        "sizeInBytes": 40,
+        "cardinality": 1 + time,
+    }
+
+
+class Log:
+    """A log as it happens, and what is left of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = LocalStore(str(root), fsync=False)
+        self.live: dict[int, dict[str, object]] = {}
+        self.gone: dict[tuple[int, int | None], dict[str, object]] = {}
+        self.version = 0
+        put_commit(self.store, 0, HEAD)
+
+    def commit(self, steps: str | list[str]) -> None:
+        self.version += 1
+        actions = []
+        for number, step in enumerate(steps):
+            if step == "." or (number not in self.live and step in "rd"):
+                continue
+            # A file that is written again just as it is: no commit adds and removes the same.
+            again = step == "w" and "deletionVector" not in self.live.get(number, {})
+            if number in self.live and step in "rdw" and not again:
+                actions.append(self._remove(number))
+            if step in "dw" or (step == "a" and number not in self.live):
+                actions.append(self._add(number, with_vector=step == "d"))
+        put_commit(self.store, self.version, actions or [{"txn": {"appId": "x", "version": self.version}}])
+
+    def checkpoint(self, kind: str) -> None:
+        adds = [{"add": body} for body in self.live.values()]
+        removes = [{"remove": body} for body in self.gone.values()]
+        match kind:
+            case "classic":
+                put_classic(self.store, self.version, [*HEAD, *adds, *removes], row_group=3)
+            case "structs":
+                for add in adds:
+                    add["add"] = add["add"] | {"stats_parsed": json.loads(str(add["add"]["stats"]))}
+                put_classic(self.store, self.version, [*HEAD, *adds, *removes], stats_parsed=PARSED, row_group=4)
+            case "parts":
+                put_parts(self.store, self.version, [[*HEAD, *adds[::2]], [*adds[1::2], *removes]])
+            case "v2-json" | "v2-parquet":
+                sidecars = [put_sidecar(self.store, adds[:4]), put_sidecar(self.store, [*removes, *adds[4:]])]
+                put_v2(self.store, self.version, kind.removeprefix("v2-"), [*HEAD, *sidecars])
+
+    def _add(self, number: int, *, with_vector: bool) -> dict[str, object]:
+        low = number * 10
+        stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
+        body: dict[str, object] = {
+            "path": spelled(number, self.version),
+            "partitionValues": {},
+            "size": 100 + number,
+            "modificationTime": self.version,
+            "dataChange": True,
+            "stats": json.dumps(stats),
+        }
+        if with_vector:
+            body["deletionVector"] = vector(number, self.version)
+        self.live[number] = body
+        self.gone.pop((number, self.version if with_vector else None), None)
+        return {"add": body}
+
+    def _remove(self, number: int) -> dict[str, object]:
+        body = self.live.pop(number)
+        removed = {
+            "path": spelled(number, self.version + 1),
+            "deletionTimestamp": self.version,
+            "dataChange": True,
+            "size": body["size"],
+        }
+        known = body.get("deletionVector")
+        if known is not None:
+            removed["deletionVector"] = known
+        self.gone[number, known["offset"] if known is not None else None] = removed
+        return {"remove": removed}
+
+
+def in_order(files: pa.Table) -> list[dict[str, object]]:
+    rows = files.to_pylist(maps_as_pydicts="strict")
+    return sorted(rows, key=lambda row: (row["path"], json.dumps(row["deletionVector"])))
+
+
+def assert_alike(snapshot: Snapshot, engine: ArrowEngine | SparkEngine) -> None:
+    whole = load_snapshot(snapshot.store, snapshot.version)
+    with distribute(snapshot, engine) as found:
+        assert found.file_count == whole.file_count
+        assert found.size_in_bytes == sum(whole.files["size"].to_pylist())
+        assert found.tombstone_count == len(whole.tombstones)
+        assert found.tombstone_bytes == sum(size or 0 for size in whole.tombstones["size"].to_pylist())
+        everything = found.prune(None)
+        assert everything.schema.equals(FILE_SCHEMA)
+        assert in_order(everything) == in_order(whole.files)
+        for condition in ("id = 25", "id < 30 OR id >= 70", "id IS NULL"):
+            predicate = parse(condition, whole.schema)
+            assert in_order(found.prune(predicate)) == in_order(whole.prune(predicate))
+        totals = found.totals(2 * 104)
+        small = [size for size in whole.files["size"].to_pylist() if size < 104]
+        assert (totals.files, totals.bytes) == (found.file_count, found.size_in_bytes)
+        assert (totals.small_files, totals.small_bytes) == (len(small), sum(small))
+        vectors = whole.files["deletionVector"]
+        assert totals.files_with_deletion_vectors == len(vectors) - vectors.null_count
