@@ -14,8 +14,8 @@ from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
-from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.predicates import Predicate, matches, to_arrow
 from lakehouse_lib.predicates.nodes import Column
 from lakehouse_lib.schema import Field, Schema

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lakehouse_lib.errors import LogCorruptedError, StoreError
+from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
 from lakehouse_lib.log.checkpoints.bloom import may_hold
 from lakehouse_lib.log.checkpoints.columns import PLAIN_PATHS
@@ -30,6 +31,9 @@ KEYS: Mapping[str, str] = {
     "sidecar": "path",
     "checkpointMetadata": "version",
 }
+
+#: Structs with a leaf a column of the table, and how deep in the action the column's name begins.
+_TYPED: Mapping[str, int] = {"stats_parsed": 3, "partitionValues_parsed": 2}
 
 #: A field of an action by its name, or one below by its names from the action down: a name may have a dot in it.
 FieldPath = str | tuple[str, ...]
@@ -88,6 +92,8 @@ class ParquetPart:
             self._statistics = chunk_statistics(self._footer)
         if len(self._leaves) < self._footer.num_columns:
             raise self._broken("it has two columns of one name")
+        if HybridCalendar.of(self._footer.metadata) is not None:
+            self._leaves = _without_times(self._leaves, self._footer.schema)
         self._tops = {leaf[0] for leaf in self._leaves}
 
     @property
@@ -224,6 +230,23 @@ class ParquetPart:
 
     def _broken(self, why: str) -> UnreadableCheckpointError:
         return unreadable(self._store, self.path, self._version, why)
+
+
+def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSchema) -> dict[tuple[str, ...], int]:
+    """The leaves without what typed statistics and partition values say of columns of dates and times: the file's
+    calendar calls days otherwise. The text forms, which name them, decide."""
+
+    def told_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The column; its bounds and its count of nulls go together."""
+        depth = _TYPED.get(leaf[1]) if len(leaf) > 1 else None
+        return None if depth is None else (leaf[1], *leaf[depth:])
+
+    times = {told_of(leaf) for leaf, index in leaves.items() if _is_time(schema.column(index))} - {None}
+    return {leaf: index for leaf, index in leaves.items() if told_of(leaf) not in times}
+
+
+def _is_time(column: pq.ColumnSchema) -> bool:
+    return column.physical_type == "INT96" or column.logical_type.type in ("DATE", "TIMESTAMP")
 
 
 class JsonPart:

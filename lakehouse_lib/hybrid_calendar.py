@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import numbers_of
 from lakehouse_lib.errors import UnsupportedFeatureError
 
 _VERSION = b"org.apache.spark.version"
@@ -86,7 +87,7 @@ class HybridCalendar:
                 return array
             if pa.types.is_timestamp(kind):
                 return self._moments(array)
-            return _with_values(array, _gregorian_days(_values(array, np.int32)))
+            return _with_values(array, _gregorian_days(numbers_of(array, np.int32)))
         if pa.types.is_struct(kind):
             children = [self._rebased(array.field(index), physical) for index in range(kind.num_fields)]
             return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
@@ -101,7 +102,7 @@ class HybridCalendar:
 
     def _moments(self, array: pa.Array) -> pa.Array:
         per_day = _PER_DAY[array.type.unit]
-        values = _values(array, np.int64)
+        values = numbers_of(array, np.int64)
         days, rest = np.divmod(values, per_day)
         if self.zone not in _UTC:
             if pc.any(pc.and_(pa.array(days < _YEAR_1900), array.is_valid()), min_count=0).as_py():
@@ -141,14 +142,6 @@ def _numbers(version: bytes) -> tuple[int, ...]:
             break
         numbers.append(int(part))
     return tuple(numbers) or (99,)
-
-
-def _values(array: pa.Array, kind: type) -> np.ndarray:
-    """The numbers of an array of fixed width, whatever is null."""
-    data = array.buffers()[1]
-    return (
-        np.frombuffer(data, kind)[array.offset : array.offset + len(array)] if data is not None else np.empty(0, kind)
-    )
 
 
 def _with_values(array: pa.Array, values: np.ndarray) -> pa.Array:

@@ -9,12 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.data_reader import TableReader
-from lakehouse_lib.engine.hybrid_calendar import HybridCalendar
 from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.hybrid_calendar import HybridCalendar
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_classic, put_commit
 from tests.hand_made import array, commit, data_file, field, mapping, struct
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 from tests.peers import plain
@@ -166,6 +169,63 @@ def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: 
     file = data_file(tmp_path, "f.parquet", spark_3_0)
     commit(tmp_path, [field("id", "long"), field("d", "date"), field("t", "timestamp")], [file])
     assert DeltaTable(tmp_path).to_pyarrow_dataset().to_table()["d"].to_pylist() == rows["d"].to_pylist()
+
+
+PARSED_ENDS = pa.struct([("id", pa.int64()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC"))])
+PARSED = pa.struct(
+    [
+        ("numRecords", pa.int64()),
+        ("minValues", PARSED_ENDS),
+        ("maxValues", PARSED_ENDS),
+        ("nullCount", pa.struct([("id", pa.int64()), ("d", pa.int64()), ("t", pa.int64())])),
+    ]
+)
+BY_DAY = "d = DATE '1000-01-01'"
+BY_MOMENT = "t = TIMESTAMP '1000-01-01 00:00:00Z'"
+
+
+@pytest.mark.parametrize("with_json", [True, False])
+@pytest.mark.parametrize("by_partition", [True, False])
+def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
+    tmp_path: Path, with_json: bool, by_partition: bool
+) -> None:
+    """Its typed values are days of that calendar, too."""
+    rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
+    stored = rows.drop("d") if by_partition else rows
+    add = data_file(tmp_path, "f.parquet", marked(stored), partition={"d": "1000-01-01"} if by_partition else {})
+    low: dict[str, Any] = {"id": 1, "d": "1000-01-01", "t": "1000-01-01T00:00:00.000Z"}
+    stats: dict[str, Any] = {"numRecords": 1, "nullCount": {"id": 0, "d": 0, "t": 0}}
+    fields = [field("id", "long"), field("d", "date"), field("t", "timestamp")]
+    partitions = ["d"] if by_partition else []
+    text = json.dumps(stats | {"minValues": low, "maxValues": low})
+    root = commit(tmp_path, fields, [add | {"stats": text}], partition_by=partitions)
+    before = DeltaTable(root)
+    assert [before.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
+
+    named = rows.to_pylist()[0]  # as a reader that knows of no other calendar would call them
+    typed = stats | {"minValues": named, "maxValues": named}
+    (head,) = [json.loads(line) for line in (root / "_delta_log" / f"{0:020}.json").read_text().splitlines()[1:2]]
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    action = {"add": add | {"stats": text, "stats_parsed": typed, "partitionValues_parsed": {"d": named["d"]}}}
+    store = LocalStore(str(root), fsync=False)
+    path = root / put_classic(
+        store,
+        0,
+        [protocol, head, action],
+        stats_parsed=PARSED,
+        partitions_parsed=pa.struct([("d", pa.date32())]) if by_partition else None,
+        without=[] if with_json else ["add.stats"],
+    )
+    pq.write_table(marked(pq.ParquetFile(path).read()), path)
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    after = DeltaTable(root)
+    assert after.snapshot.checkpoint_version == 0
+    assert [after.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
+    # By the text it is still left out where it cannot match, by other columns it is in any case.
+    expected = [0, 0 if with_json else 1, 0] if by_partition else [0 if with_json else 1] * 2 + [0]
+    others = ["d = DATE '2000-01-01'", "t = TIMESTAMP '2000-01-01 00:00:00Z'", "id = 2"]
+    assert [len(after.files(one)) for one in others] == expected
+    assert after.count() == 1
 
 
 @pytest.mark.parametrize(
