@@ -17,6 +17,7 @@ from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transactio
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.keys import KEY_COLUMNS
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.store.base import ObjectStore
 
@@ -156,7 +157,7 @@ def checksum_of(state: TableState) -> Checksum | None:
     if state.metadata is None or state.protocol is None:
         return None
     size = files = 0
-    for piece in state.files.pieces(["size"], keep=False):
+    for piece in state.files.stream([*KEY_COLUMNS, "size"]):
         if piece["size"].null_count:
             return None
         size += _sum(piece["size"])
@@ -164,14 +165,17 @@ def checksum_of(state: TableState) -> Checksum | None:
     return Checksum(size, files, state.metadata, state.protocol, dict(state.transactions), dict(state.domains))
 
 
-def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum:
-    """The checksum with what only the version's own commitInfo tells."""
+def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
+    """The checksum with what only the version's own commitInfo tells; None where the table has in-commit timestamps,
+    without which a checksum of it is wrong, and the commitInfo has none."""
     txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
     enabled = checksum.metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
+    if enabled and not isinstance(moment, int):
+        return None
     return replace(
         checksum,
         txn_id=txn_id if isinstance(txn_id, str) else None,
-        in_commit_timestamp=moment if enabled and isinstance(moment, int) else None,
+        in_commit_timestamp=moment if enabled else None,
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.log.checkpoints.part import Part
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out
 from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.predicates.pruning import Known, Needs
@@ -67,20 +68,29 @@ class FileSet:
         """Some columns of all rows."""
         return self._live(lambda base: base.columns(names), self.added.select(list(names)))
 
-    def pieces(self, names: Sequence[str], *, keep: bool = True) -> Iterator[pa.Table]:
-        """``columns`` piece by piece, of which the next ones are read meanwhile.
-
-        Args:
-            keep: whether what is read of a checkpoint is kept for the next time.
-        """
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """``columns`` piece by piece, of which the next ones are read meanwhile."""
         if self.base is not None:
             known = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if known else self._changed_keys
             gone = [self._known]
-            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known, keep=keep):
+            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known):
                 gone.append(positions)
                 yield piece
             self.__dict__["gone"] = np.unique(np.concatenate(gone))
+        yield self.added.select(list(names))
+
+    def stream(self, names: Sequence[str], parts: Sequence[Part] | None = None) -> Iterator[pa.Table]:
+        """``columns`` in small pieces, of which none is kept.
+
+        Args:
+            names: those of ``KEY_COLUMNS`` are among them.
+            parts: of the base only what these objects have; None: everything.
+        """
+        if self.base is not None:
+            known = parts is not None or "gone" in self.__dict__
+            keys = pa.nulls(0, pa.string()) if known else self._changed_keys
+            yield from self.base.stream(names, keys, self.gone if known else self._known, parts)
         yield self.added.select(list(names))
 
     def statistics(self, wanted: WrittenStatistics) -> pa.Table:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow_values import bools, column, flags_of, numbers_of, whole
+from lakehouse_lib.log.checkpoints.parallel import ahead
 from lakehouse_lib.log.replay import TableState
+
+#: Pieces of some thousand rows each.
+_AHEAD = 4
 
 
 def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
@@ -33,11 +37,12 @@ def remembered(removes: pa.Table, since: int) -> pa.Table:
     return removes.filter(bools(np.where(flags_of(pc.is_valid(times)), numbers_of(times, np.int64), 0) > since))
 
 
-def cut(pieces: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of ``rows`` each; the last one has fewer, and none is empty."""
+def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of ``rows`` each, while the next pieces are read; the last one has fewer, and none is
+    empty."""
     waiting: list[pa.Table] = []
     have = 0
-    for piece in pieces:
+    for piece in ahead(pieces, _AHEAD):
         while len(piece):
             waiting.append(piece[: rows - have])
             piece = piece[rows - have :]

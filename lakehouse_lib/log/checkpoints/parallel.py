@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -35,3 +35,13 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
             waiting.append(pool.submit(work, item))
         while waiting:
             yield waiting.popleft().result()
+
+
+def ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
+    """The items, of which the next ``count`` are made in a thread meanwhile."""
+    end: Any = object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, items, end) for _ in range(count))
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(pool.submit(next, items, end))
+            yield item

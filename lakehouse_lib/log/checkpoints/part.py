@@ -125,21 +125,33 @@ class ParquetPart:
             return False  # an empty map leaves the same null in its leaves as none at all
         return all(self._statistics[block][leaf].null_count == group.num_rows for leaf in leaves)
 
+    def is_full(self, action: str, block: int, field: str) -> bool:
+        """Whether the footer says that no action of the block has a null there."""
+        index = self._leaves.get((action, field))
+        nulls = self._nulls(action, block)
+        return index is not None and nulls is not None and self._statistics[block][index].null_count == nulls
+
     def read(self, action: str, block: int, fields: Sequence[FieldPath]) -> dict[str, pa.ChunkedArray]:
-        paths = [(field,) if isinstance(field, str) else field for field in fields]
-        leaves = [leaf for path in paths for leaf in self._below((action, *path))]
+        leaves = self._leaves_of(action, fields)
         if not leaves:
             return {}
         mask = self._mask(action, block)
-        structs = self._read(block, leaves)[action]
-        members = {path[0] for path in paths}
-        columns = {}
-        for index in range(structs.type.num_fields):
-            name = structs.type.field(index).name
-            if name in members:
-                column = pc.struct_field(structs, [index])
-                columns[name] = column if mask is None else column.filter(mask)
-        return columns
+        return _members(self._read(block, leaves)[action], fields, mask)
+
+    def batches(
+        self, action: str, block: int, fields: Sequence[FieldPath], rows: int
+    ) -> Iterator[dict[str, pa.ChunkedArray]]:
+        """``read`` of no more than so many rows of the block at a time, of which there is none without an action."""
+        leaves = [".".join(leaf) for leaf in self._leaves_of(action, fields)]
+        mask = self._mask(action, block)
+        with self._reading(), self._opened() as file:
+            start = 0
+            for batch in file.iter_batches(rows, row_groups=[block], columns=leaves, use_threads=False):
+                batch.validate(full=True)
+                own = None if mask is None else mask[start : start + len(batch)]
+                start += len(batch)
+                if own is None or pc.any(own, min_count=0).as_py():
+                    yield _members(pa.chunked_array([batch[action]]), fields, own)
 
     def bodies(self, action: str) -> list[dict[str, Any]]:
         if action not in self._tops:
@@ -210,14 +222,21 @@ class ParquetPart:
             self._masks[action, block] = None if pc.all(mask, min_count=0).as_py() else mask
         return self._masks[action, block]
 
+    def _leaves_of(self, action: str, fields: Sequence[FieldPath]) -> list[tuple[str, ...]]:
+        return [leaf for path in map(_path, fields) for leaf in self._below((action, *path))]
+
     def _read(self, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
-        with self._reading(), self._store.open_input(self.path) as source:
-            if self._store.head(self.path) != self.meta:
-                raise self._broken("it has been replaced since it was opened")
-            file = pq.ParquetFile(source, metadata=self._footer)
+        with self._reading(), self._opened() as file:
             rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
             rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
             return rows
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        with self._store.open_input(self.path) as source:
+            if self._store.head(self.path) != self.meta:
+                raise self._broken("it has been replaced since it was opened")
+            yield pq.ParquetFile(source, metadata=self._footer)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -230,6 +249,24 @@ class ParquetPart:
 
     def _broken(self, why: str) -> UnreadableCheckpointError:
         return unreadable(self._store, self.path, self._version, why)
+
+
+def _path(field: FieldPath) -> tuple[str, ...]:
+    return (field,) if isinstance(field, str) else field
+
+
+def _members(
+    structs: pa.ChunkedArray, fields: Sequence[FieldPath], mask: pa.Array | None
+) -> dict[str, pa.ChunkedArray]:
+    """The members of structs that ``fields`` name, or name something below; of the rows of ``mask``."""
+    members = {_path(field)[0] for field in fields}
+    columns = {}
+    for index in range(structs.type.num_fields):
+        name = structs.type.field(index).name
+        if name in members:
+            column = pc.struct_field(structs, [index])
+            columns[name] = column if mask is None else column.filter(mask)
+    return columns
 
 
 def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSchema) -> dict[tuple[str, ...], int]:

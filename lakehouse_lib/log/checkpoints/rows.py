@@ -31,6 +31,8 @@ _JUDGED_BY = ("partitionValues", "stats")
 
 #: Up to so many rows are left out by cutting around them, which copies nothing.
 _CUTS = 1_000
+#: Rows of a piece of which nothing is kept: small enough that the allocator uses the same memory again and again.
+_BATCH = 16_384
 
 
 @dataclass(frozen=True)
@@ -128,37 +130,39 @@ class CheckpointRows:
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
 
     def pieces(
-        self,
-        names: Sequence[str],
-        keys: pa.Array,
-        without: NDArray[np.int64],
-        *,
-        keep: bool = True,
-        parts: Sequence[Part] | None = None,
+        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
     ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
         """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
-        positions of both: block by block, of which the next ones are read meanwhile.
+        positions of both: block by block, of which the next ones are read meanwhile."""
+
+        def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
+            first, last = np.searchsorted(without, self._starts[block : block + 2])
+            gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
+            return left_out(self._table(block, names), gone - self._starts[block]), gone
+
+        yield from in_order(one, range(len(self._blocks)))
+
+    def stream(
+        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
+    ) -> Iterator[pa.Table]:
+        """The same rows in smaller pieces, of which none is kept.
 
         Args:
-            keep: whether what is read is kept for the next time.
+            names: the columns of keys are among them.
             parts: only what these have; None: everything.
         """
-
-        def one(number: int) -> tuple[pa.Table, NDArray[np.int64]]:
-            first, last = np.searchsorted(without, self._starts[number : number + 2])
-            if keep or not len(keys):
-                rows = self._table(number, names, keep=keep)
-                found = self._find(number, keys) if len(keys) else without[:0]
-            else:
-                rows = self._table(number, list(dict.fromkeys([*names, *KEY_COLUMNS])), keep=False)
-                found = self._found(number, keys, file_keys(rows, self._store))
-                rows = rows.select(list(names))
-            gone = np.union1d(without[first:last], found)
-            return left_out(rows, gone - self._starts[number]), gone
-
         wanted = None if parts is None else {id(part) for part in parts}
-        blocks = [n for n, block in enumerate(self._blocks) if wanted is None or id(block.part) in wanted]
-        yield from in_order(one, blocks)
+        for number, block in enumerate(self._blocks):
+            if wanted is not None and id(block.part) not in wanted:
+                continue
+            start = int(self._starts[number])
+            for rows in self._batches(number, names):
+                first, last = np.searchsorted(without, [start, start + len(rows)])
+                gone = without[first:last] - start
+                if len(keys):
+                    gone = np.union1d(gone, np.flatnonzero(_are_in(file_keys(rows, self._store), keys)))
+                yield left_out(rows, gone)
+                start += len(rows)
 
     def select(
         self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
@@ -207,15 +211,11 @@ class CheckpointRows:
             part, number = self._blocks[block].part, self._blocks[block].number
             known = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
             self._keys[block] = file_keys(self._table(block, known), self._store)
-        return self._found(block, keys, self._keys[block])
+        return np.flatnonzero(_are_in(self._keys[block], keys)) + int(self._starts[block])
 
-    def _found(self, block: int, keys: pa.Array, of_block: pa.Array) -> NDArray[np.int64]:
-        return np.flatnonzero(flags_of(pc.is_in(of_block, value_set=keys))) + int(self._starts[block])
-
-    def _table(self, block: int, names: Sequence[str], *, keep: bool = True) -> pa.Table:
+    def _table(self, block: int, names: Sequence[str]) -> pa.Table:
         columns = self._read(block, names)
-        if keep:
-            self._columns.update({(block, name): column for name, column in columns.items()})
+        self._columns.update({(block, name): column for name, column in columns.items()})
         schema = pa.schema([self.schema.field(name) for name in names])
         return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
@@ -228,18 +228,40 @@ class CheckpointRows:
             name for name in names if name not in kept and not block.part.is_empty(self._action, block.number, name)
         ]
         stored = block.part.read(self._action, block.number, missing) if missing else {}
-        try:
-            read = {
-                name: typed(stored.get(name), self.schema.field(name).type, block.rows)
-                for name in names
-                if name not in kept
-            }
-        except pa.ArrowException as error:
-            raise unreadable(self._store, block.part.path, self._version, str(error)) from error
+        read = self._typed(block, stored, [name for name in names if name not in kept], block.rows)
         if "stats" in read and read["stats"].null_count and block.part.has(self._action, _STATS):
             structs = block.part.read(self._action, block.number, [_STATS])[_STATS]
             read["stats"] = stats_json(read["stats"], structs)
         return kept | read
+
+    def _batches(self, number: int, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Columns of a block in small tables, of which none is kept."""
+        block = self._blocks[number]
+        if not isinstance(block.part, ParquetPart):
+            yield self._table(number, names)
+            return
+        fields = [name for name in names if not block.part.is_empty(self._action, block.number, name)]
+        from_structs = (
+            "stats" in names
+            and block.part.has(self._action, _STATS)
+            and not block.part.is_full(self._action, block.number, "stats")
+        )
+        schema = pa.schema([self.schema.field(name) for name in names])
+        for stored in block.part.batches(self._action, block.number, [*fields, *[_STATS] * from_structs], _BATCH):
+            rows = len(next(iter(stored.values())))
+            columns = self._typed(block, stored, names, rows)
+            if from_structs and columns["stats"].null_count:
+                columns["stats"] = stats_json(columns["stats"], stored[_STATS])
+            yield pa.Table.from_arrays([columns[name] for name in names], schema=schema)
+
+    def _typed(
+        self, block: _Block, stored: Mapping[str, pa.ChunkedArray], names: Sequence[str], rows: int
+    ) -> dict[str, pa.ChunkedArray]:
+        """Columns as the schema has them, of what a part has stored."""
+        try:
+            return {name: typed(stored.get(name), self.schema.field(name).type, rows) for name in names}
+        except pa.ArrowException as error:
+            raise unreadable(self._store, block.part.path, self._version, str(error)) from error
 
     def _partition(self, number: int, key: str, data_type: DataType, gone: NDArray[np.int64]) -> pa.Array:
         """Partition values of a block; what they are in the rows at the positions ``gone`` does not matter."""
@@ -298,6 +320,10 @@ class CheckpointRows:
             if stats.filter(structs.is_null()).null_count < structs.null_count:
                 return None
         return wanted.from_structs(structs)
+
+
+def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
+    return flags_of(pc.is_in(of_block, value_set=keys))
 
 
 def left_out(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:

@@ -22,8 +22,8 @@ def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tom
     """Write the checkpoint of ``version`` that the table's ``delta.checkpointPolicy`` asks for, and point
     ``_last_checkpoint`` to it.
 
-    Of the files no more than some row groups of the checkpoint before are in memory at a time, and the new object's
-    bytes (of a classic one about 150 a file).
+    Of the files no more than some hundred thousand are in memory at a time, and the new object's bytes (of a classic
+    one about 150 a file).
 
     Args:
         tombstones_since: ms since the epoch; removes from before are forgotten (a remove without a time is from 1970).
@@ -46,8 +46,8 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
         few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
         counts["few"] = sum(map(len, few))
         yield pa.concat_tables(few)
-        removes = (remembered(piece, since) for piece in state.tombstones.pieces(REMOVE.names, keep=False))
-        adds = state.files.pieces(ADD.names, keep=False)
+        removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names))
+        adds = state.files.stream(ADD.names)
         for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):
             for piece in cut(pieces, _ROW_GROUP):
                 counts[name] += len(piece)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -37,10 +37,9 @@ from lakehouse_lib.log.checkpoints.columns import (
 )
 from lakehouse_lib.log.checkpoints.contents import cut, few_actions, remembered
 from lakehouse_lib.log.checkpoints.parallel import in_order
-from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart, Part
+from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.checkpoints.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
-from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import load_segment
@@ -144,7 +143,7 @@ def _counts(rows: CheckpointRows, gone: NDArray[np.int64]) -> tuple[dict[str, in
     return {path: end - first for path, (first, end) in spans.items()}, stale
 
 
-def _is_forgotten(part: Part, since: int) -> bool:
+def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
     """Whether the footer says of every remove that it is from before ``since``."""
     if not isinstance(part, ParquetPart):
         return False
@@ -157,11 +156,9 @@ def _write(
     store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
 ) -> LastCheckpoint:
     """New sidecars, and then the object that names them and those that are kept."""
-    sources = [*base.tops, *(base.parts[one.meta.path] for one in plan.rewritten)]
-    adds = (piece for piece in _pieces(state.files, ADD.names, sources, all_of_it=not plan.kept))
-    removes = (
-        remembered(piece, since) for piece in _pieces(state.tombstones, REMOVE.names, sources, all_of_it=not plan.kept)
-    )
+    sources = [*base.tops, *(base.parts[one.meta.path] for one in plan.rewritten)] if plan.kept else None
+    adds = state.files.stream(ADD.names, sources)
+    removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
         *in_order(lambda piece: _put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
         *in_order(lambda piece: _put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
@@ -183,17 +180,6 @@ def _write(
         sum(one.adds for one in sidecars),
         top,
     )
-
-
-def _pieces(files: FileSet, columns: Sequence[str], sources: Sequence[Part], *, all_of_it: bool) -> Iterator[pa.Table]:
-    """Live rows of ``sources``, parts of the checkpoint before, and those that came since."""
-    if all_of_it or files.base is None:
-        yield from files.pieces(columns, keep=False)
-        return
-    none = pa.nulls(0, pa.string())
-    for piece, _ in files.base.pieces(columns, none, files.gone, keep=False, parts=sources):
-        yield piece
-    yield files.added.select(list(columns))
 
 
 def _put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sidecar:
