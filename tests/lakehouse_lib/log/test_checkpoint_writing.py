@@ -22,12 +22,14 @@ from lakehouse_lib.log.checkpoints import writing, writing_v2
 from lakehouse_lib.log.checkpoints.bloom import hashes_of, may_hold
 from lakehouse_lib.log.checkpoints.columns import FILES, TOP, write_parquet
 from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
-from lakehouse_lib.log.checkpoints.parallel import in_order
+from lakehouse_lib.log.checkpoints.parallel import ahead, in_order
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.last_checkpoint import checksum, read_hint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_commit
+from tests.checkpoint_files import put_classic, put_commit
+from tests.days_table import META, PARSED, file
+from tests.days_table import PROTOCOL as DAYS_PROTOCOL
 from tests.log_tables import METADATA, add, remove
 from tests.peers import files_delta_rs
 
@@ -154,6 +156,26 @@ def test_a_policy_without_its_feature_is_classic(tmp_path):
     write_checkpoint(store, 0, replace(state, protocol=Protocol(1, 2)), tombstones_since=0)
     assert store.head(names.checkpoint(0)) is not None
     assert not list(store.list_from(names.SIDECARS))
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
+    """Its row groups mix actions, and of some files the statistics are structs alone."""
+    store = LocalStore(str(tmp_path / "t"), fsync=False)
+    parsed = {"numRecords": 10, "minValues": {"id": 5}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
+    files = [file(number) for number in range(40)]
+    for action in files[::3]:
+        action["add"] |= {"stats": None, "stats_parsed": parsed}
+    actions = [*files[:7], DAYS_PROTOCOL, remove("gone"), *files[7:], META]
+    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put_classic(store, 1, actions, stats_parsed=PARSED, row_group=6, statistics=statistics)
+    put_commit(store, 2, [remove("f005"), add("new")])
+    expected = state_of(store)
+    write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=-1)
+    store.delete_many([names.commit(0), names.commit(1), names.checkpoint(1)])
+    assert state_of(store) == expected
+    assert len(expected[0]) == 40
+    assert json.loads(expected[0][0]["stats"])["minValues"] == {"id": 5}
 
 
 def test_row_groups_do_not_pile_up(tmp_path):
@@ -324,5 +346,8 @@ def test_work_is_done_in_order_and_not_ahead_of_who_takes_it():
     assert next(results) == 0
     assert len(begun) < 20
     assert list(results) == list(range(1, 100))
+    assert list(ahead(iter(range(10)), 3)) == list(range(10))
+    with pytest.raises(ZeroDivisionError):
+        list(ahead((1 // number for number in [1, 0, 1]), 3))
     with pytest.raises(ZeroDivisionError):
         list(in_order(lambda number: 1 // number, iter([1, 0, 1])))
