@@ -19,21 +19,22 @@ from lakehouse_lib.log.checksum import (
     read_checksum,
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
-from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table_properties import TableProperties
 
 logger = logging.getLogger(__name__)
 
 
-def run_hooks(before: Snapshot, version: int) -> None:
-    """Do what is due after the commit of ``version``.
+def run_hooks(before: Snapshot, commit: CommitActions) -> None:
+    """Do what is due after a commit.
 
     Args:
         before: the snapshot the commit was planned on, which may be several versions older.
     """
+    version = commit.version
     with _told("checksum", before, version):
-        write_checksum(before, version)
+        write_checksum(before, commit)
     with _told("checkpoint", before, version):
         if version % TableProperties.of(before.configuration).checkpoint_interval:
             return
@@ -46,23 +47,24 @@ def run_hooks(before: Snapshot, version: int) -> None:
                 clean_up(latest.store, latest.metadata, latest.protocol)
 
 
-def write_checksum(before: Snapshot, version: int) -> None:
-    """Write the checksum of a version of ours, at a cost that the table's size has no part in: by the one of the
-    version before. Where that is missing, and the table is not so young that all of it is in memory, none is written
-    until the next checkpoint, which has all the numbers at hand."""
-    store = before.store
+def write_checksum(before: Snapshot, commit: CommitActions) -> None:
+    """Write the checksum of a commit of ours, at a cost that the table's size has no part in: by the one of the
+    version before. Where that is missing, and the table has a checkpoint already, none is written until the next one,
+    which has all the numbers at hand; before the first, all of the table is in memory."""
+    store, version = before.store, commit.version
+    was_latest = before.version == version - 1
     previous = read_checksum(store, version - 1)
+    if previous is None and was_latest and before.checkpoint_version is None:
+        previous = checksum_of(before.state)
     if previous is None:
-        if before.checkpoint_version is None:
-            complete_checksum(before.update())
         return
-    if before.version == version - 1:
+    if was_latest:
         wrong = contradictions(previous, before.state, counting=False)
         if wrong:
             path = names.checksum(version - 1)
             logger.warning("nothing is built on the checksum %s of %s: %s", path, store.root, "; ".join(wrong))
             return
-    checksum = next_checksum(previous, read_commit(store, version), newer_than=before.timestamp)
+    checksum = next_checksum(previous, commit, newer_than=before.timestamp)
     if checksum is not None:
         put_checksum(store, version, checksum)
 
@@ -72,10 +74,11 @@ def complete_checksum(snapshot: Snapshot) -> None:
     if read_checksum(snapshot.store, snapshot.version) is not None:
         snapshot.compare_checksum()
         return
-    checksum = checksum_of(snapshot.state)
-    if checksum is not None:
-        info = read_commit(snapshot.store, snapshot.version).info
-        put_checksum(snapshot.store, snapshot.version, of_commit(checksum, info))
+    counted = checksum_of(snapshot.state)
+    if counted is not None:
+        checksum = of_commit(counted, read_commit(snapshot.store, snapshot.version).info)
+        if checksum is not None:
+            put_checksum(snapshot.store, snapshot.version, checksum)
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:

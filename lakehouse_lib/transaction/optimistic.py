@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import features, file_paths
 from lakehouse_lib.actions import (
+    CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
     CommitProperties,
@@ -40,7 +41,7 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
-from lakehouse_lib.log.commit import serialize
+from lakehouse_lib.log.commit import CommitActions, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.latest import latest_version
@@ -156,7 +157,7 @@ class OptimisticTransaction:
                 return self._unknown(version, txn_id, put)
             if put:
                 if self._snapshot is not None:
-                    run_hooks(self._snapshot, version)
+                    run_hooks(self._snapshot, self._written(version, txn_id))
                 return Committed(version, attempt)
             if self._snapshot is None:
                 return Conflict(
@@ -248,6 +249,21 @@ class OptimisticTransaction:
             domains=self._domains.values(),
             removes=[_removals(table, now) for table in self._removes],
             adds=self._adds,
+        )
+
+    def _written(self, version: int, txn_id: str) -> CommitActions:
+        """What the commit says, as readers will see it, for what follows it."""
+        removes = [_removals(table, 0) for table in self._removes]
+        return CommitActions(
+            version,
+            pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
+            pa.concat_tables([pa.Table.from_batches([], TOMBSTONE_SCHEMA), *removes]),
+            pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
+            self._metadata,
+            self._protocol,
+            tuple(self._transactions.values()),
+            tuple(self._domains.values()),
+            {"txnId": txn_id},
         )
 
     def _check_rules(self) -> None:
