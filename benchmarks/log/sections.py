@@ -18,9 +18,9 @@ from benchmarks.log.contest import ROOT, Measured, Question, contest
 #: Files of the tables of the growth section.
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _PAIR = ("ours", "delta-rs")
-#: A run of a table larger than this is asked fewer times: minutes each, and little noise.
+#: A table larger than this is asked once: minutes each, and little noise.
 _LARGE = 2_000_000
-_LARGE_ROUNDS = 3
+_LARGE_ROUNDS = 1
 
 
 class Options(NamedTuple):

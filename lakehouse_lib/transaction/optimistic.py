@@ -309,9 +309,13 @@ class OptimisticTransaction:
 
     def _attempt(self, snapshot: Snapshot) -> Attempt:
         def live(keys: pa.Array) -> pa.Table:
-            mine = file_keys(snapshot.file_columns(KEY_COLUMNS), self._store)
-            there = pc.is_in(mine, value_set=keys)
-            return snapshot.files.filter(there) if pc.any(there, min_count=0).as_py() else FILE_SCHEMA.empty_table()
+            def among(files: pa.Table) -> pa.Array:
+                return pc.is_in(file_keys(files.select(KEY_COLUMNS), self._store), value_set=keys)
+
+            if not pc.any(among(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
+                return FILE_SCHEMA.empty_table()
+            files = snapshot.files  # asked for again: two answers of a snapshot may differ in order
+            return files.filter(among(files))
 
         return Attempt(
             protocol=snapshot.protocol,

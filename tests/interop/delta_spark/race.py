@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from write import session
 
@@ -35,8 +35,8 @@ class Peer:
         self._commit(early, winner)
         try:
             self._commit(late, loser)
-        except Py4JJavaError as error:
-            return str(error.java_exception.getClass().getSimpleName())
+        except PySparkException as error:
+            return type(error).__name__
         return ""
 
     def _begin(self, log: Any, operation: dict[str, Any]) -> Any:
@@ -46,7 +46,7 @@ class Peer:
             if sql is None:
                 transaction.readWholeTable()
             else:
-                transaction.filterFiles(self._seq([self._spark.sessionState().sqlParser().parseExpression(sql)]))
+                transaction.filterFiles(self._seq([self._spark.sessionState().sqlParser().parseExpression(sql)]), False)
         if operation["application"] is not None:
             transaction.txnVersion(operation["application"])
         return transaction
