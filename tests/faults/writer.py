@@ -34,6 +34,7 @@ def work(
     number: int,
     seed: int,
     *,
+    pause: float = 0.0,
     dies_at: int | None = None,
     spoil: Callable[[], None] | None = None,
 ) -> None:
@@ -41,6 +42,7 @@ def work(
 
     Args:
         number: of the writer, nobody else's.
+        pause: seconds at most between two operations.
         dies_at: the step on the table's files before which the process kills itself.
         spoil: makes the process a bad one, to see that it is noticed.
     """
@@ -55,6 +57,7 @@ def work(
     for operation in operations(number, seed):
         if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
             return
+        time.sleep(chance.uniform(0, pause))
         kept.begin(operation)
         try:
             version = do(store, operation)

@@ -21,6 +21,10 @@ from tests.interop.commits.writers import work as delta_rs
 PEER = Path(__file__).resolve().parents[3] / ".peers" / "delta-spark" / "bin" / "python"
 _PATIENCE = 180.0  # seconds: a Spark session starts, and ends what it is at
 
+#: Seconds at most that the others wait between operations beside delta-spark, which loses every race otherwise: its
+#: commit takes a second, theirs some hundredths.
+_PAUSE = 2.0
+
 #: The first number of each library's writers.
 _FIRST = {"ours": 0, "delta-rs": 100, "delta-spark": 200}
 _WORK: dict[str, Callable[..., None]] = {"ours": ours, "delta-rs": delta_rs}
@@ -63,8 +67,9 @@ def interleave(
     table, stop = folder / "table", folder / "stop"
     DeltaTable.create(table, SCHEMA)
     store = LocalStore(str(table))
+    pause = _PAUSE if "delta-spark" in writers else 0.0
     crew = {
-        number: _start(library, table, folder / f"{number}.ledger", stop, number, seed)
+        number: _start(library, table, folder / f"{number}.ledger", stop, number, seed, pause)
         for library, count in writers.items()
         for number in range(_FIRST[library], _FIRST[library] + count)
     }
@@ -127,12 +132,14 @@ class _Writer:
         return self._process.poll() if isinstance(self._process, subprocess.Popen) else self._process.exitcode
 
 
-def _start(library: str, table: Path, ledger: Path, stop: Path, number: int, seed: int) -> _Writer:
+def _start(library: str, table: Path, ledger: Path, stop: Path, number: int, seed: int, pause: float) -> _Writer:
     if library == "delta-spark":
         script = Path(__file__).with_name("delta_spark_writer.py")
         arguments = [str(one) for one in (table, ledger, stop, number, seed)]
         with ledger.with_suffix(".log").open("wb") as log:
             return _Writer(subprocess.Popen([str(PEER), str(script), *arguments], stdout=log, stderr=log))
-    process = context().Process(target=_WORK[library], args=(table, ledger, stop, number, seed), daemon=True)
+    process = context().Process(
+        target=_WORK[library], args=(table, ledger, stop, number, seed), kwargs={"pause": pause}, daemon=True
+    )
     process.start()
     return _Writer(process)

@@ -17,14 +17,15 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tests.commit_operations import Ledger, Operation, operations
 
 
-def work(table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
-    """Write until the file ``stop`` is there."""
+def work(table: Path, ledger: Path, stop: Path, number: int, seed: int, *, pause: float = 0.0) -> None:
+    """Write until the file ``stop`` is there; ``pause`` seconds at most between two operations."""
     kept = Ledger(ledger)
     chance = random.Random(f"{seed}/{number}/waits")
     parent = os.getppid()
     for operation in operations(number, seed, compactions=0):
         if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
             return
+        time.sleep(chance.uniform(0, pause))
         kept.begin(operation)
         try:
             if do(str(table), operation):
