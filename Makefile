@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults interop interop-commits fuzz lint format docs bench bench-log bench-commit package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-s3 interop interop-commits fuzz lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -17,8 +17,12 @@ interpreter := $(or $(wildcard $(python)),$(PYTHON))
 delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
 
+# A real S3 server, for the tests of the store: a Go program, which listens on 127.0.0.1.
+s3_server := .peers/bin/versitygw
+s3_server_version := v1.8.0
+
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' Makefile
 
 demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
 	@$(python) -m demo
@@ -34,6 +38,9 @@ test: prerequisites $(installed) ## Run the tests
 
 test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
+	@$(python) -m pytest -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
 
 fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
@@ -67,6 +74,9 @@ bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening,
 bench-commit: prerequisites $(installed) ## Time commits beside delta-rs: small ones, concurrent ones, on large tables
 	@$(python) -m benchmarks.commit
 
+bench-checkpoint: prerequisites $(installed) ## Time checkpoints of a table of a million files beside delta-rs
+	@$(python) -m benchmarks.checkpoints
+
 package: $(installed) ## Build the wheel into dist/
 	@$(python) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
@@ -99,6 +109,11 @@ $(delta_spark)/.installed: tests/interop/delta_spark/requirements.txt | prerequi
 	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv $(delta_spark)
 	@$(delta_spark)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+
+$(s3_server):
+	@command -v go > /dev/null || { echo "make test-s3 needs Go, to build an S3 server from its source" >&2; exit 1; }
+	@echo "Building an S3 server into .peers/bin: some minutes, once."
+	@GOBIN="$(CURDIR)/.peers/bin" go install github.com/versity/versitygw/cmd/versitygw@$(s3_server_version)
 
 $(peer_tables)/.written: $(delta_spark)/.installed $(wildcard tests/interop/delta_spark/tables/*.sql) \
     tests/interop/delta_spark/write.py tests/interop/delta_spark/scripts.py

@@ -139,7 +139,8 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
 
 def read_through(table: Path) -> None:
     """The log into the page cache: what is measured is the work, not the disk."""
-    for path in (table / "_delta_log").iterdir():
-        with path.open("rb") as file:
-            while file.read(1 << 24):
-                pass
+    for path in (table / "_delta_log").rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                while file.read(1 << 24):
+                    pass

@@ -151,8 +151,13 @@ def copy(source: Path, target: Path) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     log = target / "_delta_log"
     log.mkdir(parents=True)
-    for path in (source / "_delta_log").iterdir():
-        (log / path.name).hardlink_to(path)
+    for path in (source / "_delta_log").rglob("*"):
+        own = log / path.relative_to(source / "_delta_log")
+        own.parent.mkdir(exist_ok=True)
+        if path.name == "_last_checkpoint":
+            shutil.copyfile(path, own)  # the one object that is written over
+        elif path.is_file():
+            own.hardlink_to(path)
     return target
 
 

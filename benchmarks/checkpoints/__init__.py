@@ -1,0 +1,1 @@
+"""Checkpoints of tables of many files beside delta-rs: ``python -m benchmarks.checkpoints``."""

@@ -1,0 +1,88 @@
+"""Write checkpoints of a table of many files beside delta-rs, and by the V2 spec after little has changed.
+
+Each contestant works in a process of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
+none, and synced, as users have it. What is measured is kept; --write puts it into docs/large-tables.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.checkpoints import histories
+from benchmarks.log import page
+from benchmarks.log.contest import Question, contest
+from benchmarks.log.report import seconds, table
+
+HOME = Path(__file__).resolve().parent.parent.parent / ".bench"
+_CONTESTANTS = ("ours", "ours-synced", "delta-rs")
+_SECTION = "checkpoints"
+
+
+def measure(home: Path, files: int, rounds: int) -> dict[str, Any]:
+    """Every history in turn, ``rounds`` times."""
+    found = {}
+    for name, path in histories.make(home, files).items():
+        question = Question(name, histories.TITLES[name], module="benchmarks.checkpoints.runs")
+        one = contest(path, [question], _CONTESTANTS, rounds)[name]
+        found[name] = {who: dataclasses.asdict(measured) for who, measured in one.items()}
+    return {"files": files, "histories": found}
+
+
+def show(_: str, result: Mapping[str, Any]) -> str:
+    """The result as Markdown."""
+    rows = []
+    for name, contestants in result["histories"].items():
+        rows += [
+            _row(histories.TITLES[name], contestants, "checkpoint", seconds),
+            _row("- with opening the table", contestants, "with_opening", seconds),
+            _row("- processor seconds", contestants, "checkpoint_cpu", seconds),
+            _row("- megabytes written", contestants, "megabytes", "{:,.1f}".format),
+            _row("- peak MB of the process", contestants, "peak_mb", "{:,.0f}".format),
+        ]
+    head = ["", "ours", "ours, synced", "delta-rs", "delta-rs / ours", "delta-rs / ours, synced"]
+    return f"{result['files']:,} files\n\n" + table(head, rows)
+
+
+def _row(title: str, contestants: Mapping[str, Any], what: str, spelled: Callable[[float], str]) -> list[str]:
+    values = []
+    for name in _CONTESTANTS:
+        one = contestants[name]
+        runs = one["more"].get(what, []) if what != "peak_mb" else one["peak_mb"]
+        values.append(statistics.median(runs) if runs else None)
+    cells = [
+        one["missing"] or "-" if value is None else spelled(value)
+        for value, one in zip(values, contestants.values(), strict=True)
+    ]
+    peer = values[2]
+    return [title, *cells, *(f"{peer / own:.1f}x" if own and peer else "-" for own in values[:2])]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpoints", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each, of which the median counts (%(default)s)")
+    parser.add_argument("--files", type=int, default=1_000_000, help="files of the table (%(default)s)")
+    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put what is measured into docs/large-tables.md")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: give 1 or more")
+    if options.files < 1000:
+        parser.error(f"--files {options.files}: give 1000 or more")
+    results = options.home.resolve() / "checkpoint-results"
+    kept = page.keep(
+        results, _SECTION, options.rounds, lambda: measure(options.home.resolve(), options.files, options.rounds)
+    )
+    print(f"{page.taken(kept)}\n\n{show(_SECTION, kept['result'])}", flush=True)
+    if options.write:
+        page.fill_page(page.DOCS / "large-tables.md", results, show)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""The checkpoints' benchmark at its smallest: it runs, compares the answers, and says what it measured."""
+
+import json
+
+from benchmarks.checkpoints import histories
+from benchmarks.checkpoints.__main__ import main, show
+from benchmarks.log import page
+
+
+def test_checkpoints_are_measured_and_written(tmp_path, capsys):
+    assert main(["--rounds", "1", "--files", "1000", "--home", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for text in (*histories.TITLES.values(), "1,000 files", "peak MB", "delta-rs / ours, synced"):
+        assert text in shown
+    results = tmp_path / "checkpoint-results"
+    found = json.loads((results / "checkpoints.json").read_text())["result"]["histories"]
+    counts = {name: {who: one["count"] for who, one in contestants.items()} for name, contestants in found.items()}
+    assert {name: set(told.values()) for name, told in counts.items()} == {
+        "classic": {1050},
+        "full": {1050},
+        "appended": {1060},
+        "together": {1040},
+        "scattered": {1040},
+    }
+    assert not any(one["missing"] for contestants in found.values() for one in contestants.values())
+    doc = tmp_path / "large-tables.md"
+    doc.write_text("<!-- checkpoints -->\n<!-- /checkpoints -->")
+    page.fill_page(doc, results, show)
+    assert "by the V2 spec, the first one" in doc.read_text()
