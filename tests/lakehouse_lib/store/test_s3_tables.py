@@ -106,8 +106,8 @@ def test_what_each_verb_asks_of_the_server(s3_server, location):
     assert {name: verbs for name, verbs in more.items() if verbs} == {}, counted
 
 
-#: The most that each verb asks. A commit is one PUT; the rest is listing, reading what is new (objects of the log are kept
-#: once they are two seconds old, and here none is), data files, and what follows a commit.
+#: The most that each verb asks. A commit is one PUT; the rest is listing, reading what is new (objects of the log are
+#: kept once they are two seconds old, and here none is), data files, and what follows a commit.
 REQUESTS = {
     "create": {"GET": 1, "LIST": 2, "PUT": 2},
     "open": {"GET": 2, "LIST": 1},

@@ -1,0 +1,215 @@
+"""Commits on a real S3 server, by many processes at once and while answers and the server itself get lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import StoreError, StoreRefusedError
+from lakehouse_lib.store import open_store, s3
+from tests.s3.racer import ROWS
+from tests.s3.server import Proxy, options_of
+from tests.table_on_s3 import ids, rows, theirs
+
+
+@contextmanager
+def racers(
+    location: str, options: dict[str, str], kinds: list[str], rounds: int
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """A process a kind, each ready and waiting for its first line."""
+    environment = {**os.environ, **{name.upper(): value for name, value in options.items()}, "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.s3.racer", kind, location, str(number), str(rounds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for number, kind in enumerate(kinds)
+    ]
+    try:
+        for one in started:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        yield started
+        assert [one.wait(120) for one in started] == [0] * len(started)
+    finally:
+        for one in started:
+            one.kill()
+            one.communicate()
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def check_commits(location: str, options: dict[str, str], starts: list[int], others: int = 0) -> None:
+    """Every commit that was acknowledged is there once, and so is every version."""
+    table = DeltaTable(location, storage_options=options)
+    expected = sorted(number for start in starts for number in range(start, start + ROWS))
+    assert ids(table.to_pyarrow_table()) == expected == theirs(location, options)
+    log = [
+        one.path
+        for one in table.store.list_from("_delta_log", "0")
+        if one.path.endswith("0.json") or ".json" in one.path
+    ]
+    versions = sorted(int(path[11:31]) for path in log if len(path) == len("_delta_log/") + 25)
+    assert versions == list(range(len(starts) + others))
+
+
+@pytest.mark.parametrize("count", [8, 16])
+def test_one_process_wins_each_put(server, location, count):
+    rounds = 25
+    store = open_store(location, server.options)
+    with racers(location, server.options, ["put"] * count, rounds) as processes:
+        winners = []
+        for one in range(rounds):
+            for process in processes:
+                go(process)
+            results = [said(process) for process in processes]
+            assert results.count("won") == 1, results
+            winner = results.index("won")
+            assert store.read(f"_delta_log/{one:020d}.json") == bytes([winner]) * 50_000
+            winners.append(winner)
+    print(f"{rounds} races of {count} processes, one winner each; won by {len(set(winners))} of them")
+
+
+@pytest.mark.parametrize(
+    "kinds", [["append"] * 8, ["append"] * 16, ["append", "delta-rs"] * 4], ids=["8", "16", "mixed"]
+)
+def test_processes_append_to_one_table_and_nothing_is_lost(server, location, kinds):
+    rounds = 5
+    write_deltalake(location, rows(10**6, ROWS), storage_options=server.options)
+    with racers(location, server.options, kinds, rounds) as processes:
+        started = time.monotonic()
+        for process in processes:
+            go(process)
+        committed = [int(said(process)) for process in processes for _ in range(rounds)]
+        took = time.monotonic() - started
+    assert len(committed) == len(set(committed)) == len(kinds) * rounds
+    check_commits(location, server.options, [10**6, *committed])
+    print(f"{len(committed)} commits of {len(kinds)} processes in {took:.1f} s")
+
+
+def test_an_answer_that_gets_lost_after_the_server_has_stored_the_commit(server, location):
+    lost: list[str] = []
+
+    def lose(method: str, path: str) -> bool:
+        if method == "PUT" and "_delta_log/0" in path and path.endswith(".json") and path not in lost:
+            lost.append(path)
+            return True
+        return False
+
+    with Proxy(server.port, lose=lose) as proxy:
+        starts = [number * ROWS for number in range(6)]
+        for start in starts:
+            write_deltalake(location, rows(start, ROWS), mode="append", storage_options=options_of(proxy.url))
+    assert len(lost) == 6
+    check_commits(location, server.options, starts)
+
+
+def test_any_answer_may_get_lost(server, location):
+    chance, lost = random.Random(7), []
+
+    def lose(method: str, path: str) -> bool:
+        if chance.random() < 0.15:
+            lost.append((method, path))
+            return True
+        return False
+
+    with Proxy(server.port, lose=lose) as proxy:
+        options = options_of(proxy.url)
+        starts = [number * ROWS for number in range(12)]
+        for start in starts:
+            write_deltalake(location, rows(start, ROWS), mode="append", storage_options=options)
+        table = DeltaTable(location, storage_options=options)
+        assert table.optimize.compact()["numFilesAdded"] == 1
+        assert table.delete("id < 30")["num_deleted_rows"] == 30
+    assert len(lost) > 10
+    table = DeltaTable(location, storage_options=server.options)
+    assert ids(table.to_pyarrow_table()) == list(range(30, 120)) == theirs(location, server.options)
+    assert table.version() == 13
+
+
+def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
+    committed: list[int] = []
+    failed: list[BaseException] = []
+    done = threading.Event()
+
+    def write(number: int) -> None:
+        try:
+            for one in range(100):
+                if done.is_set():
+                    return
+                start = (number * 100 + one) * ROWS
+                write_deltalake(location, rows(start, ROWS), mode="append", storage_options=server.options)
+                committed.append(start)
+        except BaseException as error:
+            failed.append(error)
+
+    write_deltalake(location, rows(10**6, ROWS), storage_options=server.options)
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for one in writers:
+        one.start()
+    for _ in range(4):
+        time.sleep(1)
+        server.stop(kill=True)
+        time.sleep(0.5)
+        server.start()
+    time.sleep(1)
+    done.set()
+    for one in writers:
+        one.join()
+    assert not failed, failed
+    assert len(committed) > 5
+    check_commits(location, server.options, [10**6, *committed])
+    print(f"{len(committed)} commits over four deaths of the server")
+
+
+def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
+    monkeypatch.setattr(s3, "_proved", set())
+    with Proxy(server.port, strip=("if-none-match",)) as proxy:
+        options = options_of(proxy.url)
+        with pytest.raises(StoreRefusedError, match=r"ignores the condition of a put.*single_writer=true"):
+            write_deltalake(location, rows(0), storage_options=options)
+        assert not DeltaTable.is_deltatable(location, options)
+        alone = {**options, "single_writer": "true"}
+        for start in (0, 10, 20):
+            write_deltalake(location, rows(start, ROWS), mode="append", storage_options=alone)
+    check_commits(location, server.options, [0, 10, 20])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"aws_secret_access_key": "not it"}, "SignatureDoesNotMatch.*secret key does not belong"),
+        ({"aws_access_key_id": "nobody"}, "InvalidAccessKeyId.*does not know|No user exists with the provided"),
+        ({"aws_region": "mars-1"}, "bucket is in us-east-1.*AWS_REGION|AuthorizationHeaderMalformed.*region"),
+        ({"aws_secret_access_key": None, "aws_access_key_id": None}, "no credentials"),
+    ],
+    ids=["secret", "key", "region", "none"],
+)
+def test_wrong_credentials_and_regions_say_what_to_do(server, location, wrong, told):
+    options = {name: value for name, value in {**server.options, **wrong}.items() if value is not None}
+    with pytest.raises(StoreError, match=told) as caught:
+        write_deltalake(location, rows(0), storage_options=options)
+    assert "not it" not in str(caught.value)
+    with pytest.raises(StoreError, match="NoSuchBucket"):
+        DeltaTable("s3://no-such-bucket/t", storage_options=server.options)

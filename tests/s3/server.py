@@ -1,0 +1,178 @@
+"""A real S3 server as a process of its own, and a proxy before it that loses answers or takes conditions away."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import boto3
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+PROGRAM = Path(__file__).parents[2] / ".peers" / "bin" / "versitygw"
+KEY, SECRET = "root-of-tests", "secret-of-tests"
+REGION = "us-east-1"
+
+
+class Versity:
+    """versitygw over a folder; ``stop`` and ``start`` keep the folder and the port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data, self._log = folder / "data", folder / "log"
+        for one in (self._data, self._log.parent):
+            one.mkdir(exist_ok=True)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port: int = taken.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        return options_of(self.url)
+
+    def start(self) -> None:
+        secrets = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self._data.parent), **secrets}
+        command = [str(PROGRAM), "--port", f"127.0.0.1:{self.port}", "--region", REGION, "--quiet", "posix"]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*command, str(self._data)], env=environment, stdout=log, stderr=log)
+        for _ in range(300):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"versitygw ended: {self._log.read_text()}")
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(f"versitygw does not listen: {self._log.read_text()}")
+
+    def stop(self, *, kill: bool = False) -> None:
+        assert self._process is not None
+        self._process.kill() if kill else self._process.terminate()
+        self._process.wait(30)
+
+    def make_bucket(self, name: str) -> None:
+        client = boto3.client(
+            "s3", endpoint_url=self.url, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET
+        )
+        client.create_bucket(Bucket=name)
+        client.close()
+
+
+def options_of(url: str) -> dict[str, str]:
+    return {
+        "aws_access_key_id": KEY,
+        "aws_secret_access_key": SECRET,
+        "aws_endpoint_url": url,
+        "aws_allow_http": "true",
+        "aws_region": REGION,
+    }
+
+
+class Proxy:
+    """Before a server, on a port of its own.
+
+    Args:
+        port: of the server.
+        lose: for a method and a path, after the server has answered: whether the answer is lost.
+        strip: headers that never reach the server; such a request is signed anew.
+    """
+
+    def __init__(
+        self, port: int, *, lose: Callable[[str, str], bool] | None = None, strip: tuple[str, ...] = ()
+    ) -> None:
+        handler = type("_Handler", (_Handler,), {"port": port, "lose": staticmethod(lose or _never), "strip": strip})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _never(_method: str, _path: str) -> bool:
+    return False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    port = 0
+    strip: tuple[str, ...] = ()
+    lose: Callable[[str, str], bool] = staticmethod(_never)
+
+    def _pass_on(self) -> None:
+        body = self._body()
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
+        if any(name.lower() in self.strip for name in headers):
+            headers = self._signed_anew(headers, body)
+        server = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in headers.items():
+                server.putheader(name, value)
+            server.endheaders()
+            server.send(body)
+            answer = server.getresponse()
+            data = answer.read()
+        finally:
+            server.close()
+        if self.lose(self.command, self.path):
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "content-length") or self.command == "HEAD":
+                self.send_header(name, value)
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _body(self) -> bytes:
+        """As it comes: pyarrow's uploads are in chunks, which stay chunks."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        pieces = []
+        while True:
+            pieces.append(self.rfile.readline())
+            size = int(pieces[-1].split(b";")[0], 16)
+            pieces.append(self.rfile.read(size) + self.rfile.readline() if size else self.rfile.readline())
+            if not size:
+                return b"".join(pieces)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on
+
+    def _signed_anew(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
+        signed = ("authorization", "x-amz-date", "x-amz-content-sha256", "amz-sdk-invocation-id", "amz-sdk-request")
+        kept = {name: value for name, value in headers.items() if name.lower() not in (*self.strip, *signed)}
+        request = AWSRequest(self.command, f"http://{self.headers['Host']}{self.path}", kept, body)
+        S3SigV4Auth(Credentials(KEY, SECRET), "s3", REGION).add_auth(request)
+        return dict(request.headers.items())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def is_installed() -> bool:
+    return shutil.which(str(PROGRAM)) is not None
