@@ -1,0 +1,147 @@
+"""What commits and the verbs do for the log by themselves: cleanup after checkpoints; failures are only told."""
+
+import logging
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as DeltaRsTable
+
+from lakehouse_lib import DeltaTable, post_commit, write_deltalake
+from lakehouse_lib.errors import RetentionError, UnsupportedFeatureError, VersionNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.operations.repair import repair
+from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import lines
+from tests.log_histories import DAY, WEEK, all_seen
+from tests.log_tables import METADATA
+from tests.peers import files_delta_rs, plain, read_delta_rs, read_duckdb
+
+DAYS = DAY / 1000
+
+
+def grow(path, count, **more):
+    for number in range(count):
+        write_deltalake(path, pa.table({"id": np.arange(number, number + 2)}), mode="append", **more)
+
+
+def age(path, days):
+    """As if all of the log had been written so many days earlier; each version a minute after the one before."""
+    for one in (path / "_delta_log").rglob("*"):
+        if one.is_file():
+            seconds = one.stat().st_mtime - days * DAYS
+            os.utime(one, (seconds, seconds))
+
+
+def files_of(path, version):
+    return DeltaTable(path, version=version).files()["path"].to_pylist()
+
+
+def there(path):
+    return [one.version for one in list_commits(LocalStore(str(path)))]
+
+
+def test_a_commit_that_brings_a_checkpoint_cleans_up(tmp_path):
+    grow(tmp_path, 11, configuration=WEEK)
+    age(tmp_path, 9)
+    grow(tmp_path, 9)
+    assert there(tmp_path) == list(range(20))
+    grow(tmp_path, 1)  # version 20 brings a checkpoint, and the one of 10 has expired
+    assert there(tmp_path) == list(range(10, 21))
+    with pytest.raises(VersionNotFoundError, match="cleaned up"):
+        DeltaTable(tmp_path, version=9)
+    assert read_delta_rs(tmp_path, 10).equals(read_duckdb(tmp_path, 10))
+    assert read_delta_rs(tmp_path).equals(read_duckdb(tmp_path))
+
+
+def test_a_cleanup_that_fails_never_fails_the_commit(tmp_path, monkeypatch, caplog):
+    grow(tmp_path, 11, configuration=WEEK)
+    age(tmp_path, 9)
+    grow(tmp_path, 9)
+    monkeypatch.setattr(LocalStore, "delete_many", lambda *_: (_ for _ in ()).throw(OSError("read-only")))
+    with caplog.at_level(logging.WARNING):
+        grow(tmp_path, 1)
+    assert "no cleanup of the log after version 20" in caplog.text
+    assert "read-only" in caplog.text
+    assert there(tmp_path) == list(range(21))
+    assert DeltaTable(tmp_path).snapshot.checkpoint_version == 20
+
+
+def test_most_commits_do_not_even_look(tmp_path, monkeypatch):
+    grow(tmp_path, 9)
+    monkeypatch.setattr(post_commit, "clean_up", lambda *_: pytest.fail("nothing has expired"))
+    grow(tmp_path, 12)
+
+
+def test_the_verb_says_what_goes_and_deletes_it(tmp_path):
+    grow(tmp_path, 21, configuration=WEEK)
+    age(tmp_path, 9)
+    table = DeltaTable(tmp_path, version=3)
+    dry = table.cleanup_metadata(dry_run=True)
+    assert there(tmp_path) == list(range(21))
+    assert table.cleanup_metadata() == dry != []
+    assert there(tmp_path) == [20]
+    assert table.cleanup_metadata() == []
+    assert len(DeltaTable(tmp_path).to_pyarrow_table()) == 42
+
+
+def test_delta_rs_deletes_the_same_commits(tmp_path):
+    for name in ("ours", "theirs"):
+        grow(tmp_path / name, 15, configuration=WEEK)
+        age(tmp_path / name, 30)
+    DeltaRsTable(str(tmp_path / "theirs")).cleanup_metadata()
+    DeltaTable(tmp_path / "ours").cleanup_metadata()
+    assert there(tmp_path / "ours") == there(tmp_path / "theirs") == list(range(10, 15))
+
+
+def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
+    grow(tmp_path, 11, configuration={"delta.logRetentionDuration": "interval 1 day"})
+    age(tmp_path, 9)
+    table = DeltaTable(tmp_path)
+    with pytest.raises(RetentionError):
+        table.cleanup_metadata()
+    grow(tmp_path, 9)
+    age(tmp_path, 9)
+    with caplog.at_level(logging.WARNING):
+        grow(tmp_path, 1)
+    assert "no cleanup of the log after version 20" in caplog.text
+    assert "RetentionError" in caplog.text
+    assert there(tmp_path) == list(range(21))
+    assert table.cleanup_metadata(enforce_retention_duration=False)
+
+
+def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
+    LocalStore(str(tmp_path)).put(names.commit(0), lines([{"protocol": protocol}, {"metaData": METADATA}]))
+    for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
+        with pytest.raises(UnsupportedFeatureError, match="checkpointProtection"):
+            verb()
+
+
+def test_day_by_day_with_shared_sidecars(tmp_path):
+    """Checkpoints by the V2 spec share sidecars; each day a cleanup takes the oldest, and none that is still needed."""
+    configuration = WEEK | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
+    store = LocalStore(str(tmp_path))
+    known = {}
+    for day in range(20):
+        grow(tmp_path, 2, configuration=configuration)
+        if day % 4 == 1:
+            DeltaTable(tmp_path).delete(f"id = {day % 3}")
+        if day % 5 == 4:
+            DeltaTable(tmp_path).cleanup_metadata()
+        CACHE.clear()
+        kept = there(tmp_path)
+        for version, state in all_seen(store, {kept[0], *kept[-3:]}).items():
+            assert isinstance(state, tuple)
+            assert known.setdefault(version, state[1:3]) == state[1:3]
+        age(tmp_path, 1)
+    assert kept[0] > 10
+    sidecars = [one.path for one in store.list_from(names.SIDECARS)]
+    assert sidecars
+    assert repair(DeltaTable(tmp_path).snapshot).is_sound
+    for version in (kept[0], None):
+        assert files_delta_rs(tmp_path, version) == {tmp_path / path for path in files_of(tmp_path, version)}
+        assert read_duckdb(tmp_path, version).equals(plain(DeltaTable(tmp_path, version=version).to_pyarrow_table()))
