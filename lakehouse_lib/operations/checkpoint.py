@@ -7,7 +7,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def checkpoint(snapshot: Snapshot) -> int:
-    """Write the classic checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of.
+    """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of.
 
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have; a checkpoint would leave its actions out.
