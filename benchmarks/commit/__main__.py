@@ -2,11 +2,13 @@
 
 Each contestant works in processes of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
 none, and synced, as users have it. Results are kept a section each; --write puts them into docs/commit-benchmarks.md.
+The section `s3` needs a folder in LAKEHOUSE_BENCH_S3 (s3://bucket/folder) and AWS_... as both libraries read them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.commits,
         options.others,
         tuple(options.sizes),
+        os.environ.get("LAKEHOUSE_BENCH_S3", ""),
     )
     results = chosen.home / "commit-results"
     for name in [] if options.write_only else options.only:

@@ -56,6 +56,8 @@ class Ours:
         self._module = lakehouse_lib
 
     def store(self, table: str) -> Any:
+        if "://" in table:
+            return self._module.store.open_store(table)
         return self._module.store.LocalStore(table, fsync=self.synced)
 
     def append(self, table: str, rows: Any) -> None:

@@ -36,7 +36,9 @@ def _appending(result: _Result) -> str:
 
 
 def _writing(result: _Result) -> str:
-    rows = []
+    rows: list[list[str]] = []
+    if not result["questions"]:
+        return "Not measured: LAKEHOUSE_BENCH_S3 names no folder (s3://bucket/folder)"
     for count, question in result["questions"].items():
         who = f"{count} writer{'' if count == '1' else 's'}"
         rows += [
@@ -73,6 +75,7 @@ def _growing(result: _Result) -> str:
 _SHOWN: dict[str, Callable[[_Result], str]] = {
     "appends": _appending,
     "writers": _writing,
+    "s3": _writing,
     "conflicts": _conflicts,
     "sizes": _growing,
 }

@@ -28,6 +28,7 @@ class Options(NamedTuple):
     commits: of all writers together.
     others: commits that a conflict is looked for in.
     sizes: files of the tables that are appended to.
+    s3: a folder in an object store; empty: nothing is measured there.
     """
 
     home: Path
@@ -37,6 +38,7 @@ class Options(NamedTuple):
     commits: int = 192
     others: int = 1000
     sizes: tuple[int, ...] = (1_000, 100_000, 1_000_000)
+    s3: str = ""
 
 
 def appending(options: Options) -> dict[str, Any]:
@@ -56,6 +58,15 @@ def writing_together(options: Options) -> dict[str, Any]:
     """Appends of several processes at the same time."""
     questions = [Question(str(count), "", (str(options.commits),), _WRITERS) for count in options.writers]
     measured = contest(make(options.home, None), questions, NAMES, options.rounds)
+    return {"commits": options.commits, "questions": _plain(questions, measured)}
+
+
+def writing_to_s3(options: Options) -> dict[str, Any]:
+    """The same in an object store, which answers when it is durable, so that there is one column of ours."""
+    if not options.s3:
+        return {"commits": options.commits, "questions": {}}
+    questions = [Question(str(count), "", (str(options.commits), options.s3), _WRITERS) for count in options.writers]
+    measured = contest(make(options.home, None), questions, ("ours", "delta-rs"), options.rounds)
     return {"commits": options.commits, "questions": _plain(questions, measured)}
 
 
@@ -82,6 +93,7 @@ def growing(options: Options) -> dict[str, Any]:
 SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "appends": appending,
     "writers": writing_together,
+    "s3": writing_to_s3,
     "conflicts": looking_for_conflicts,
     "sizes": growing,
 }

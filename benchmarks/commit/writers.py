@@ -1,7 +1,8 @@
 """Writer processes that append to one table at the same time, and how long they took together.
 
-``python -m benchmarks.commit.writers CONTESTANT PROCESSES TABLE COMMITS`` prints a line of JSON as ``runs`` does:
-``seconds`` from the moment when all of them begin, their imports done, until the last has committed its share.
+``python -m benchmarks.commit.writers CONTESTANT PROCESSES TABLE COMMITS [FOLDER]`` prints a line of JSON as ``runs``
+does: ``seconds`` from the moment when all of them begin, their imports done, until the last has committed its share.
+With a FOLDER (``s3://bucket/folder``) a copy of the table is put there; the environment says how it is reached.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ import multiprocessing
 import sys
 import tempfile
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commit.committers import Ours, committer, log_version
+from deltalake import DeltaTable, write_deltalake
+
+from benchmarks.commit.committers import Ours, committer
 from benchmarks.commit.runs import copy
 from benchmarks.memory import Peak, family
 
@@ -30,7 +36,7 @@ class Refusals:
 
     def _counted(self, path: str, data: bytes) -> bool:
         won: bool = self._put(path, data)
-        self.count += not won and path.startswith("_delta_log/")
+        self.count += not won and path.endswith(".json")
         return won
 
 
@@ -67,15 +73,14 @@ def work(name: str, table: str, number: int, count: int, barrier: Barrier, told:
     told.put((time.monotonic(), sum(one.count for one in refusals), given_up))
 
 
-def main(name: str, processes: int, source: str, commits: int) -> None:
+def main(name: str, processes: int, source: str, commits: int, folder: str = "") -> None:
     context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
-        table = copy(Path(source), Path(folder, "table"))
-        before = log_version(table)
+    with _remote(source, folder) if folder else _local(source) as table:
+        before = DeltaTable(table).version()
         barrier, told = context.Barrier(processes + 1), context.SimpleQueue()
         share = commits // processes
         crew = [
-            context.Process(target=work, args=(name, str(table), number, share, barrier, told))
+            context.Process(target=work, args=(name, table, number, share, barrier, told))
             for number in range(processes)
         ]
         for one in crew:
@@ -88,25 +93,37 @@ def main(name: str, processes: int, source: str, commits: int) -> None:
             one.join()
             if one.exitcode != 0:
                 raise SystemExit(f"a writer failed with exit code {one.exitcode}")
-        done = log_version(table) - before
+        after = DeltaTable(table)
+        done = after.version() - before
         if done != share * processes:
             raise SystemExit(f"{done} commits, where {share * processes} were to be")
-        retries = sum(refused for _, refused, _ in ends) + _told_retries(table)
+        # delta-rs says in each commit how often it was tried before.
+        infos = [entry.get("operationMetrics", {}) for entry in after.history()]
+        retries = sum(refused for _, refused, _ in ends) + sum(int(info.get("num_retries", 0)) for info in infos)
     seconds = max(moment for moment, _, _ in ends) - start
     more = {"rate": done / seconds, "retries": retries / done, "given_up": sum(given for _, _, given in ends)}
     answer = {"seconds": seconds, "peak_mb": memory.megabytes, "more": more, "count": done, "digest": ""}
     print(json.dumps(answer), flush=True)
 
 
-def _told_retries(table: Path) -> int:
-    """delta-rs says in each commit how often it was tried before."""
-    total = 0
-    for path in (table / "_delta_log").glob("*.json"):
-        if path.stem.isdigit():
-            info = json.loads(path.read_text().splitlines()[0]).get("commitInfo", {})
-            total += int(info.get("operationMetrics", {}).get("num_retries", 0))
-    return total
+@contextmanager
+def _local(source: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
+        yield str(copy(Path(source), Path(folder, "table")))
+
+
+@contextmanager
+def _remote(source: str, folder: str) -> Iterator[str]:
+    from lakehouse_lib.store import open_store
+
+    location = f"{folder.rstrip('/')}/commit-{uuid.uuid4()}"
+    write_deltalake(location, DeltaTable(source).to_pyarrow_table())
+    try:
+        yield location
+    finally:
+        store = open_store(location)
+        store.delete_many([one.path for one in store.walk()])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), *sys.argv[5:])
