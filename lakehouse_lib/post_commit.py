@@ -74,7 +74,7 @@ def complete_checksum(snapshot: Snapshot) -> None:
     if read_checksum(snapshot.store, snapshot.version) is not None:
         snapshot.compare_checksum()
         return
-    counted = checksum_of(snapshot.state)
+    counted = snapshot.ask(checksum_of)
     if counted is not None:
         checksum = of_commit(counted, read_commit(snapshot.store, snapshot.version).info)
         if checksum is not None:
@@ -85,7 +85,7 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
     """Write the checkpoint of this version, forgetting removes older than the table's retention."""
     properties = TableProperties.of(snapshot.configuration)
     since = time.time_ns() // 1_000_000 - int(properties.deleted_file_retention.total_seconds() * 1000)
-    write_checkpoint(snapshot.store, snapshot.version, snapshot.state, tombstones_since=since)
+    snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 
 
 @contextlib.contextmanager

@@ -67,30 +67,30 @@ class Snapshot:
     def files(self) -> pa.Table:
         """The live files (``FILE_SCHEMA``). Of two questions the answers may come in different orders, where a
         checkpoint turns out unreadable in between: rows are joined by path, or asked for at once."""
-        return self._ask(lambda state: state.files.table)
+        return self.ask(lambda state: state.files.table)
 
     @property
     def file_count(self) -> int:
-        return self._ask(lambda state: state.files.num_rows)
+        return self.ask(lambda state: state.files.num_rows)
 
     def file_columns(self, names: Sequence[str]) -> pa.Table:
         """Some columns of the live files; nothing else of a checkpoint is read."""
-        return self._ask(lambda state: state.files.columns(names))
+        return self.ask(lambda state: state.files.columns(names))
 
     def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
         """``work`` on some columns of the live files, piece by piece, while the next pieces are read. Where a
         checkpoint turns out unreadable it begins anew."""
-        return self._ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
+        return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
     def statistics(self, wanted: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``wanted.schema``), and some columns of the same files in the same order; the
         struct form where a checkpoint has all of it, else the JSON, and neither is kept."""
-        return self._ask(lambda state: (state.files.statistics(wanted), state.files.columns(columns)))
+        return self.ask(lambda state: (state.files.statistics(wanted), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:
         """Removed files that the log still remembers (``TOMBSTONE_SCHEMA``)."""
-        return self._ask(lambda state: state.tombstones.table)
+        return self.ask(lambda state: state.tombstones.table)
 
     @property
     def metadata(self) -> Metadata:
@@ -165,7 +165,7 @@ class Snapshot:
         def may_match(files: pa.Table) -> pa.Array:
             return pruning.may_match(predicate, files, schema, partitioned, mapping)
 
-        return self._ask(lambda state: state.files.select(wanted, decide, may_match, names))
+        return self.ask(lambda state: state.files.select(wanted, decide, may_match, names))
 
     def update(self) -> Snapshot:
         """The latest version, reading only the commits after this one; this very snapshot when there are none.
@@ -206,7 +206,7 @@ class Snapshot:
                 "; ".join(wrong),
             )
 
-    def _ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
+    def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The answer of this version's state. A checkpoint that turns out unreadable is opened once more, for a sidecar
         may have been put back since, and then passed over for what else tells the version."""
         opened_again: set[Checkpoint] = set()

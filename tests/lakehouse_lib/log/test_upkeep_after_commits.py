@@ -145,3 +145,16 @@ def test_day_by_day_with_shared_sidecars(tmp_path):
     for version in (kept[0], None):
         assert files_delta_rs(tmp_path, version) == {tmp_path / path for path in files_of(tmp_path, version)}
         assert read_duckdb(tmp_path, version).equals(plain(DeltaTable(tmp_path, version=version).to_pyarrow_table()))
+
+
+def test_a_checkpoint_is_written_though_the_one_before_was_replaced(tmp_path):
+    """Two writers may checkpoint one version; what the first has opened is then not what is there."""
+    grow(tmp_path, 4, configuration={"delta.checkpointInterval": "3"})
+    table = DeltaTable(tmp_path)
+    path = tmp_path / names.checkpoint(3)
+    path.write_bytes(path.read_bytes())
+    os.utime(path, (1, 1))
+    table.create_checkpoint()
+    grow(tmp_path, 3)
+    assert DeltaTable(tmp_path).snapshot.checkpoint_version == 6
+    assert read_delta_rs(tmp_path).equals(read_duckdb(tmp_path))
