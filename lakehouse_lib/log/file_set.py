@@ -88,10 +88,18 @@ class FileSet:
             parts: of the base only what these objects have; None: everything.
         """
         if self.base is not None:
-            known = parts is not None or "gone" in self.__dict__
+            known = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if known else self._changed_keys
             yield from self.base.stream(names, keys, self.gone if known else self._known, parts)
         yield self.added.select(list(names))
+
+    def changed_parts(self) -> list[Part]:
+        """The objects of the base of which a row is gone; once in a while, one of which none is (``parts_with``)."""
+        if self.base is None:
+            return []
+        if "gone" in self.__dict__:
+            return self.base.parts_with(pa.nulls(0, pa.string()), self.gone)
+        return self.base.parts_with(self._changed_keys, self._known)
 
     def statistics(self, wanted: WrittenStatistics) -> pa.Table:
         """The statistics of all rows, read anew."""

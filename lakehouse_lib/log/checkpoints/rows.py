@@ -82,13 +82,12 @@ class CheckpointRows:
         return int(self._starts[-1])
 
     @property
-    def spans(self) -> list[tuple[Part, int, int]]:
-        """Each part that has such actions, and the positions of its first row and behind its last one."""
-        found: dict[int, tuple[Part, int, int]] = {}
-        for number, block in enumerate(self._blocks):
-            first = found[id(block.part)][1] if id(block.part) in found else int(self._starts[number])
-            found[id(block.part)] = (block.part, first, int(self._starts[number + 1]))
-        return list(found.values())
+    def rows_by_part(self) -> dict[str, int]:
+        """How many such actions each part has that has one, by its path."""
+        counts: dict[str, int] = {}
+        for block in self._blocks:
+            counts[block.part.path] = counts.get(block.part.path, 0) + block.rows
+        return counts
 
     @property
     def nbytes(self) -> int:
@@ -116,18 +115,34 @@ class CheckpointRows:
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
-
-        hashes = hashes_of(key_paths(keys)) if any(self._is_indexed(block.part) for block in self._blocks) else None
+        hashes = self._hashes(keys)
 
         def one(number: int) -> NDArray[np.int64]:
-            block = self._blocks[number]
-            if hashes is not None and number not in self._keys and self._is_indexed(block.part):
-                assert isinstance(block.part, ParquetPart)
-                if not block.part.may_have(self._action, block.number, "path", hashes):
-                    return np.zeros(0, np.int64)
+            if self._filter(number, hashes) is False:
+                return np.zeros(0, np.int64)
             return self._find(number, keys)
 
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+
+    def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
+        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, once
+        in a while, one that has none, where Bloom filters tell so instead of the rows."""
+        hashes = self._hashes(keys)
+
+        def one(number: int) -> bool:
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            if first < last or not len(keys):
+                return bool(first < last)
+            by_filter = self._filter(number, hashes)
+            return by_filter if by_filter is not None else len(self._find(number, keys)) > 0
+
+        blocks = range(len(self._blocks))
+        found = {
+            id(self._blocks[n].part): self._blocks[n].part
+            for n, has in zip(blocks, in_order(one, blocks), strict=True)
+            if has
+        }
+        return list(found.values())
 
     def pieces(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
@@ -201,10 +216,17 @@ class CheckpointRows:
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
         return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
 
-    @staticmethod
-    def _is_indexed(part: Part) -> bool:
-        """Whether its Bloom filters, if it has some, tell which keys it does not have."""
-        return isinstance(part, ParquetPart) and part.has_plain_paths
+    def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
+        """Of the paths of keys, as Bloom filters have them; None where no part has filters that tell."""
+        plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
+        return hashes_of(key_paths(keys)) if plain else None
+
+    def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> bool | None:
+        """Whether a block may have one of the paths; None where no filter tells, or the keys are read already."""
+        block = self._blocks[number]
+        if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
+            return None
+        return block.part.may_have(self._action, block.number, "path", hashes) if block.part.has_plain_paths else None
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:

@@ -25,20 +25,15 @@ class Sidecar:
 
     Attributes:
         adds, removes: actions it holds.
-        stale: how many of them later commits changed.
+        stale: whether later commits changed one of them.
         forgotten: whether all its removes are old enough to be forgotten.
     """
 
     meta: ObjectMeta
     adds: int
     removes: int
-    stale_adds: int = 0
-    stale_removes: int = 0
+    stale: bool = False
     forgotten: bool = False
-
-    @property
-    def stale(self) -> bool:
-        return bool(self.stale_adds or self.stale_removes)
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,8 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
     wanted = [one for one in sidecars if one.adds or (one.removes and not one.forgotten)]
     rewritten = [one for one in wanted if one.stale]
     kept = [one for one in wanted if not one.stale]
-    adds = new_adds + sum(one.adds - one.stale_adds for one in rewritten)
-    removes = new_removes + sum(one.removes - one.stale_removes for one in rewritten)
+    adds = new_adds + sum(one.adds for one in rewritten)
+    removes = new_removes + sum(one.removes for one in rewritten)
     merged = [
         *_merged({one: one.adds for one in kept if not one.removes}, adds),
         *_merged({one: one.removes for one in kept if not one.adds}, removes),

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from lakehouse_lib.arrow_values import column, whole
 from lakehouse_lib.file_paths import canonical
@@ -38,7 +36,6 @@ from lakehouse_lib.log.checkpoints.columns import (
 from lakehouse_lib.log.checkpoints.contents import cut, few_actions, remembered
 from lakehouse_lib.log.checkpoints.parallel import in_order
 from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.checkpoints.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint
 from lakehouse_lib.log.replay import TableState
@@ -117,16 +114,15 @@ class _Base:
         tops = [part for part in _parts(state) if part.path not in parts]
         if not parts:
             return cls(tops=tops)
-        adds, stale_adds = _counts(files, state.files.gone)
-        removes, stale_removes = _counts(tombstones, state.tombstones.gone)
+        adds, removes = files.rows_by_part, tombstones.rows_by_part
+        changed = {part.path for part in (*state.files.changed_parts(), *state.tombstones.changed_parts())}
         sidecars = [
             Sidecar(
                 part.meta,
                 adds.get(path, 0),
                 removes.get(path, 0),
-                stale_adds.get(path, 0),
-                stale_removes.get(path, 0),
-                path in removes and _is_forgotten(part, since),
+                stale=path in changed,
+                forgotten=path in removes and _is_forgotten(part, since),
             )
             for path, part in parts.items()
         ]
@@ -134,13 +130,6 @@ class _Base:
 
     def is_there(self, store: ObjectStore) -> bool:
         return all(store.head(part.path) == part.meta for part in self.tops)
-
-
-def _counts(rows: CheckpointRows, gone: NDArray[np.int64]) -> tuple[dict[str, int], dict[str, int]]:
-    """By part: how many rows it has, and how many of them are gone."""
-    spans = {part.path: (first, end) for part, first, end in rows.spans}
-    stale = {path: int(np.diff(np.searchsorted(gone, span))[0]) for path, span in spans.items()}
-    return {path: end - first for path, (first, end) in spans.items()}, stale
 
 
 def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:

@@ -341,12 +341,12 @@ def test_small_sidecars_neither_pile_up_nor_are_written_again_and_again(monkeypa
 def test_what_went_decides_what_is_written_anew():
     sidecars = [
         _sidecar(0, 50_000),
-        _sidecar(1, 50_000, stale_adds=1),
+        _sidecar(1, 50_000, stale=True),
         _sidecar(2, 0, 40_000),
-        _sidecar(3, 0, 40_000, stale_removes=2),
+        _sidecar(3, 0, 40_000, stale=True),
         _sidecar(4, 0, 40_000, forgotten=True),
         _sidecar(5, 40_000, 10_000, forgotten=True),
-        _sidecar(6, 0, 40_000, forgotten=True, stale_removes=1),
+        _sidecar(6, 0, 40_000, forgotten=True, stale=True),
     ]
     plan = plan_sidecars(sidecars, new_adds=5, new_removes=5)
     assert [one.meta.path for one in plan.kept] == ["s0", "s2", "s5"]
