@@ -29,10 +29,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
     Attributes:
         path: in the store.
         deleted: positions in the file; None: no row is.
+        content: all of its bytes, where the store gave them at once.
     """
 
     path = ""
     deleted: BitMap64 | None = None
+    content: pa.Buffer | None = None
 
     @property
     def live_rows(self) -> int:
@@ -130,7 +132,7 @@ class TableReader:
             LogCorruptedError: the deletion vector is not what the log says, or not of this file.
         """
         decoded = file_paths.decode(path, self.store)
-        file = self._opened(decoded, None)
+        file = self._opened(decoded)
         if vector is not None:
             deleted = deletion_vectors.load(self.store, vector)
             if len(deleted) and deleted.max() >= file.metadata.num_rows:
@@ -146,13 +148,15 @@ class TableReader:
 
     def reopened(self, file: DataFile) -> DataFile:
         """The same file once more, for another thread; nothing is read again."""
-        again = self._opened(file.path, file.metadata)
+        again = self._opened(file.path, file.metadata, file.content)
         again.deleted = file.deleted
         return again
 
-    def _opened(self, path: str, footer: pq.FileMetaData | None) -> DataFile:
+    def _opened(self, path: str, footer: pq.FileMetaData | None = None, content: pa.Buffer | None = None) -> DataFile:
         try:
-            source = self.store.open_input(path)
+            source = self.store.open_input(path) if content is None else pa.BufferReader(content)
+            if content is None and isinstance(source, pa.BufferReader):
+                content = source.read_buffer()
             # Over a network the columns of a row group are asked for at once, neighbours together.
             is_near = isinstance(source, pa.OSFile | pa.BufferReader)
             file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
@@ -167,7 +171,7 @@ class TableReader:
             ) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
             raise self._damaged(path, error) from error
-        file.path = path
+        file.path, file.content = path, content
         return file
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +16,11 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema, usable, widening
 from lakehouse_lib.snapshot import Snapshot
+
+T = TypeVar("T")
+
+#: Files of a store over a network that are opened before their turn: what takes time there is waiting.
+_FAR_FILES_AHEAD = 16
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,15 @@ class Scan:
             files: a files table; rows that its deletion vectors name are left out.
         """
         constants = self.reader.constants(files)
-        for index, path in enumerate(files.column("path").to_pylist()):
+        paths = files.column("path").to_pylist()
+
+        def opened(index: int) -> tuple[DataFile, list[int]]:
+            with self.reader.open(paths[index], files["deletionVector"][index].as_py()) as file:
+                return file, self.reader.candidates(file, paths[index], self.predicate)
+
+        far = "://" in self.reader.store.root
+        for index, (file, groups) in enumerate(_in_order(opened, len(paths), _FAR_FILES_AHEAD if far else 0)):
             values = {name: column[index] for name, column in constants.items()}
-            with self.reader.open(path, files["deletionVector"][index].as_py()) as file:
-                groups = self.reader.candidates(file, path, self.predicate)
             for group in groups:
                 yield partial(self._load, file, group, values)
 
@@ -79,3 +92,22 @@ class Scan:
         if self.predicate is not None:
             rows = rows.filter(self.reader.mask(rows, self.predicate))
         return rows.select(list(self.columns))
+
+
+def _in_order(function: Callable[[int], T], count: int, ahead: int) -> Iterator[T]:
+    """The results for 0, 1, ... in that order; so many are worked on before they are asked for."""
+    if not ahead or count < 2:
+        yield from map(function, range(count))
+        return
+    begun: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(ahead, "lakehouse-open") as pool:
+        try:
+            for index in range(count):
+                begun.append(pool.submit(function, index))
+                if len(begun) > ahead:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()

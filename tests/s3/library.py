@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_lib import DeltaTable
+from lakehouse_lib.errors import ObjectNotFoundError
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.store import open_store
 from tests.table_on_s3 import every_verb
@@ -27,4 +28,12 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, nam
     for version in range(oldest_version(here.store), here.version() + 1):
         here.load_as_version(version)
         there.load_as_version(version)
-        assert there.to_pyarrow_table().equals(here.to_pyarrow_table())
+        assert shown(there) == shown(here)
+
+
+def shown(table: DeltaTable) -> str:
+    """The rows, NaN and all, or what is told of a version whose files are vacuumed."""
+    try:
+        return repr(table.to_pyarrow_table().to_pylist())
+    except ObjectNotFoundError as error:
+        return error.message
