@@ -94,7 +94,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
-        """The objects of the base of which a row is gone; once in a while, one of which none is (``parts_with``)."""
+        """The objects of the base of which a row is gone; hardly ever, one of which none is (``parts_with``)."""
         if self.base is None:
             return []
         if "gone" in self.__dict__:

@@ -75,8 +75,8 @@ PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
 #: The least and the greatest JSON text say nothing.
 _UNORDERED = ("add.stats",)
-#: How often a Bloom filter says that a value may be there which is not: with ten thousand values to look up, once in a
-#: hundred row groups. Five bytes a value.
+#: How often a Bloom filter is to say that a value may be there which is not; it is some ten times as often, for blocks
+#: fill unevenly. Five bytes a value.
 _FALSE = 1e-6
 _MOST_CHUNKS = 64
 

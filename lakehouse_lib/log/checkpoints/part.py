@@ -181,9 +181,9 @@ class ParquetPart:
         except (pa.ArrowException, ValueError, OverflowError):
             return None  # what Python has no value for: a year past 9999, text that is cut inside a character
 
-    def may_have(self, action: str, block: int, field: str, hashes: NDArray[np.uint64]) -> bool | None:
-        """Whether some action of the block may have one of the texts of these hashes (``bloom.hashes_of``) there; None
-        without a filter that tells."""
+    def may_have(self, action: str, block: int, field: str, hashes: NDArray[np.uint64]) -> int | None:
+        """How many of the texts of these hashes (``bloom.hashes_of``) some action of the block may have there; none is
+        certain. None without a filter that tells."""
         bloom = self._statistics[block][self._leaves[action, field]].bloom
         if bloom is None:
             return None
@@ -191,7 +191,7 @@ class ParquetPart:
         with self._reading(), self._store.open_input(self.path) as source:
             source.seek(offset)
             bitset = bloom_bitset(source.read(length))
-        return None if bitset is None else bool(may_hold(bitset, hashes).any())
+        return None if bitset is None else int(may_hold(bitset, hashes).sum())
 
     @property
     def has_plain_paths(self) -> bool:

@@ -29,10 +29,12 @@ from lakehouse_lib.store.base import ObjectStore
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")
 
-#: Up to so many rows are left out by cutting around them, which copies nothing.
+#: Cutting around rows copies nothing, and leaves pieces.
 _CUTS = 1_000
 #: Rows of a piece of which nothing is kept: small enough that the allocator uses the same memory again and again.
 _BATCH = 16_384
+#: So many of ten thousand paths a Bloom filter may take for its own; it is rare that it takes more.
+_BY_CHANCE = 4
 
 
 @dataclass(frozen=True)
@@ -118,15 +120,15 @@ class CheckpointRows:
         hashes = self._hashes(keys)
 
         def one(number: int) -> NDArray[np.int64]:
-            if self._filter(number, hashes) is False:
+            if self._filter(number, hashes) == 0:
                 return np.zeros(0, np.int64)
             return self._find(number, keys)
 
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
-        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, once
-        in a while, one that has none, where Bloom filters tell so instead of the rows."""
+        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, hardly
+        ever, one that has none, where Bloom filters tell so instead of the rows."""
         hashes = self._hashes(keys)
 
         def one(number: int) -> bool:
@@ -134,7 +136,9 @@ class CheckpointRows:
             if first < last or not len(keys):
                 return bool(first < last)
             by_filter = self._filter(number, hashes)
-            return by_filter if by_filter is not None else len(self._find(number, keys)) > 0
+            if by_filter is None or 0 < by_filter <= _BY_CHANCE:
+                return len(self._find(number, keys)) > 0
+            return by_filter > 0
 
         blocks = range(len(self._blocks))
         found = {
@@ -176,7 +180,7 @@ class CheckpointRows:
                 gone = without[first:last] - start
                 if len(keys):
                     gone = np.union1d(gone, np.flatnonzero(_are_in(file_keys(rows, self._store), keys)))
-                yield left_out(rows, gone)
+                yield left_out(rows, gone, _BATCH // 1_000)
                 start += len(rows)
 
     def select(
@@ -221,8 +225,8 @@ class CheckpointRows:
         plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
         return hashes_of(key_paths(keys)) if plain else None
 
-    def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> bool | None:
-        """Whether a block may have one of the paths; None where no filter tells, or the keys are read already."""
+    def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
+        """How many of the paths a block may have; None where no filter tells, or the keys are read already."""
         block = self._blocks[number]
         if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
             return None
@@ -348,11 +352,11 @@ def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
     return flags_of(pc.is_in(of_block, value_set=keys))
 
 
-def left_out(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
-    """The rows but those at these positions, ascending."""
+def left_out(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) -> pa.Table:
+    """The rows but those at these positions, ascending; up to so many are left out by cutting around them."""
     if not len(positions):
         return rows
-    if len(positions) > _CUTS:
+    if len(positions) > cuts:
         keep = np.ones(len(rows), np.bool_)
         keep[positions] = False
         return rows.filter(bools(keep))
