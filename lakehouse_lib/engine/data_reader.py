@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,12 +30,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
     Attributes:
         path: in the store.
         deleted: positions in the file; None: no row is.
-        content: all of its bytes, where the store gave them at once.
+        source: what it is read from, where asking the store for it once more would be a request.
     """
 
     path = ""
     deleted: BitMap64 | None = None
-    content: pa.Buffer | None = None
+    source: pa.NativeFile | None = None
 
     @property
     def live_rows(self) -> int:
@@ -148,15 +149,15 @@ class TableReader:
 
     def reopened(self, file: DataFile) -> DataFile:
         """The same file once more, for another thread; nothing is read again."""
-        again = self._opened(file.path, file.metadata, file.content)
+        again = self._opened(file.path, file.metadata, file.source)
         again.deleted = file.deleted
         return again
 
-    def _opened(self, path: str, footer: pq.FileMetaData | None = None, content: pa.Buffer | None = None) -> DataFile:
+    def _opened(
+        self, path: str, footer: pq.FileMetaData | None = None, source: pa.NativeFile | None = None
+    ) -> DataFile:
         try:
-            source = self.store.open_input(path) if content is None else pa.BufferReader(content)
-            if content is None and isinstance(source, pa.BufferReader):
-                content = source.read_buffer()
+            source = self.store.open_input(path) if source is None else source
             # Over a network the columns of a row group are asked for at once, neighbours together.
             is_near = isinstance(source, pa.OSFile | pa.BufferReader)
             file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
@@ -171,7 +172,7 @@ class TableReader:
             ) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
             raise self._damaged(path, error) from error
-        file.path, file.content = path, content
+        file.path, file.source = path, None if isinstance(source, pa.OSFile) else source
         return file
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:
@@ -261,7 +262,9 @@ class TableReader:
 
         own = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
         renamed = replace(predicate, root=_renamed(predicate.root, names))
-        with self.store.open_input(file_paths.decode(path, self.store)) as source:
+        shared = file.source
+        again = self.store.open_input(file_paths.decode(path, self.store)) if shared is None else nullcontext(shared)
+        with again as source:
             fragment = pads.ParquetFileFormat().make_fragment(source)
             return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
 
