@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-s3 interop interop-commits fuzz lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-s3 interop interop-commits fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -22,7 +22,7 @@ s3_server := .peers/bin/versitygw
 s3_server_version := v1.8.0
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' Makefile
 
 demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
 	@$(python) -m demo
@@ -46,10 +46,19 @@ fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SE
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
 interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
-	@$(python) -m pytest tests/interop/delta_spark/matrix.py
+	@$(python) -m pytest tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py
 
 interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
+
+simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judge each (SEEDS=..., FIRST=... to carry on)
+	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
+
+simulate-orders: $(installed) ## Run two and three actors in every order of their calls, and with each fault at each call
+	@$(python) -m tests.simulation --orders
+
+simulate-mutants: $(installed) ## Put ten bugs into the commit protocol and see that each is found
+	@$(python) -m tests.simulation --mutants
 
 lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .

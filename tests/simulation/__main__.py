@@ -1,0 +1,156 @@
+"""``make simulate``: let worlds happen by the thousand and see that no promise is broken."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tests.simulation.campaign import Tally, campaign, shorten, told
+from tests.simulation.exploration import explore
+from tests.simulation.mutants import BUDGET, MUTANTS, hunt
+from tests.simulation.runs import plan_of, run
+from tests.simulation.scenarios import PAIRS, TRIPLES, with_one_fault
+
+_SHORTENED = 3
+_LINE_EVERY_SECONDS = 60
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many worlds; default 10,000")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; default 0")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one a processor")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
+    parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
+    parser.add_argument("--limit", type=int, default=20_000, help="orders of a triple that are tried; default 20,000")
+    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find ten bugs that are put in")
+    options = parser.parse_args()
+    if options.replay is not None:
+        return _replay(options.replay)
+    if options.mutants:
+        return _hunt(options.first)
+    if options.orders:
+        return _explore(options.limit)
+    return _simulate(options.first, options.seeds, options.processes)
+
+
+def _simulate(first: int, count: int, processes: int) -> int:
+    total, begun = Tally(), time.monotonic()
+    with _progress(count) as advance:
+        for piece in campaign(first, count, processes):
+            total.merge(piece)
+            for seed, violation in piece.violations:
+                console.print(f"seed {seed}: {violation}", markup=False)
+            advance(total)
+    elapsed = time.monotonic() - begun
+    console.print(
+        f"{total.seeds:,} seeds from {first} in {elapsed:,.0f} s: {total.seeds / elapsed:.0f} a second on {processes} "
+        f"processes; {total.calls:,} calls, {total.versions:,} versions"
+    )
+    console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of calls that do not meet)")
+    for outcome, number in total.outcomes.most_common():
+        console.print(f"{number:>12,}  {outcome}", markup=False)
+    console.print(f"{len(total.violations):,} violations")
+    for seed, _ in sorted(total.violations)[:_SHORTENED]:
+        plan, report = shorten(seed)
+        console.print(f"\nseed {seed}, made shorter: {report.violation}\n{plan}", markup=False)
+        for line in told(report.history):
+            console.print(line, markup=False)
+    if total.violations:
+        console.print("look again: python -m tests.simulation --replay SEED")
+    return 1 if total.violations else 0
+
+
+def _replay(seed: int) -> int:
+    report = run(seed)
+    console.print(str(plan_of(seed)), markup=False)
+    for line in told(report.history):
+        console.print(line, markup=False)
+    console.print(f"digest {report.digest}")
+    console.print(report.violation or "no violation", markup=False)
+    return 1 if report.violation else 0
+
+
+def _explore(limit: int) -> int:
+    table = Table("actors", "orders", "repeated", "calls each", "outcomes", "with a fault", box=None)
+    broken, orders = 0, 0
+    for scenario in (*PAIRS, *TRIPLES):
+        found = explore(scenario, limit=limit)
+        faulty = 0
+        violations = [] if found.violation is None else [(None, found.violation)]
+        if scenario in PAIRS:
+            for fault, one in with_one_fault(scenario, limit=limit):
+                faulty += one.orders
+                violations += [] if one.violation is None else [(fault, one.violation)]
+        for fault, (what, history) in violations[:_SHORTENED]:
+            console.print(f"{scenario.name}, {fault}: {what}", markup=False)
+            for line in told(history):
+                console.print(line, markup=False)
+        broken += len(violations)
+        orders += found.orders + faulty
+        outcomes = "; ".join(f"{', '.join(one)} {number}" for one, number in found.outcomes.most_common(4))
+        calls = "-".join(str(number) for _, number in sorted(found.calls.items()))
+        more = "" if found.is_complete else "+"
+        table.add_row(scenario.name, f"{found.orders:,}{more}", f"{found.abandoned:,}", calls, outcomes, f"{faulty:,}")
+    console.print(table)
+    console.print(f"{orders:,} distinct orders, {broken} violations")
+    return 1 if broken else 0
+
+
+def _hunt(first: int) -> int:
+    table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
+    alive = 0
+    for mutant in MUTANTS:
+        begun = time.monotonic()
+        found = hunt(mutant, first)
+        alive += found.seed is None
+        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
+        seconds = f"{time.monotonic() - begun:.1f}"
+        table.add_row(mutant.name, str(found.seed), str(found.tried), seconds, what)
+    console.print(table, markup=False)
+    console.print(f"{len(MUTANTS) - alive} of {len(MUTANTS)} found within {BUDGET:,} seeds each")
+    return 1 if alive else 0
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[object]:
+    begun = last = time.monotonic()
+
+    def line(total: Tally) -> None:
+        nonlocal last
+        if time.monotonic() - last > _LINE_EVERY_SECONDS:
+            last = time.monotonic()
+            rate = total.seeds / (last - begun)
+            console.print(f"{total.seeds:>12,}  {rate:.0f} a second, {len(total.violations)} violations")
+
+    if not console.is_terminal:
+        yield line
+        return
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=count)
+
+        def bar(total: Tally) -> None:
+            progress.update(task, completed=total.seeds, description=f"{len(total.violations)} violations")
+
+        yield bar
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""Writers, readers and maintainers: the library's own transactions, with rows that are counted instead of Parquet."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib import arrow_values
+from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Transaction
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    DeltaError,
+    InvalidArgumentError,
+    ObjectNotFoundError,
+    VersionNotFoundError,
+)
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.cleanup import cleanup
+from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.predicates import Predicate, parse
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from tests.simulation.ledger import Ledger, Violation
+from tests.simulation.operations import Rows
+from tests.simulation.store import SimulatedStore
+
+SCHEMA = Schema.from_json(
+    json.dumps(
+        {
+            "type": "struct",
+            "fields": [
+                {"name": name, "type": kind, "nullable": True, "metadata": {}}
+                for name, kind in (("key", "long"), ("id", "string"), ("value", "long"))
+            ],
+        }
+    )
+)
+KEYS = 3
+_FILE = {field.name: pa.nulls(1, field.type) for field in FILE_SCHEMA}
+_FILE["partitionValues"] = arrow_values.column([{}], FILE_SCHEMA.field("partitionValues").type)
+
+
+class Actor:
+    """One process that works on the table. Its verbs keep to what the library promises them.
+
+    Args:
+        name: no other actor's.
+        store: its own.
+        ledger: who is told what the actor was told.
+
+    Attributes:
+        outcomes: what became of its work, a word each.
+        retries: how often it may lose a race, one of these each time.
+        snapshot: the version it has open; a process keeps one for a while.
+    """
+
+    def __init__(self, name: str, store: SimulatedStore, ledger: Ledger) -> None:
+        self.name = name
+        self.store = store
+        self.ledger = ledger
+        self.outcomes: list[str] = []
+        self.retries: tuple[int | None, ...] = (None, None, 1)
+        self.snapshot: Snapshot | None = None
+        self._random = random.Random(0)
+        self._operations = 0
+        self._batch = 0
+        self._made = 0
+
+    def do(self, verb: str, seed: int | str) -> None:
+        """One piece of work out of ``VERBS``, whose choices are the seed's."""
+        self._random = random.Random(seed)
+        self.attempt(verb, getattr(self, verb))
+
+    def attempt(self, verb: str, work: Callable[[], None]) -> None:
+        """Work that may fail; an error that nothing explains is a violation."""
+        self.store.trouble = False
+        try:
+            work()
+        except DeltaError as error:
+            outdated = self.snapshot is not None and not self.ledger.is_kept(self.snapshot.version)
+            if not (self.store.trouble or outdated or isinstance(error, CommitFailedError)):
+                raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
+            self.outcomes.append(f"{verb}: {type(error).__name__}")
+
+    @property
+    def at_hand(self) -> Snapshot:
+        """The version it has open, or else the latest."""
+        if self.snapshot is None:
+            self.snapshot = load_snapshot(self.store)
+        return self.snapshot
+
+    def create(self, configuration: Mapping[str, str]) -> None:
+        create_table(self.store, SCHEMA, configuration=configuration)
+
+    def found(self, configuration: Mapping[str, str]) -> None:
+        """Create the table, unless somebody was first."""
+        try:
+            self.create(configuration)
+        except InvalidArgumentError:
+            if not self.ledger.states:
+                raise
+            self.outcomes.append("somebody was first")
+        else:
+            self.outcomes.append("created")
+
+    def append(self) -> None:
+        self.change("append", self._opened(), rows=self._new_rows())
+
+    def increment(self) -> None:
+        self.change("increment", self._opened(), key=self._random.randrange(KEYS))
+
+    def delete(self) -> None:
+        self.change("delete", self._opened(), key=self._random.randrange(KEYS))
+
+    def overwrite(self) -> None:
+        self.change("overwrite", self._opened(), rows=self._new_rows())
+
+    def compact(self) -> None:
+        self.change("compact", self._opened())
+
+    def deliver(self) -> None:
+        """A batch of a stream: appended once, however often it is tried."""
+        rows = self._new_rows()
+        transaction = Transaction(self.name, self._batch)
+        for _ in range(self._random.choice((1, 2))):
+            self.change("append", self._opened(), rows=rows, transaction=transaction)
+        self._batch += 1
+
+    def share(self) -> None:
+        """A batch that others deliver as well, all as one application."""
+        known = self._opened()
+        written = known.transactions.get("shared")
+        batch = 0 if written is None else written.version + self._random.choice((0, 1))
+        self.change("append", known, rows=self._new_rows(), transaction=Transaction("shared", batch))
+
+    def count(self) -> None:
+        """A property of the table that is one more than it was."""
+        self.change("count", self._opened())
+
+    def checkpoint(self) -> None:
+        checkpoint(self._opened())
+
+    def vacuum(self) -> None:
+        vacuum(load_snapshot(self.store), dry_run=False, now=datetime.fromtimestamp(time.time(), UTC))
+
+    def cleanup(self) -> None:
+        cleanup(load_snapshot(self.store), dry_run=False, now=datetime.fromtimestamp(time.time(), UTC))
+
+    def wait(self) -> None:
+        """Until what was replaced is old enough to go."""
+        self.store.world.sleep_for_hours(self._random.choice((2, 2, 50)))
+
+    def look(self) -> None:
+        """Read a version, another one, and the first one again, as long as each is promised to stay."""
+        latest = self._opened()
+        version = self._random.randint(max(0, latest.version - 3), latest.version)
+        self._read(latest)
+        try:
+            self._read(load_snapshot(self.store, version))
+        except VersionNotFoundError:
+            if self.ledger.is_kept(version) and not self.store.trouble:
+                raise
+        self._read(latest)
+        self._read(latest.update())
+
+    def read_version(self, version: int) -> None:
+        """Open a version from the log and compare its rows."""
+        self._read(load_snapshot(self.store, version))
+
+    def _opened(self) -> Snapshot:
+        """What a process has at hand: the version it opened some time ago, what has come since, or all anew."""
+        choice = self._random.random()
+        if self.snapshot is None or choice < 0.4:
+            self.snapshot = load_snapshot(self.store)
+        elif choice < 0.7:
+            self.snapshot = self.snapshot.update()
+        return self.snapshot
+
+    def _read(self, snapshot: Snapshot) -> None:
+        rows = self._rows(snapshot, snapshot.files)
+        if rows is not None:
+            self.ledger.seen(snapshot.version, rows)
+
+    def change(
+        self,
+        kind: str,
+        snapshot: Snapshot,
+        *,
+        key: int | None = None,
+        rows: Rows | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
+        operation: dict[str, Any] = {"kind": kind, "id": f"{self.name} {self._operations}", "key": key, "rows": rows}
+        self._operations += 1
+        self.store.world.busy.add(self.name)
+        try:
+            work = OptimisticTransaction(snapshot, self.store, kind.upper(), {})
+            if self._planned(work, snapshot, operation):
+                self._commit(work, operation, transaction)
+            else:
+                self.outcomes.append("nothing to do")
+        finally:
+            self.store.world.busy.discard(self.name)
+
+    def _planned(self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]) -> bool:
+        """Tell the transaction what was read and what is written; False when there is nothing to write."""
+        kind, key, written = operation["kind"], operation["key"], operation["rows"]
+        if kind in ("increment", "delete"):
+            predicate = _where(key)
+            work.read(predicate)
+            files = snapshot.prune(predicate)
+            found = self._rows(snapshot, files)
+            if not found or not any(k == key for k, _ in found.values()):
+                return False
+            work.remove(files)
+            written = {one: (k, v + (k == key)) for one, (k, v) in found.items() if kind == "increment" or k != key}
+        elif kind == "overwrite":
+            work.read(None)
+            work.remove(snapshot.files)
+        elif kind == "compact":
+            files = snapshot.files
+            if len(files) < 2:
+                return False
+            files = files.slice(self._random.randrange(len(files) - 1), 2)
+            written = self._rows(snapshot, files)
+            if written is None:
+                return False
+            work.remove(files, data_change=False)
+        elif kind == "count":
+            counted = int(snapshot.configuration.get("simulated.count", 0)) + 1
+            configuration = {**snapshot.configuration, "simulated.count": str(counted)}
+            work.set_metadata(replace(snapshot.metadata, configuration=configuration))
+        if written:
+            work.add(self._stored(written, data_change=kind != "compact"))
+        return True
+
+    def _commit(
+        self, work: OptimisticTransaction, operation: Mapping[str, Any], transaction: Transaction | None
+    ) -> None:
+        properties = CommitProperties(
+            custom_metadata={"simulated": operation},
+            app_transactions=(transaction,) if transaction else (),
+            max_commit_retries=self._random.choice(self.retries),
+        )
+        try:
+            outcome = work.commit(properties)
+        except DeltaError:
+            self.ledger.refused(operation["id"])
+            raise
+        if isinstance(outcome, Committed):
+            self.ledger.acknowledged(operation["id"], outcome.version)
+            self.outcomes.append("committed")
+        elif isinstance(outcome, Conflict):
+            self.ledger.refused(operation["id"])
+            self.outcomes.append(type(outcome.error).__name__)
+        else:
+            self.outcomes.append("unknown")  # either may be true; what the log says counts
+
+    def _new_rows(self) -> Rows:
+        self._made += 2
+        return {
+            f"{self.name}-{self._made - number}": (self._random.randrange(KEYS), 0)
+            for number in range(self._random.randint(1, 2))
+        }
+
+    def _stored(self, rows: Rows, *, data_change: bool) -> pa.Table:
+        path = f"part-{uuid.uuid4()}.parquet"
+        data = json.dumps(rows).encode()
+        self.store.put(path, data)
+        keys = [key for key, _ in rows.values()]
+        stats = {
+            "numRecords": len(rows),
+            "minValues": {"key": min(keys)},
+            "maxValues": {"key": max(keys)},
+            "nullCount": {"key": 0},
+        }
+        said = {
+            "path": path,
+            "size": len(data),
+            "modificationTime": 1,
+            "dataChange": data_change,
+            "stats": json.dumps(stats),
+        }
+        known = {name: arrow_values.column([value], FILE_SCHEMA.field(name).type) for name, value in said.items()}
+        return pa.Table.from_arrays(list((_FILE | known).values()), schema=FILE_SCHEMA)
+
+    def _rows(self, snapshot: Snapshot, files: pa.Table) -> Rows | None:
+        """The rows of some of its files; None when they are gone and may be."""
+        rows: dict[str, tuple[int, int]] = {}
+        for path in files["path"].to_pylist():
+            try:
+                found = json.loads(self.store.read(path))
+            except ObjectNotFoundError as error:
+                if self.ledger.is_promised(snapshot.version):
+                    raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
+                self.outcomes.append("vacuumed")
+                return None
+            rows |= {one: (key, value) for one, (key, value) in found.items()}
+        return rows
+
+
+@cache
+def _where(key: int) -> Predicate:
+    return parse(f"key = {key}", SCHEMA)
+
+
+#: What an actor may be asked to do, and how often of a hundred times.
+VERBS: dict[str, int] = {
+    "append": 18,
+    "increment": 20,
+    "delete": 8,
+    "overwrite": 3,
+    "compact": 10,
+    "deliver": 8,
+    "share": 5,
+    "count": 3,
+    "checkpoint": 5,
+    "vacuum": 5,
+    "cleanup": 3,
+    "wait": 6,
+    "look": 7,
+}

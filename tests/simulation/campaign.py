@@ -1,0 +1,116 @@
+"""Seeds by the million: run over processes, counted, and what was found made short enough to read."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+from tests.simulation.runs import Plan, Report, plan_of, run, without
+from tests.simulation.world import Step
+
+_CHUNK = 50
+_TRIES = 8
+
+
+@dataclass
+class Tally:
+    """What seeds came to.
+
+    Attributes:
+        shapes: of the runs; equal ones differ by the order of calls that do not meet.
+        violations: seed and what was broken.
+    """
+
+    seeds: int = 0
+    calls: int = 0
+    versions: int = 0
+    shapes: set[int] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    violations: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, seed: int, report: Report) -> None:
+        self.seeds += 1
+        self.calls += report.calls
+        self.versions += report.versions
+        self.shapes.add(report.shape)
+        self.outcomes += report.outcomes
+        if report.violation is not None:
+            self.violations.append((seed, report.violation))
+
+    def merge(self, other: Tally) -> None:
+        self.seeds += other.seeds
+        self.calls += other.calls
+        self.versions += other.versions
+        self.shapes |= other.shapes
+        self.outcomes += other.outcomes
+        self.violations += other.violations
+
+
+def tally(first: int, count: int) -> Tally:
+    """Run some seeds in this process."""
+    total = Tally()
+    for seed in range(first, first + count):
+        total.add(seed, run(seed))
+    return total
+
+
+def campaign(first: int, count: int, processes: int) -> Iterator[Tally]:
+    """Run seeds over processes; what each piece came to, as it is done."""
+    context = multiprocessing.get_context("spawn")  # forks would share Arrow's threads
+    pieces = ((start, min(_CHUNK, first + count - start)) for start in range(first, first + count, _CHUNK))
+    with ProcessPoolExecutor(processes, context) as pool:
+        pending: set[Future[Tally]] = set()
+        for start, size in pieces:
+            pending.add(pool.submit(tally, start, size))
+            if len(pending) >= 4 * processes:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                yield from (one.result() for one in done)
+        yield from (one.result() for one in pending)
+
+
+def shorten(seed: int) -> tuple[Plan, Report]:
+    """The simplest world around a seed's that is found to break a promise, by leaving out one thing after the other."""
+    plan = plan_of(seed)
+    best = run(plan)
+    if best.violation is None:
+        return plan, best
+    simpler = True
+    while simpler:
+        simpler = False
+        for smaller in without(plan):
+            found = _any_violation(smaller)
+            if found is not None:
+                plan, best = found
+                simpler = True
+                break
+    for number in range(_TRIES):
+        again = replace(plan, seed=f"{seed} shorter {number}")
+        report = run(again)
+        if report.violation is not None and report.calls < best.calls:
+            plan, best = again, report
+    return plan, best
+
+
+def _any_violation(plan: Plan) -> tuple[Plan, Report] | None:
+    """The plan with another order, where the first one that is tried does not break anything."""
+    for number in range(_TRIES):
+        again = plan if number == 0 else replace(plan, seed=f"{plan.seed} {number}")
+        report = run(again)
+        if report.violation is not None:
+            return again, report
+    return None
+
+
+def told(history: list[Step]) -> Iterator[str]:
+    """A line a call."""
+    for number, (call, fate) in enumerate(history):
+        what = [] if fate.effect == 1 else ["not done" if fate.effect == 0 else f"done {fate.effect} times"]
+        what += ["done later"] if fate.late else []
+        what += {"result": [], "error": ["told as an error"], "death": ["the caller dies"]}[fate.answer]
+        what += [f"{fate.stale:.0f} ms behind"] if fate.stale else []
+        what += [f"its clock {fate.clock / 60_000:.0f} minutes behind"] if fate.clock is not None else []
+        path = call.path.replace("0" * 16, "…") or "the whole folder"
+        yield f"{number:>5}  {call.actor:<12}  {call.verb:<6}  {path}{'   ' + ', '.join(what) if what else ''}"

@@ -1,0 +1,118 @@
+"""Who goes on next and what goes wrong, by a seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.simulation.world import SLOWEST_CLOCK, Call, Fate
+
+_FINE = Fate()
+
+
+@dataclass(frozen=True)
+class Weather:
+    """How likely each fault is, of a call.
+
+    Attributes:
+        lost: not done, and told as an error.
+        unanswered: done, and told as an error.
+        late: told as an error, and done some time after.
+        twice: done, its answer lost, and done again by who carries it.
+        outage: no call of the actor succeeds for a while.
+        death: of the actor, before the call or after it.
+        stale: of a listing: it does not show what is young.
+        clock: the actor's clock is set back, or right again.
+    """
+
+    lost: float = 0
+    unanswered: float = 0
+    late: float = 0
+    twice: float = 0
+    outage: float = 0
+    death: float = 0
+    stale: float = 0
+    clock: float = 0
+
+
+CALM = Weather()
+WEATHERS: tuple[tuple[int, Weather], ...] = (
+    (4, CALM),
+    (3, Weather(lost=0.03, unanswered=0.03, late=0.02, twice=0.02, death=0.003)),
+    (1, Weather(unanswered=0.1, twice=0.1)),
+    (1, Weather(late=0.08, lost=0.02, death=0.02)),
+    (2, Weather(outage=0.03, late=0.01)),
+    (1, Weather(death=0.03)),
+    (2, Weather(stale=0.3, lost=0.01)),
+    (1, Weather(clock=0.05, lost=0.01)),
+    (2, Weather(lost=0.01, unanswered=0.01, late=0.01, twice=0.01, outage=0.002, death=0.003, stale=0.1, clock=0.01)),
+)
+
+
+class Seeded:
+    """Args:
+    seed: replays.
+    weather: what may go wrong; it may be changed while the world runs.
+
+    The order is one of three kinds: each time anybody; mostly the one before; or, which finds what needs few changes of
+    turn at the right calls, the one of the highest rank, which now and then loses its rank.
+    """
+
+    def __init__(self, seed: int | str, weather: Weather) -> None:
+        self._random = random.Random(f"{seed} order")
+        self.weather = weather
+        self._staying = self._random.choice((None, 0.0, 0.5, 0.9))  # None: by rank
+        self._demoting = self._random.choice((0.02, 0.1, 0.3))
+        self._ranks: dict[str, float] = {}
+        self._last = ""
+        self._out: dict[str, int] = {}
+
+    def actor(self, calls: list[Call]) -> int:
+        if len(calls) == 1:
+            return 0
+        chance = self._random.random
+        if self._staying is None:
+            for call in calls:
+                if call.actor not in self._ranks:
+                    self._ranks[call.actor] = chance()
+            first = max(range(len(calls)), key=lambda number: self._ranks[calls[number].actor])
+            if chance() < self._demoting:
+                self._ranks[calls[first].actor] = min(self._ranks.values()) - 1
+            return first
+        if chance() < self._staying:
+            for number, call in enumerate(calls):
+                if call.actor == self._last:
+                    return number
+        chosen = int(chance() * len(calls))
+        self._last = calls[chosen].actor
+        return chosen
+
+    def fate(self, call: Call) -> Fate:
+        weather = self.weather
+        if weather is CALM:
+            return _FINE
+        chance = self._random.random
+        out = self._out.get(call.actor, 0)
+        if out:
+            self._out[call.actor] = out - 1
+            return Fate(int(chance() < 0.1), "error")
+        roll = chance()
+        changes = call.verb in ("put", "delete")
+        if (roll := roll - weather.lost) < 0:
+            return Fate(0, "error")
+        if (roll := roll - weather.unanswered) < 0:
+            return Fate(1, "error")
+        if (roll := roll - weather.late) < 0:
+            return Fate(0, "death" if chance() < 0.2 else "error", late=changes)
+        if (roll := roll - weather.twice) < 0:
+            return Fate(2)
+        if (roll := roll - weather.outage) < 0:
+            self._out[call.actor] = int(5 + 55 * chance())
+            return Fate(int(chance() < 0.5), "error")
+        if (roll := roll - weather.death) < 0:
+            return Fate(int(chance() < 0.5), "death")
+        if call.verb == "list" and (roll := roll - weather.stale) < 0:
+            return Fate(stale=1000 * chance(), some=int(1000 * chance()) if chance() < 0.5 else 0)
+        if roll - weather.clock < 0:
+            return Fate(clock=SLOWEST_CLOCK * chance() if chance() < 0.7 else 0)
+        return _FINE

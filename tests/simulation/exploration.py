@@ -1,0 +1,215 @@
+"""All orders in which a few actors' calls can happen, each once up to the order of calls that do not meet.
+
+Depth first, by running the actors again from the beginning for every order; sleep sets (Godefroid 1996) leave out what
+only swaps independent calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from unittest import mock
+
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.transaction import optimistic
+from tests.simulation.actors import Actor
+from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.ledger import Ledger, Terms, Violation
+from tests.simulation.runs import audit, hooks_watched
+from tests.simulation.shortcuts import remembered
+from tests.simulation.store import Bucket, SimulatedStore
+from tests.simulation.traces import independent, shape
+from tests.simulation.world import Call, Fate, Step, World
+
+_HOUR = 3_600_000.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Args:
+    name: of the pair or triple.
+    actors: what each does, on a version that it has open.
+    founding: what happens before.
+    with_hooks: what follows a commit (checksum, checkpoint, cleanup) happens, too.
+    """
+
+    name: str
+    actors: Mapping[str, Callable[[Actor], None]]
+    founding: Callable[[Actor], None]
+    reorders_appends: bool = False
+    with_hooks: bool = True
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The so-manieth call of an actor, from 0, and what becomes of it."""
+
+    actor: str
+    number: int
+    fate: Fate
+
+
+@dataclass
+class Exploration:
+    """What was found.
+
+    Attributes:
+        orders: that were run to the end; ``abandoned`` ones would only have repeated one.
+        shapes: of these; as many, if none was run twice.
+        outcomes: of the actors, by name, each combination with how many orders led to it.
+        violation: the first one, and the calls that led there; None.
+        calls: the most that each actor made.
+        is_complete: whether there was no more to try.
+    """
+
+    orders: int = 0
+    abandoned: int = 0
+    shapes: set[int] = field(default_factory=set)
+    outcomes: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    violation: tuple[str, list[Step]] | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+    is_complete: bool = False
+
+
+class _Repeated(Exception):
+    """All that could go on now would repeat an order that was run already."""
+
+
+@dataclass
+class _Turn:
+    calls: list[Call]
+    chosen: Call
+    sleeping: dict[str, Call]
+
+
+class _Search:
+    """Chooses what leads to an order that was not run yet."""
+
+    def __init__(self, fault: Fault | None, *, reduce: bool) -> None:
+        self._turns: list[_Turn] = []
+        self._at = 0
+        self._fault = fault
+        self._reduce = reduce
+        self.made: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        self._at = 0
+        self.made.clear()
+
+    def actor(self, calls: list[Call]) -> int:
+        if self._at == len(self._turns):
+            sleeping: dict[str, Call] = {}
+            if self._turns and self._reduce:
+                last = self._turns[-1]
+                sleeping = {one: call for one, call in last.sleeping.items() if independent(call, last.chosen)}
+            awake = [call for call in calls if call.actor not in sleeping]
+            if not awake:
+                raise _Repeated
+            self._turns.append(_Turn(calls, awake[0], sleeping))
+        turn = self._turns[self._at]
+        self._at += 1
+        return calls.index(turn.chosen)
+
+    def fate(self, call: Call) -> Fate:
+        number = self.made[call.actor]
+        self.made[call.actor] += 1
+        fault = self._fault
+        if fault is not None and (call.actor, number) == (fault.actor, fault.number):
+            late = fault.fate.late and call.verb in ("put", "delete")
+            return fault.fate._replace(late=late)
+        return Fate()
+
+    def advance(self) -> bool:
+        """To the next order; False when there is none."""
+        while self._turns:
+            turn = self._turns[-1]
+            turn.sleeping[turn.chosen.actor] = turn.chosen
+            awake = [call for call in turn.calls if call.actor not in turn.sleeping]
+            if awake:
+                turn.chosen = awake[0]
+                return True
+            self._turns.pop()
+        return False
+
+
+class _Stage:
+    """A table as the actors find it, again and again."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        world = World(Seeded(scenario.name, CALM), scenario.name)
+        ledger = Ledger(lambda: world.now, Terms(_HOUR, 24 * _HOUR, scenario.reorders_appends))
+        bucket = Bucket(ledger.watch)
+        founder = Actor("founder", SimulatedStore(world, bucket, "founder"), ledger)
+        with hooks_watched(lambda _: False), remembered():
+            world.run({"founder": lambda: scenario.founding(founder)})
+        self.is_in_trouble: Callable[[str], bool] = lambda _: False
+        self._scenario, self._ledger, self._bucket, self._now = scenario, ledger, bucket, world.now + 60_000
+
+    def play(self, search: _Search) -> tuple[World, dict[str, Actor]]:
+        """Run the actors in the order of ``search``; what goes wrong is raised with the world's history."""
+        search.begin()
+        world = World(search, self._scenario.name, has_time=False)
+        world.now = self._now
+        ledger = self._ledger.copy(lambda: world.now)
+        bucket = Bucket(ledger.watch)
+        bucket.objects = dict(self._bucket.objects)
+        actors: dict[str, Actor] = {}
+        self.is_in_trouble = lambda root: any(one.store.trouble for one in actors.values() if one.store.root == root)
+        CACHE.clear()  # or a run would call the store less often than the one before it
+        for name in self._scenario.actors:
+            actors[name] = Actor(name, SimulatedStore(world, bucket, name), ledger)
+            actors[name].snapshot = load_snapshot(actors[name].store) if bucket.objects else None
+            actors[name].retries = (None,)
+        auditor = Actor("auditor", SimulatedStore(world, bucket, "auditor"), ledger)
+        try:
+            world.run({name: lambda name=name: self._scenario.actors[name](actors[name]) for name in actors})  # type: ignore[misc]
+            world.chooser = Seeded(0, CALM)
+            seen = len(world.history)
+            world.run({"auditor": lambda: audit(auditor)})
+            del world.history[seen:]
+        except _Repeated:
+            raise
+        except Exception as error:
+            raise _Failure(str(error) if isinstance(error, Violation) else repr(error), world.history) from error
+        return world, actors
+
+
+class _Failure(Exception):
+    def __init__(self, what: str, history: list[Step]) -> None:
+        super().__init__(what)
+        self.what, self.history = what, history
+
+
+def explore(
+    scenario: Scenario, fault: Fault | None = None, *, reduce: bool = True, limit: int | None = None
+) -> Exploration:
+    """Run the scenario in all orders, or in the first ``limit``; it ends with the first violation.
+
+    Args:
+        fault: what goes wrong in each of them.
+        reduce: leave out orders that only swap calls that do not meet.
+    """
+    stage, search, found = _Stage(scenario), _Search(fault, reduce=reduce), Exploration()
+    hooks: AbstractContextManager[object] = (
+        nullcontext() if scenario.with_hooks else mock.patch.object(optimistic, "run_hooks")
+    )
+    with hooks_watched(lambda root: stage.is_in_trouble(root)), remembered(), hooks:
+        while limit is None or found.orders < limit:
+            try:
+                world, actors = stage.play(search)
+                found.orders += 1
+                found.shapes.add(shape([step.call for step in world.history]))
+                found.outcomes[tuple(outcome for actor in actors.values() for outcome in actor.outcomes)] += 1
+            except _Repeated:
+                found.abandoned += 1
+            except _Failure as failure:
+                found.violation = (failure.what, list(failure.history))
+                return found
+            found.calls |= search.made
+            if not search.advance():
+                found.is_complete = True
+                break
+    return found

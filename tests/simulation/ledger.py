@@ -1,0 +1,254 @@
+"""The judge: sees every change of the bucket as it happens and knows what each version has to hold.
+
+Each commit says in its commitInfo which operation it is. The rows of a version must be those that the operation makes
+of the rows before: the log's order is then a serial one, no row is lost or doubled, and whoever reads sees one of these
+versions. On a table of WriteSerializable another order will do, as long as there is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lakehouse_lib.log import names
+from tests.simulation.log_files import actions_of, checkpoint_of
+from tests.simulation.operations import NOTHING, Rows, applied, replayed
+from tests.simulation.world import SLOWEST_CLOCK
+
+_DAY = 86_400_000
+
+
+class Violation(AssertionError):
+    """A promise that was broken."""
+
+
+class State(NamedTuple):
+    """A version: its rows, the files they are in, and what else the log says."""
+
+    files: frozenset[str]
+    rows: Rows
+    applications: Mapping[str, int]
+    tombstones: Mapping[str, int]
+    count: int
+    written: float  # ms
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the table promises. ``retention``: ms for which files that were replaced, or wait for their commit, stay;
+    ``log_retention``: ms for which replaced versions can be opened."""
+
+    retention: float
+    log_retention: float
+    reorders_appends: bool = False
+
+
+class Ledger:
+    """Args:
+    now: the store's clock, ms.
+    terms: what the table promises.
+    """
+
+    def __init__(self, now: Callable[[], float], terms: Terms) -> None:
+        self.now = now
+        self.terms = terms
+        self.states: list[State] = []
+        self.operations: dict[str, int] = {}  # id -> version
+        self.serial: list[tuple[int, Mapping[str, Any]]] = []  # versions and operations, in an order that explains all
+        self._refused: set[str] = set()
+        self._data: dict[str, Rows] = {}
+        self._stored: dict[str, float] = {}  # path -> when, of what is there
+        self._sidecars: dict[str, bytes] = {}
+        self._checkpoints: dict[str, tuple[int, frozenset[str]]] = {}  # path -> version, sidecars
+        self._hint = -1
+
+    def copy(self, now: Callable[[], float]) -> Ledger:
+        """Another judge who knows the same."""
+        twin = Ledger(now, self.terms)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict | set):
+                setattr(twin, name, value.copy())
+        twin._hint = self._hint
+        return twin
+
+    def watch(self, path: str, data: bytes | None) -> None:
+        """A change of the bucket, before anybody sees it."""
+        if data is None:
+            self._deleted(path)
+            return
+        name = names.parse(path) if path.startswith(f"{names.LOG}/") else None
+        if name is not None and name.kind == "commit":
+            self._commit(name.version, path, data)
+        elif name is not None and name.kind != "compacted":
+            self._checkpoint(name.version, path, data)
+        elif path == names.LAST_CHECKPOINT:
+            self._last_checkpoint(data)
+        elif path.startswith(f"{names.SIDECARS}/"):
+            self._sidecars[path.rsplit("/", 1)[-1]] = data
+        elif path.endswith(".crc"):
+            self._checksum(path, data)
+        elif not path.startswith(f"{names.LOG}/"):
+            self._data_file(path, data)
+        self._stored[path] = self.now()
+
+    def acknowledged(self, operation: str, version: int) -> None:
+        if self.operations.get(operation) != version:
+            raise Violation(f"{operation} was told it is version {version}, and is {self.operations.get(operation)}")
+
+    def refused(self, operation: str) -> None:
+        if operation in self.operations:
+            raise Violation(f"{operation} was told it is not committed, and is version {self.operations[operation]}")
+        self._refused.add(operation)
+
+    def seen(self, version: int, rows: Rows) -> None:
+        """What a reader found."""
+        if not 0 <= version < len(self.states) or rows != self.states[version].rows:
+            raise Violation(f"a reader of version {version} found {dict(rows)}")
+
+    def is_promised(self, version: int) -> bool:
+        """Whether the files of a version are not yet allowed to go."""
+        return self._replaced_at(version) > self.now() - self.terms.retention + SLOWEST_CLOCK
+
+    def is_kept(self, version: int) -> bool:
+        """Whether the log has to know a version still: it was there at the retention's first midnight, or later."""
+        since = self.now() - self.terms.log_retention
+        return self._replaced_at(version) > since - since % _DAY
+
+    def _commit(self, version: int, path: str, data: bytes) -> None:
+        if version != len(self.states):
+            raise Violation(f"commit {version} is written when {len(self.states) - 1} is the latest")
+        actions = actions_of(data)
+        before = self.states[-1] if self.states else State(frozenset(), {}, {}, {}, 0, 0)
+        state = self._after(version, before, actions)
+        operation = actions["commitInfo"][0].get("simulated", NOTHING)
+        self._explain(version, operation, actions["commitInfo"][0].get("readVersion", -1), before.rows, state.rows)
+        if operation["kind"] == "count" and state.count != before.count + 1:
+            raise Violation(f"version {version} counts {state.count} after {before.count}")
+        name = operation.get("id", f"version {version}")
+        if name in self.operations:
+            raise Violation(f"{name} is version {self.operations[name]}, and version {version} too")
+        if name in self._refused:
+            raise Violation(f"{name} was told it is not committed, and becomes version {version}")
+        self.states.append(state)
+        self.operations[name] = version
+
+    def _after(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> State:
+        files, tombstones = set(before.files), dict(before.tombstones)
+        for body in actions.get("remove", []):
+            if body["path"] not in files:
+                raise Violation(f"version {version} removes {body['path']}, which is not there")
+            files.remove(body["path"])
+            tombstones[body["path"]] = body.get("deletionTimestamp", 0)
+        files.update(body["path"] for body in actions.get("add", []))
+        if missing := sorted(files - self._stored.keys()):
+            raise Violation(f"version {version} refers to {missing[0]}, which is not stored")
+        rows: dict[str, tuple[int, int]] = {}
+        for file in sorted(files):
+            if doubled := rows.keys() & self._data[file].keys():
+                raise Violation(f"version {version} has the rows {sorted(doubled)} twice")
+            rows |= self._data[file]
+        applications = dict(before.applications)
+        for body in actions.get("txn", []):
+            if applications.get(body["appId"], -1) >= body["version"]:
+                raise Violation(f"version {version} repeats {body['version']} of {body['appId']}")
+            applications[body["appId"]] = body["version"]
+        count = before.count
+        for body in actions.get("metaData", []):
+            count = int(body["configuration"].get("simulated.count", 0))
+        return State(frozenset(files), rows, applications, tombstones, count, self.now())
+
+    def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, found: Rows) -> None:
+        """Find the operation's place in the serial order."""
+        if applied(operation, before) == found:
+            self.serial.append((version, operation))
+            return
+        if self.terms.reorders_appends:
+            first = max((place for place, (earlier, _) in enumerate(self.serial) if earlier <= read), default=-1) + 1
+            for place in range(len(self.serial) - 1, first - 1, -1):
+                order = [*self.serial[:place], (version, operation), *self.serial[place:]]
+                if replayed(one for _, one in order) == found:
+                    self.serial = order
+                    return
+        raise Violation(f"version {version}, {operation}: {_difference(found, applied(operation, before))}")
+
+    def _checkpoint(self, version: int, path: str, data: bytes) -> None:
+        if version >= len(self.states):
+            raise Violation(f"a checkpoint of version {version}, which is not committed")
+        found, state = checkpoint_of(path, data, self._sidecar), self.states[version]
+        if found.files != state.files:
+            raise Violation(f"the checkpoint of version {version} has the files {sorted(found.files)}")
+        if found.applications != state.applications:
+            raise Violation(f"the checkpoint of version {version} has the transactions {found.applications}")
+        known = {path: when for path, when in state.tombstones.items() if path not in state.files}
+        forgotten = {path for path, when in known.items() if when > self.now() - self.terms.retention}
+        forgotten -= found.tombstones.keys()
+        if forgotten or not found.tombstones.items() <= known.items():
+            raise Violation(f"the checkpoint of version {version} has the tombstones {found.tombstones}, not {known}")
+        self._checkpoints[path] = (version, frozenset(found.sidecars))
+
+    def _sidecar(self, name: str) -> bytes:
+        if name not in self._sidecars:
+            raise Violation(f"a checkpoint needs the sidecar {name}, which is not stored")
+        return self._sidecars[name]
+
+    def _checksum(self, path: str, data: bytes) -> None:
+        version, said = int(path.rsplit("/", 1)[-1].split(".")[0]), json.loads(data)
+        if version >= len(self.states):
+            raise Violation(f"a checksum of version {version}, which is not committed")
+        state = self.states[version]
+        transactions = said.get("setTransactions")
+        if said["numFiles"] != len(state.files) or (
+            transactions is not None and {t["appId"]: t["version"] for t in transactions} != state.applications
+        ):
+            raise Violation(f"the checksum of version {version} says {said}")
+
+    def _last_checkpoint(self, data: bytes) -> None:
+        version = json.loads(data)["version"]
+        if version < self._hint:
+            raise Violation(f"_last_checkpoint goes back from {self._hint} to {version}")
+        if not any(version <= known for known, _ in self._checkpoints.values()):
+            raise Violation(f"_last_checkpoint names {version}, of which there is no checkpoint")
+        self._hint = version
+
+    def _data_file(self, path: str, data: bytes) -> None:
+        rows = {one: (key, value) for one, (key, value) in json.loads(data).items()}
+        if self._data.setdefault(path, rows) != rows:
+            raise Violation(f"the data file {path} is written a second time")
+
+    def _deleted(self, path: str) -> None:
+        since = self._stored.pop(path, None)
+        if since is None:
+            return
+        if path.startswith(f"{names.LOG}/"):
+            self._log_deleted(path)
+            return
+        known = [version for version, state in enumerate(self.states) if path in state.files]
+        for version in known:
+            if self.is_promised(version):
+                raise Violation(f"{path} is deleted, and version {version} may still be read")
+        if not known and since > self.now() - self.terms.retention:
+            raise Violation(f"{path} is deleted before its writer could commit it")
+
+    def _log_deleted(self, path: str) -> None:
+        self._checkpoints.pop(path, None)
+        for version in range(len(self.states)):
+            if self.is_kept(version) and not self._can_be_built(version):
+                raise Violation(f"{path} is deleted, and version {version} cannot be built any more")
+        name = path.rsplit("/", 1)[-1]
+        if any(name in {one.rsplit("/", 1)[-1] for one in needed} for _, needed in self._checkpoints.values()):
+            raise Violation(f"the sidecar {name} is deleted, which a checkpoint needs")
+
+    def _can_be_built(self, version: int) -> bool:
+        base = max((known for known, _ in self._checkpoints.values() if known <= version), default=-1)
+        return all(names.commit(number) in self._stored for number in range(base + 1, version + 1))
+
+    def _replaced_at(self, version: int) -> float:
+        return self.states[version + 1].written if version + 1 < len(self.states) else float("inf")
+
+
+def _difference(found: Rows, wanted: Rows) -> str:
+    lost = {one: row for one, row in wanted.items() if found.get(one) != row}
+    more = {one: row for one, row in found.items() if wanted.get(one) != row}
+    return f"wanted {lost}, found {more}"

@@ -1,0 +1,59 @@
+"""What the log's files say, read by the judge's own few lines and not by the code that it judges."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+
+_COLUMNS = ("add.path", "remove.path", "remove.deletionTimestamp", "txn.appId", "txn.version", "sidecar.path")
+
+
+@dataclass
+class Contents:
+    """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars."""
+
+    files: set[str] = field(default_factory=set)
+    tombstones: dict[str, int] = field(default_factory=dict)
+    applications: dict[str, int] = field(default_factory=dict)
+    sidecars: set[str] = field(default_factory=set)
+
+
+def actions_of(data: bytes) -> dict[str, list[Any]]:
+    """The bodies of a commit's actions by their names."""
+    found: dict[str, list[Any]] = {}
+    for line in data.splitlines():
+        for kind, body in json.loads(line).items():
+            found.setdefault(kind, []).append(body)
+    return found
+
+
+def checkpoint_of(path: str, data: bytes, sidecar: Callable[[str], bytes]) -> Contents:
+    """What a checkpoint holds, with what its sidecars do."""
+    contents = Contents()
+    _collect(contents, path, data)
+    for name in sorted(contents.sidecars):
+        _collect(contents, name, sidecar(name.rsplit("/", 1)[-1]))
+    return contents
+
+
+def _collect(contents: Contents, path: str, data: bytes) -> None:
+    if path.endswith(".json"):
+        rows: list[Mapping[str, Any]] = [json.loads(line) for line in data.splitlines()]
+    else:
+        file = pq.ParquetFile(io.BytesIO(data))
+        there = {".".join(file.schema.column(number).path.split(".")[:2]) for number in range(len(file.schema))}
+        rows = file.read(columns=[name for name in _COLUMNS if name in there]).to_pylist()
+    for row in rows:
+        if (add := row.get("add")) and add.get("path"):
+            contents.files.add(add["path"])
+        if (remove := row.get("remove")) and remove.get("path"):
+            contents.tombstones[remove["path"]] = remove.get("deletionTimestamp") or 0
+        if (txn := row.get("txn")) and txn.get("appId"):
+            contents.applications[txn["appId"]] = txn["version"]
+        if (sidecar := row.get("sidecar")) and sidecar.get("path"):
+            contents.sidecars.add(sidecar["path"])

@@ -1,0 +1,191 @@
+"""Ten bugs that a commit protocol may have, each put into the library for a while: the simulation has to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+from weakref import WeakSet
+
+from greenlet import getcurrent
+
+from lakehouse_lib import post_commit
+from lakehouse_lib.errors import CommitFailedError, StoreError
+from lakehouse_lib.log import cleanup, names
+from lakehouse_lib.log.checkpoints import writing
+from lakehouse_lib.log.commit import CommitActions, parse_commit
+from lakehouse_lib.log.conflict import Attempt, find_conflict
+from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.put_commit import put_commit
+from lakehouse_lib.log.replay import replay
+from lakehouse_lib.log.version_state import VersionState
+from lakehouse_lib.operations import vacuum
+from lakehouse_lib.operations.vacuum import plan_vacuum
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.table_properties import TableProperties
+from lakehouse_lib.transaction import OptimisticTransaction, optimistic
+from tests.simulation.runs import plan_of, run
+
+#: Seeds within which each has to be found.
+BUDGET = 2_000
+
+_Patch = tuple[Any, str, Any]
+
+
+def _no_check(*_: object) -> None:
+    return None
+
+
+def _newest_winner_only(
+    attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore
+) -> CommitFailedError | None:
+    return find_conflict(attempt, winners[-1:], store)
+
+
+def _no_read_back(store: ObjectStore, version: int, data: bytes, _txn_id: str) -> bool | StoreError:
+    try:
+        return store.put_if_absent(names.commit(version), data)
+    except StoreError as error:
+        return error
+
+
+def _first_loss_only() -> list[_Patch]:
+    checked: WeakSet[Any] = WeakSet()
+    attempts = OptimisticTransaction._attempts
+
+    def begin(self: OptimisticTransaction, *arguments: Any) -> Any:
+        checked.discard(getcurrent())
+        return attempts(self, *arguments)
+
+    def check(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
+        if getcurrent() in checked:
+            return None
+        checked.add(getcurrent())
+        return find_conflict(attempt, winners, store)
+
+    return [(OptimisticTransaction, "_attempts", begin), (optimistic, "find_conflict", check)]
+
+
+def _checkpoint_first(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
+    if version:
+        before = load_snapshot(store)
+        due = version % TableProperties.of(before.configuration).checkpoint_interval == 0
+        if due and before.version == version - 1:
+            after = replay(before.state, [parse_commit(data, version, store.root)], store)
+            post_commit.checkpoint_snapshot(Snapshot(store, VersionState(version, 0, None, after)))
+    return put_commit(store, version, data, txn_id)
+
+
+def _hint_without_looking(store: ObjectStore, hint: Any) -> None:
+    store.put(names.LAST_CHECKPOINT, b'{"version":%d,"size":1}' % hint.version)
+
+
+def _files_first() -> list[_Patch]:
+    attempts = OptimisticTransaction._attempts
+
+    def begin(self: OptimisticTransaction, *arguments: Any) -> Any:
+        self._store.delete_many(path for files in self._removes for path in files["path"].to_pylist())
+        return attempts(self, *arguments)
+
+    return [(OptimisticTransaction, "_attempts", begin)]
+
+
+def _by_modification_time(objects: Any, files: Any, tombstones: Any, *rest: Any, **named: Any) -> Any:
+    return plan_vacuum(objects, files, tombstones[:0], *rest, **named)
+
+
+def _no_fresh_applications(
+    attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore
+) -> CommitFailedError | None:
+    return find_conflict(replace(attempt, app_ids=frozenset()), winners, store)
+
+
+def _one_version_more(*arguments: Any) -> int | None:
+    expired = newest_at(*arguments)
+    return None if expired is None else expired + 1
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``patches`` says what is replaced by what, and where; ``verbs``, between which actors the bug shows soonest."""
+
+    name: str
+    patches: Callable[[], list[_Patch]]
+    verbs: tuple[str, ...]
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """The library has this bug."""
+        with ExitStack() as stack:
+            for where, name, what in self.patches():
+                stack.enter_context(mock.patch.object(where, name, what))
+            yield
+
+
+def _instead(where: Any, name: str, what: Any) -> Callable[[], list[_Patch]]:
+    return lambda: [(where, name, what)]
+
+
+MUTANTS = (
+    Mutant("no conflict check", _instead(optimistic, "find_conflict", _no_check), ("increment", "delete")),
+    Mutant(
+        "conflict check against the newest winner only",
+        _instead(optimistic, "find_conflict", _newest_winner_only),
+        ("increment", "append", "share"),
+    ),
+    Mutant(
+        "no read-back after a put that was refused",
+        _instead(optimistic, "put_commit", _no_read_back),
+        ("append", "count"),
+    ),
+    Mutant("retry that re-reads and does not check again", _first_loss_only, ("count", "append")),
+    Mutant(
+        "checkpoint before the commit that it contains",
+        _instead(optimistic, "put_commit", _checkpoint_first),
+        ("append", "increment"),
+    ),
+    Mutant(
+        "_last_checkpoint written without looking",
+        _instead(writing, "write_hint", _hint_without_looking),
+        ("append", "checkpoint"),
+    ),
+    Mutant("files deleted before the commit that removes them", _files_first, ("increment", "delete")),
+    Mutant(
+        "vacuum by modification time alone",
+        _instead(vacuum, "plan_vacuum", _by_modification_time),
+        ("increment", "compact", "vacuum"),
+    ),
+    Mutant(
+        "cleanup of one version more",
+        _instead(cleanup, "newest_at", _one_version_more),
+        ("append", "checkpoint", "wait", "cleanup"),
+    ),
+    Mutant(
+        "applications known from the snapshot alone",
+        _instead(optimistic, "find_conflict", _no_fresh_applications),
+        ("share", "deliver"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """``seed`` and ``violation`` are None when the mutant got away."""
+
+    mutant: Mutant
+    tried: int
+    seed: int | None
+    violation: str | None
+
+
+def hunt(mutant: Mutant, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
+    """Run seed after seed until one shows the bug; in worlds of any kind, or of these verbs."""
+    with mutant.alive():
+        for seed in range(first, first + budget):
+            violation = run(plan_of(seed, verbs)).violation
+            if violation is not None:
+                return Hunt(mutant, seed - first + 1, seed, violation)
+    return Hunt(mutant, budget, None, None)

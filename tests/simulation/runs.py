@@ -1,0 +1,224 @@
+"""One run: a seed makes the table, the actors, what they do and what goes wrong; the ledger says if all is well."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from unittest import mock
+
+from lakehouse_lib import post_commit
+from lakehouse_lib.errors import DeltaError
+from tests.simulation.actors import VERBS, Actor
+from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
+from tests.simulation.ledger import Ledger, Terms, Violation
+from tests.simulation.shortcuts import remembered
+from tests.simulation.store import Bucket, SimulatedStore
+from tests.simulation.traces import shape
+from tests.simulation.world import Step, World
+
+_HOUR = 3_600_000.0
+_RETENTION_HOURS = 1
+_LOG_RETENTION_HOURS = 24
+
+
+class Work(NamedTuple):
+    """A verb of an actor's, and the seed of what it chooses."""
+
+    verb: str
+    seed: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a seed decides before the first call.
+
+    Attributes:
+        seed: of the order and the faults.
+        interval: commits between checkpoints.
+        reorders_appends: the table is WriteSerializable, not Serializable.
+        founding: what happens before the actors begin, in good weather.
+        age: of the table then, hours.
+        weather: what goes wrong while they work.
+        actors: what each of them does.
+    """
+
+    seed: int | str
+    interval: int
+    reorders_appends: bool
+    founding: tuple[Work, ...]
+    age: float
+    weather: Weather
+    actors: tuple[tuple[str, tuple[Work, ...]], ...]
+
+
+@dataclass
+class Report:
+    """What a run came to.
+
+    Attributes:
+        violation: the promise that was broken, or None.
+        digest: of every call and its fate; equal where the run is the same.
+        shape: equal where runs differ by the order of calls that do not meet, and by the names of files, only.
+    """
+
+    calls: int
+    versions: int
+    violation: str | None
+    digest: str
+    shape: int
+    outcomes: Counter[str] = field(default_factory=Counter)
+    history: list[Step] = field(default_factory=list)
+
+
+def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
+    """The world of a seed, in which actors do nothing but ``verbs``, where there are any."""
+    dice = random.Random(f"{seed} plan")
+    # Where everybody does everything, the few verbs that have to meet seldom do.
+    some = list(VERBS) if dice.random() < 0.2 else dice.sample(list(VERBS), dice.randint(2, 5))
+    verbs = verbs or some
+    weights = [VERBS[verb] for verb in verbs]
+
+    def works(owner: str, count: int) -> tuple[Work, ...]:
+        chosen = dice.choices(verbs, weights, k=count)
+        return tuple(Work(verb, f"{seed} {owner} {number}") for number, verb in enumerate(chosen))
+
+    actors = dice.choice((2, 2, 3, 3, 4))
+    weathers = [weather for _, weather in WEATHERS]
+    return Plan(
+        seed,
+        interval=dice.choice((1, 2, 3, 100, 100, 100)),
+        reorders_appends=dice.random() < 0.25,
+        founding=tuple(Work("append", f"{seed} founder {number}") for number in range(dice.randint(0, 2))),
+        age=dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
+        weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
+        actors=tuple((f"actor{number}", works(f"actor{number}", dice.randint(1, 3))) for number in range(actors)),
+    )
+
+
+def configuration_of(plan: Plan) -> dict[str, str]:
+    """The table's properties."""
+    return {
+        "delta.checkpointInterval": str(plan.interval),
+        "delta.deletedFileRetentionDuration": f"interval {_RETENTION_HOURS} hours",
+        "delta.logRetentionDuration": f"interval {_LOG_RETENTION_HOURS} hours",
+        "delta.isolationLevel": "WriteSerializable" if plan.reorders_appends else "Serializable",
+    }
+
+
+def terms_of(plan: Plan) -> Terms:
+    return Terms(_RETENTION_HOURS * _HOUR, _LOG_RETENTION_HOURS * _HOUR, plan.reorders_appends)
+
+
+def run(plan: Plan | int) -> Report:
+    """Let a world happen."""
+    if isinstance(plan, int):
+        plan = plan_of(plan)
+    chooser = Seeded(plan.seed, CALM)
+    world = World(chooser, plan.seed)
+    ledger = Ledger(lambda: world.now, terms_of(plan))
+    bucket = Bucket(ledger.watch)
+
+    def actor(name: str) -> Actor:
+        return Actor(name, SimulatedStore(world, bucket, name), ledger)
+
+    people = [(actor(name), works) for name, works in plan.actors]
+    founder, auditor = actor("founder"), actor("auditor")
+
+    def found() -> None:
+        founder.create(configuration_of(plan))
+        for work in plan.founding:
+            founder.do(*work)
+
+    def live(person: Actor, works: tuple[Work, ...]) -> Callable[[], None]:
+        def work() -> None:
+            for one in works:
+                person.do(*one)
+
+        return work
+
+    violation = None
+    stores = {one.store.root: one.store for one in (founder, auditor, *(person for person, _ in people))}
+    with hooks_watched(lambda root: stores[root].trouble), remembered():
+        try:
+            world.run({"founder": found})
+            world.sleep_for_hours(plan.age)
+            chooser.weather = plan.weather
+            world.run({person.name: live(person, works) for person, works in people})
+            chooser.weather = CALM
+            world.run({"auditor": lambda: audit(auditor)})
+        except Violation as error:
+            violation = str(error)
+        except Exception:  # a bug shows as any error there is
+            violation = traceback.format_exc()
+    return Report(
+        len(world.history),
+        len(ledger.states),
+        violation,
+        digest_of(world.history),
+        shape([step.call for step in world.history]),
+        Counter(outcome for person, _ in people for outcome in person.outcomes),
+        world.history,
+    )
+
+
+def audit(auditor: Actor) -> None:
+    """Versions that are promised can be opened and read: the last two, and the oldest."""
+    promised = [number for number in range(len(auditor.ledger.states)) if auditor.ledger.is_promised(number)]
+    for version in dict.fromkeys((*promised[-2:], *promised[:1])):
+        auditor.read_version(version)
+
+
+def digest_of(history: list[Step]) -> str:
+    return hashlib.blake2b(repr(history).encode(), digest_size=16).hexdigest()
+
+
+@contextmanager
+def hooks_watched(is_in_trouble: Callable[[str], bool]) -> Iterator[None]:
+    """What follows a commit may fail when the store does, and is only told then; any other failure is a violation.
+
+    Args:
+        is_in_trouble: whether the store of this root has failed.
+    """
+
+    def told(message: str, *arguments: object, **_named: object) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, Violation):
+            raise error
+        if not isinstance(error, DeltaError) or not is_in_trouble(str(arguments[-1])):
+            why = "".join(traceback.format_exception(error)) if error is not None else ""
+            raise Violation(f"{message % arguments} {why}")
+
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with mock.patch.object(post_commit.logger, "warning", told):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def without(plan: Plan) -> Iterator[Plan]:
+    """Plans that are a little simpler."""
+    for number, (name, works) in enumerate(plan.actors):
+        rest = (*plan.actors[:number], *plan.actors[number + 1 :])
+        if rest:
+            yield replace(plan, actors=rest)
+        for place in range(len(works)):
+            fewer = (*works[:place], *works[place + 1 :])
+            if fewer:
+                yield replace(plan, actors=(*plan.actors[:number], (name, fewer), *plan.actors[number + 1 :]))
+    if plan.founding:
+        yield replace(plan, founding=plan.founding[1:])
+    if plan.weather is not CALM:
+        yield replace(plan, weather=CALM)
+        for fault, chance in vars(plan.weather).items():
+            if chance:
+                yield replace(plan, weather=replace(plan.weather, **{fault: 0}))

@@ -1,0 +1,151 @@
+"""Pairs and triples of actors whose every order is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from lakehouse_lib.actions import Transaction
+from tests.simulation.actors import Actor
+from tests.simulation.exploration import Exploration, Fault, Scenario, explore
+from tests.simulation.world import Fate
+
+Act = Callable[[Actor], None]
+
+_PROPERTIES = {
+    "delta.checkpointInterval": "1000",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": "interval 24 hours",
+}
+#: Each fault that one call may meet.
+FATES: Mapping[str, Fate] = {
+    "lost": Fate(0, "error"),
+    "unanswered": Fate(1, "error"),
+    "late": Fate(0, "error", late=True),
+    "twice": Fate(2),
+    "dead before": Fate(0, "death"),
+    "dead after": Fate(1, "death"),
+    "dead, late": Fate(0, "death", late=True),
+}
+
+
+def _append(key: int) -> Act:
+    def act(actor: Actor) -> None:
+        actor.change("append", actor.at_hand, rows={f"{actor.name}'s": (key, 0)})
+
+    return act
+
+
+def _by_key(kind: str, key: int) -> Act:
+    return lambda actor: actor.change(kind, actor.at_hand, key=key)
+
+
+def _deliver(actor: Actor) -> None:
+    rows = {f"{actor.name}'s": (0, 0)}
+    actor.change("append", actor.at_hand, rows=rows, transaction=Transaction("stream", 7))
+
+
+def _compact(actor: Actor) -> None:
+    actor.change("compact", actor.at_hand)
+
+
+def _overwrite(actor: Actor) -> None:
+    actor.change("overwrite", actor.at_hand, rows={f"{actor.name}'s": (2, 0)})
+
+
+def _count(actor: Actor) -> None:
+    actor.change("count", actor.at_hand)
+
+
+def _create(actor: Actor) -> None:
+    actor.found(_PROPERTIES)
+
+
+def _attempted(kind: str, act: Act) -> Act:
+    return lambda actor: actor.attempt(kind, lambda: act(actor))
+
+
+def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False, with_hooks: bool = True) -> Scenario:
+    """A scenario by its name: what each does, and between them ``|``."""
+    kinds: dict[str, Act] = {
+        "append 0": _append(0),
+        "append 1": _append(1),
+        "delete 0": _by_key("delete", 0),
+        "delete 1": _by_key("delete", 1),
+        "increment 0": _by_key("increment", 0),
+        "deliver": _deliver,
+        "compact": _compact,
+        "overwrite": _overwrite,
+        "count": _count,
+        "checkpoint": Actor.checkpoint,
+        "vacuum": Actor.vacuum,
+        "create": _create,
+    }
+    chosen = acts.split(" | ")
+    level = "WriteSerializable" if reorders_appends else "Serializable"
+    properties = {**_PROPERTIES, "delta.checkpointInterval": str(interval), "delta.isolationLevel": level}
+
+    def found(founder: Actor) -> None:
+        if "create" in chosen:
+            return
+        founder.create(properties)
+        for key in (0, 1):
+            founder.snapshot = None
+            founder.change("append", founder.at_hand, rows={f"founder's {key}": (key, 0)})
+
+    suffix = f", a checkpoint every {interval}" if interval != 1000 else ""
+    return Scenario(
+        acts + suffix + (", WriteSerializable" if reorders_appends else ""),
+        {name: _attempted(kind, kinds[kind]) for name, kind in zip("abc", chosen, strict=False)},
+        found,
+        reorders_appends,
+        with_hooks,
+    )
+
+
+PAIRS = (
+    _scenario("append 0 | append 0"),
+    _scenario("delete 0 | append 0"),
+    _scenario("delete 0 | append 0", reorders_appends=True),
+    _scenario("delete 0 | append 1"),
+    _scenario("delete 0 | delete 1"),
+    _scenario("increment 0 | increment 0"),
+    _scenario("increment 0 | delete 0"),
+    _scenario("compact | delete 0"),
+    _scenario("compact | append 0"),
+    _scenario("compact | compact"),
+    _scenario("overwrite | append 0"),
+    _scenario("overwrite | delete 1"),
+    _scenario("deliver | deliver"),
+    _scenario("count | count"),
+    _scenario("count | append 0"),
+    _scenario("create | create"),
+    _scenario("append 0 | append 1", interval=1),
+    _scenario("append 0 | checkpoint"),
+    _scenario("checkpoint | checkpoint"),
+    _scenario("delete 0 | vacuum"),
+)
+#: Of the commits alone, without what follows them: that would be some thousand orders more each.
+TRIPLES = tuple(
+    _scenario(acts, reorders_appends=reorders, with_hooks=False)
+    for acts, reorders in (
+        ("append 0 | append 0 | append 1", False),
+        ("deliver | deliver | deliver", False),
+        ("delete 0 | append 0 | compact", False),
+        ("delete 0 | append 0 | append 0", True),
+        ("increment 0 | increment 0 | increment 0", False),
+        ("increment 0 | delete 0 | append 1", False),
+        ("overwrite | delete 0 | append 1", False),
+        ("count | append 0 | delete 1", False),
+        ("create | create | create", False),
+    )
+)
+
+
+def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[tuple[Fault, Exploration]]:
+    """All orders again (of each the first ``limit``), with each fault at each call that an actor can make."""
+    calm = explore(scenario, limit=limit)
+    for actor, most in sorted(calm.calls.items()):
+        for number in range(most):
+            for fate in FATES.values():
+                fault = Fault(actor, number, fate)
+                yield fault, explore(scenario, fault, limit=limit)

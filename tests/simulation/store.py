@@ -1,0 +1,169 @@
+"""A store in memory, every call of which the world lets through, loses, repeats or does too late.
+
+One object is consistent, as on a local disk and on S3: whoever reads it sees the last put. Listings may be behind.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.store.base import ObjectMeta
+from tests.simulation.world import Call, World
+
+_Result = TypeVar("_Result")
+
+
+class Stored(NamedTuple):
+    data: bytes
+    modified: float  # ms
+
+
+class Bucket:
+    """What is stored, for all actors; ``watch`` sees every change before anybody else does."""
+
+    def __init__(self, watch: Callable[[str, bytes | None], None]) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.watch = watch
+        self.gone: dict[str, tuple[Stored, float]] = {}  # deleted, and when
+
+    def set(self, path: str, data: bytes | None, now: float) -> None:
+        self.watch(path, data)
+        before = self.objects.pop(path, None)
+        if data is not None:
+            self.objects[path] = Stored(data, now)
+        elif before is not None:
+            self.gone[path] = (before, now)
+
+    def listed(self, now: float, stale: float, some: int) -> list[ObjectMeta]:
+        """What a listing shows, sorted by path."""
+        seen = dict(self.objects)
+        if stale:
+            young = [path for path, one in seen.items() if one.modified > now - stale]
+            ghosts = [path for path, (_, when) in self.gone.items() if when > now - stale and path not in seen]
+            for path in young:
+                if _chosen(path, some):
+                    del seen[path]
+            seen |= {path: self.gone[path][0] for path in ghosts if _chosen(path, some)}
+        return [ObjectMeta(path, len(seen[path].data), int(seen[path].modified)) for path in sorted(seen)]
+
+
+class SimulatedStore:
+    """One actor's view of the bucket: a process of its own, so its caches are its own, too.
+
+    Attributes:
+        trouble: whether a call has failed, or a listing been behind, since somebody set it to False.
+    """
+
+    allowed_roots: tuple[str, ...] = ()
+
+    def __init__(self, world: World, bucket: Bucket, name: str) -> None:
+        self.root = f"/simulated/{name}"
+        self.world = world
+        self.bucket = bucket
+        self.trouble = False
+
+    def read(self, path: str) -> bytes:
+        return self._call("read", path, lambda: self._stored(path).data)
+
+    def head(self, path: str) -> ObjectMeta | None:
+        def look() -> ObjectMeta | None:
+            found = self.bucket.objects.get(path)
+            return None if found is None else ObjectMeta(path, len(found.data), int(found.modified))
+
+        return self._call("head", path, look)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.BufferReader(self.read(path))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._call("put", path, lambda: self._set(path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        def put() -> bool:
+            if path in self.bucket.objects:
+                return False
+            self._set(path, data)
+            return True
+
+        return self._call("put", path, put)
+
+    def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
+        def put() -> bool:
+            found = self.bucket.objects.get(path)
+            if (None if found is None else found.data) != expected:
+                return False
+            self._set(path, data)
+            return True
+
+        return self._call("put", path, put)
+
+    def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
+        prefix = f"{folder}/" if folder else ""
+        for meta in self._listed(folder):
+            name = meta.path[len(prefix) :]
+            if meta.path.startswith(prefix) and "/" not in name and name >= start:
+                yield meta
+
+    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+        prefix = f"{folder}/" if folder else ""
+        yield from (meta for meta in self._listed(folder) if meta.path.startswith(prefix))
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._call("delete", path, lambda path=path: self._set(path, None))  # type: ignore[misc]
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """In memory there is nothing to make durable."""
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        raise NotImplementedError(f"{path}: actors put their data files")
+
+    def _call(self, verb: str, path: str, act: Callable[[], _Result]) -> _Result:
+        call = Call("", verb, path)
+        fate = self.world.pause(call)
+        if fate.answer == "result" and fate.effect == 1:
+            return act()
+        result: _Result | None = None
+        failure: StoreError | None = None
+        for _ in range(fate.effect):
+            try:
+                result, failure = act(), None
+            except StoreError as error:
+                failure = error
+        if fate.late:
+            self.world.later(call, act)
+        if fate.answer == "death":
+            self.world.die()
+        if fate.answer == "error":
+            self.trouble = True
+            raise StoreError(f"no answer to {verb} {path}", table=self.root)
+        if failure is not None:
+            raise failure
+        return result  # type: ignore[return-value]
+
+    def _listed(self, folder: str) -> list[ObjectMeta]:
+        fate = self.world.pause(Call("", "list", folder))
+        if fate.answer == "death":
+            self.world.die()
+        if fate.answer == "error":
+            self.trouble = True
+            raise StoreError(f"no answer to list {folder}", table=self.root)
+        self.trouble |= fate.stale > 0
+        return self.bucket.listed(self.world.now, fate.stale, fate.some)
+
+    def _set(self, path: str, data: bytes | None) -> None:
+        self.bucket.set(path, data, self.world.now)
+
+    def _stored(self, path: str) -> Stored:
+        if path not in self.bucket.objects:
+            raise ObjectNotFoundError(f"{path} is missing", table=self.root)
+        return self.bucket.objects[path]
+
+
+def _chosen(path: str, some: int) -> bool:
+    return not some or bool(zlib.crc32(f"{some} {path}".encode()) & 1)

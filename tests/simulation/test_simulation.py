@@ -1,0 +1,289 @@
+"""The simulation's short form: some worlds, all orders of some pairs, bugs that have to be found, its own judges."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.log import names
+from tests.simulation.campaign import shorten, tally, told
+from tests.simulation.choosers import CALM
+from tests.simulation.exploration import explore
+from tests.simulation.ledger import Ledger, Terms, Violation
+from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.runs import plan_of, run
+from tests.simulation.scenarios import PAIRS, TRIPLES, with_one_fault
+from tests.simulation.store import Bucket, SimulatedStore
+from tests.simulation.traces import shape
+from tests.simulation.world import Call, Fate, World
+
+_HOUR = 3_600_000
+_SCENARIOS = {scenario.name: scenario for scenario in (*PAIRS, *TRIPLES)}
+
+
+def test_no_world_breaks_a_promise() -> None:
+    total = tally(0, 80)
+    assert total.violations == []
+    assert len(total.shapes) > 75
+    assert total.outcomes["committed"] > 80
+    assert {"ConcurrentAppendError", "ConcurrentTransactionError", "append: StoreError"} <= set(total.outcomes)
+
+
+def test_a_seed_replays_in_another_process() -> None:
+    seeds = range(4)
+    digests = [run(seed).digest for seed in seeds]
+    assert [run(seed).digest for seed in reversed(seeds)] == digests[::-1]
+    program = "from tests.simulation.runs import run\nfor seed in range(4): print(run(seed).digest)"
+    for hashing in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hashing}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.stdout.split() == digests, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "outcomes"),
+    [("append 0 | append 0", 1), ("delete 0 | append 0", 2), ("deliver | deliver", 2), ("create | create", 2)],
+)
+def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
+    found = explore(_SCENARIOS[name])
+    assert found.violation is None
+    assert found.is_complete
+    assert found.orders == len(found.shapes)
+    assert len(found.outcomes) == outcomes
+
+
+def test_leaving_out_orders_leaves_out_no_outcome() -> None:
+    scenario = _SCENARIOS["create | create"]
+    reduced, all_orders = explore(scenario), explore(scenario, reduce=False)
+    assert all_orders.is_complete
+    assert all_orders.orders > 2 * reduced.orders
+    assert all_orders.shapes == reduced.shapes
+    assert set(all_orders.outcomes) == set(reduced.outcomes)
+
+
+def test_every_order_with_every_fault_of_a_call() -> None:
+    orders = 0
+    for fault, found in with_one_fault(_SCENARIOS["create | create"]):
+        assert found.violation is None, fault
+        orders += found.orders
+    assert orders > 100
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_is_found(mutant: Mutant) -> None:
+    found = hunt(mutant, verbs=mutant.verbs)
+    assert found.seed is not None
+    assert run(plan_of(found.seed, mutant.verbs)).violation is None
+
+
+def test_every_order_of_three_writers() -> None:
+    orders = 0
+    for name in ("append 0 | append 0 | append 1", "delete 0 | append 0 | append 0, WriteSerializable"):
+        found = explore(_SCENARIOS[name])
+        assert found.violation is None
+        assert found.is_complete
+        assert found.orders == len(found.shapes)
+        assert set(found.outcomes) == {("committed",) * 3}
+        orders += found.orders
+    assert orders > 100
+
+
+def test_what_is_found_is_made_shorter() -> None:
+    mutant = MUTANTS[0]
+    found = hunt(mutant)
+    assert found.seed is not None
+    with mutant.alive():
+        before = run(found.seed)
+        plan, report = shorten(found.seed)
+        again = run(plan)
+    assert report.violation is not None
+    assert again.digest == report.digest
+    assert report.calls < before.calls
+    assert len(list(told(report.history))) == report.calls
+    assert run(found.seed).violation is None
+
+
+class _Script:
+    """Lets the actors in the order in which they come; each call of the first one has the next fate."""
+
+    def __init__(self, *fates: Fate) -> None:
+        self._fates = list(fates)
+
+    def actor(self, calls: list[Call]) -> int:
+        return 0
+
+    def fate(self, call: Call) -> Fate:
+        return self._fates.pop(0) if self._fates else Fate()
+
+
+def _store(*fates: Fate) -> tuple[World, SimulatedStore]:
+    world = World(_Script(*fates))
+    return world, SimulatedStore(world, Bucket(lambda _path, _data: None), "a")
+
+
+def test_a_late_put_comes_after_its_error() -> None:
+    world, store = _store(Fate(0, "error", late=True))
+    seen = []
+
+    def work() -> None:
+        with pytest.raises(StoreError):
+            store.put_if_absent("x", b"1")
+        seen.append(store.head("x"))
+
+    world.run({"a": work})
+    assert seen == [None]
+    assert store.bucket.objects["x"].data == b"1"
+
+
+def test_a_late_put_finds_the_name_taken() -> None:
+    world, store = _store(Fate(0, "error", late=True))
+
+    def work() -> None:
+        with pytest.raises(StoreError):
+            store.put_if_absent("x", b"1")
+        assert store.put_if_absent("x", b"2")
+
+    world.run({"a": work})
+    assert store.bucket.objects["x"].data == b"2"
+
+
+def test_a_put_that_is_done_twice_is_refused() -> None:
+    world, store = _store(Fate(2))
+    answers = []
+    world.run({"a": lambda: answers.append(store.put_if_absent("x", b"1"))})
+    assert answers == [False]
+    assert store.bucket.objects["x"].data == b"1"
+
+
+def test_a_listing_may_be_behind() -> None:
+    world, store = _store(Fate(), Fate(), Fate(), Fate(), Fate(stale=1000), Fate())
+    seen = []
+
+    def work() -> None:
+        store.put("old", b"")
+        world.now += 2000
+        store.put("new", b"")
+        store.put("young", b"")
+        store.delete_many(["old"])
+        seen.extend([[meta.path for meta in store.walk()] for _ in range(2)])
+
+    world.run({"a": work})
+    assert seen == [["old"], ["new", "young"]]
+
+
+def test_who_is_dead_cleans_nothing_up() -> None:
+    world, store = _store(Fate(), Fate(1, "death"))
+
+    def work() -> None:
+        try:
+            store.put("x", b"")
+            store.put("y", b"")
+        finally:
+            store.delete_many(["x"])
+
+    world.run({"a": work})
+    assert set(store.bucket.objects) == {"x", "y"}
+
+
+def test_orders_are_one_when_calls_do_not_meet() -> None:
+    a, b, c = Call("a", "put", "part-1"), Call("b", "put", "part-2"), Call("b", "put", names.commit(1))
+    assert shape([a, b, c]) == shape([b, a, c]) == shape([b, c, a])
+    d = Call("a", "read", names.commit(1))
+    assert shape([a, c, d]) != shape([a, d, c])
+    listing = Call("a", "list", names.LOG)
+    assert shape([a, c, listing]) != shape([a, listing, c])
+    assert shape([b, listing]) == shape([listing, b])
+
+
+class _Table:
+    """Commits by hand, as a ledger sees them."""
+
+    def __init__(self, *, reorders_appends: bool = False) -> None:
+        self.now = 0.0
+        self.ledger = Ledger(lambda: self.now, Terms(_HOUR, 24 * _HOUR, reorders_appends))
+
+    def file(self, path: str, **rows: list[int]) -> dict[str, object]:
+        self.ledger.watch(path, json.dumps(rows).encode())
+        return {"add": {"path": path}}
+
+    def commit(self, version: int, read: int, operation: dict[str, object], *actions: dict[str, object]) -> None:
+        info = {"commitInfo": {"simulated": {"id": f"{version}", **operation}, "readVersion": read}}
+        lines = "\n".join(json.dumps(action) for action in (info, *actions))
+        self.ledger.watch(names.commit(version), lines.encode())
+
+
+def _append(**rows: list[int]) -> dict[str, object]:
+    return {"kind": "append", "rows": rows}
+
+
+def test_the_ledger_asks_for_the_logs_order() -> None:
+    for reorders, holds in ((False, False), (True, True)):
+        table = _Table(reorders_appends=reorders)
+        table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+        table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
+        # It was planned on version 0 and leaves the row that came meanwhile.
+        delete = {"kind": "delete", "key": 0}
+        if holds:
+            table.commit(2, 0, delete, {"remove": {"path": "a"}})
+            assert [version for version, _ in table.ledger.serial] == [0, 2, 1]
+        else:
+            with pytest.raises(Violation, match=r"wanted \{\}, found \{'y'"):
+                table.commit(2, 0, delete, {"remove": {"path": "a"}})
+
+
+def test_the_ledger_lets_nobody_reorder_what_was_seen() -> None:
+    table = _Table(reorders_appends=True)
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
+    with pytest.raises(Violation, match=r"found \{'y'"):
+        table.commit(2, 1, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
+
+
+def test_the_ledger_sees_a_row_twice_a_gap_and_a_file_that_is_not_there() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    with pytest.raises(Violation, match="twice"):
+        table.commit(1, 0, {"kind": "nothing"}, table.file("b", x=[0, 0]))
+    with pytest.raises(Violation, match="when 0 is the latest"):
+        table.commit(2, 0, _append(), table.file("c"))
+    with pytest.raises(Violation, match="not stored"):
+        table.commit(1, 0, _append(z=[0, 0]), {"add": {"path": "d"}})
+
+
+def test_the_ledger_guards_files_as_long_as_they_are_promised() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
+    table.file("waiting", y=[0, 0])
+    guarded = {"a": "version 0 may still be read", "waiting": "before its writer could commit it"}
+    for path, why in guarded.items():
+        with pytest.raises(Violation, match=why):
+            table.ledger.copy(lambda: table.now).watch(path, None)
+    table.now += 2 * _HOUR
+    for path in guarded:
+        table.ledger.watch(path, None)
+
+
+def test_the_ledger_knows_who_was_told_what() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    with pytest.raises(Violation, match="told it is not committed"):
+        table.ledger.refused("0")
+    with pytest.raises(Violation, match="told it is version 1"):
+        table.ledger.acknowledged("0", 1)
+    table.ledger.refused("1")
+    with pytest.raises(Violation, match="becomes version 1"):
+        table.commit(1, 0, {"kind": "nothing"})
+
+
+def test_calm_worlds_know_no_store_errors() -> None:
+    for seed in range(15):
+        report = run(replace(plan_of(seed), weather=CALM))
+        assert report.violation is None
+        assert not any(outcome.endswith("StoreError") or outcome == "unknown" for outcome in report.outcomes)

@@ -1,0 +1,61 @@
+"""When two orders of calls are the same one: they differ only by calls that do not meet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.simulation.world import Call
+
+_READS = ("read", "head", "list")
+
+
+def independent(one: Call, other: Call) -> bool:
+    """Whether the order of two calls of different actors makes no difference to anybody."""
+    if one.verb in _READS and other.verb in _READS:
+        return True
+    if one.verb == "list" or other.verb == "list":
+        listing, change = (one, other) if one.verb == "list" else (other, one)
+        return bool(listing.path) and not change.path.startswith(f"{listing.path}/")
+    return one.path != other.path
+
+
+def shape(calls: Sequence[Call]) -> int:
+    """A number for a run's partial order: each call's depth in it (the Foata normal form), hashed.
+
+    Data files have names by chance, so each counts as the so-manieth of whoever put it here.
+    """
+    names: dict[str, str] = {}
+    made: Counter[str] = Counter()
+    actors: dict[str, int] = {}
+    changed: dict[str, int] = {}
+    read: dict[str, int] = {}
+    depths = []
+    for call in calls:
+        path = call.path
+        if path.startswith("part-"):
+            if path not in names and call.verb == "put":
+                made[call.actor] += 1
+                names[path] = f"{call.actor} {made[call.actor]}"
+            path = names.get(path, path)
+            folder = ""
+        else:
+            folder = path if call.verb == "list" else "_delta_log"
+        before = actors.get(call.actor, 0)
+        if call.verb == "list":
+            depth = max(before, changed.get(f"in {folder}", 0)) + 1
+            read[f"in {folder}"] = max(read.get(f"in {folder}", 0), depth)
+        elif call.verb in _READS:
+            depth = max(before, changed.get(path, 0)) + 1
+            read[path] = max(read.get(path, 0), depth)
+        else:
+            listed = max(read.get("in ", 0), read.get(f"in {folder}", 0))
+            depth = max(before, changed.get(path, 0), read.get(path, 0), listed) + 1
+            changed[path] = depth
+            for where in {f"in {folder}", "in "}:
+                changed[where] = max(changed.get(where, 0), depth)
+        actors[call.actor] = depth
+        depths.append((depth, call.actor, call.verb, path))
+    depths.sort()
+    return int.from_bytes(hashlib.blake2b(repr(depths).encode(), digest_size=8).digest(), "big")
