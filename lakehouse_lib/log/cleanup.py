@@ -20,7 +20,7 @@ from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Proto
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
-from lakehouse_lib.log.checkpoints.reading import read_checkpoint
+from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
@@ -235,6 +235,7 @@ def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None
 
 def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None:
     """Why a checkpoint cannot be read to its last byte; None when it can. None of it is kept in memory."""
+    forget_checkpoint(store, checkpoint)  # what was read earlier says nothing of what is there
     try:
         state = read_checkpoint(store, checkpoint)
         if state.metadata is None or state.protocol is None:

@@ -22,7 +22,6 @@ from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError
 from lakehouse_lib.log import names
-from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.last_checkpoint import read_hint
@@ -191,11 +190,8 @@ def _checkpoints(store: ObjectStore, listing: Sequence[ObjectMeta]) -> tuple[dic
         if name is not None and name.kind not in ("commit", "compacted") and meta.path not in whole:
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
     for checkpoint in complete:
-        CACHE.clear()  # what was read earlier says nothing of what is there
-        why = unreadable_because(store, checkpoint)
-        if why is not None:
-            CACHE.clear()
-            why = unreadable_because(store, checkpoint)
+        # A store may fail once.
+        why = unreadable_because(store, checkpoint) and unreadable_because(store, checkpoint)
         if why is not None:
             broken.update(dict.fromkeys(checkpoint.parts, why))
     unreadable: dict[str, str] = {}
