@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakehouse_lib.actions import Metadata
-from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.actions import Metadata, excerpt
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, column_mapping
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.schema.widening import is_widening
@@ -44,8 +44,17 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
 
     Raises:
         SchemaMismatchError: names the columns.
+        LogCorruptedError: the table was partitioned by what was no column of it.
     """
     then = Schema.from_json(metadata.schema_string)
+    unknown = [name for name in metadata.partition_columns if name not in then]
+    if unknown:
+        raise LogCorruptedError(
+            f"the table was partitioned by {excerpt(unknown[0])}, which was no column of it",
+            table=end.store.root,
+            version=version,
+            hint="Restore the commit with the metaData action of then from a backup, or ask for later versions",
+        )
     clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.column_mapping, ""))
     if clashes:
         raise SchemaMismatchError(

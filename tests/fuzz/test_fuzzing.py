@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,6 +96,18 @@ class _Lying:
 def test_a_contradiction_is_one(tables: list[Path]) -> None:
     verdict = judges.judge(tables[0], None, _Lying(), lambda _: None, grows=False)  # type: ignore[arg-type]
     assert verdict.kind == "contradicted"
+
+
+def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> None:
+    table = Path("tests/data/delta_spark/tables/legacy_calendar")
+    right, wrong = datetime(900, 1, 1, tzinfo=UTC), datetime(900, 1, 5, tzinfo=UTC)
+    ours, theirs = (judges.Answer(("id", "ts"), 1, [(3, ts)]) for ts in (right, wrong))
+    assert judges._compared(table, ours, [[theirs], [theirs]]).kind == "answer"
+    other = judges.Answer(("id", "ts"), 1, [(4, wrong)])
+    assert judges._compared(table, ours, [[other], [other]]).kind == "contradicted"
+    assert (
+        judges._compared(Path("tests/data/delta_spark/tables/primitives"), ours, [[theirs], [theirs]]).kind != "answer"
+    )
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), MemoryError(), pa.ArrowInvalid("x"), OSError("x")])

@@ -19,6 +19,7 @@ from lakehouse_lib.errors import (
     DeltaProtocolError,
     InvalidArgumentError,
     InvalidPredicateError,
+    LogCorruptedError,
     SchemaMismatchError,
     VersionNotFoundError,
 )
@@ -251,6 +252,17 @@ def test_a_table_partitioned_otherwise_later(tmp_path: Path, engine: Any) -> Non
     )
     days = {(row[2], row[3]) for row in rows_of(DeltaTable(uri, engine=engine).load_cdf())}
     assert days == {("mon", 1), ("tue", 2)}
+
+
+def test_a_table_partitioned_by_what_was_no_column_is_refused(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    rows = pa.table({"id": [1, 2], "day": ["mon", "tue"]})
+    deltalake.write_deltalake(uri, rows, partition_by=["day"], configuration=ON)
+    deltalake.write_deltalake(uri, rows, mode="overwrite", schema_mode="overwrite", partition_by=["id"])
+    first = uri / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace('"partitionColumns":["day"]', '"partitionColumns":["true"]'))
+    with pytest.raises(LogCorruptedError, match=r"partitioned by 'true'.*version 0"):
+        DeltaTable(uri).load_cdf()
 
 
 @pytest.mark.parametrize(
