@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -14,10 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.simulation.campaign import Tally, campaign, shorten, told
-from tests.simulation.exploration import explore
 from tests.simulation.mutants import BUDGET, MUTANTS, hunt
 from tests.simulation.runs import plan_of, run
-from tests.simulation.scenarios import PAIRS, TRIPLES, with_one_fault
+from tests.simulation.scenarios import PAIRS, TRIPLES, explored
 
 _SHORTENED = 3
 _LINE_EVERY_SECONDS = 60
@@ -40,7 +41,7 @@ def main() -> int:
     if options.mutants:
         return _hunt(options.first)
     if options.orders:
-        return _explore(options.limit)
+        return _explore(options.limit, options.processes)
     return _simulate(options.first, options.seeds, options.processes)
 
 
@@ -81,28 +82,26 @@ def _replay(seed: int) -> int:
     return 1 if report.violation else 0
 
 
-def _explore(limit: int) -> int:
-    table = Table("actors", "orders", "repeated", "calls each", "outcomes", "with a fault", box=None)
-    broken, orders = 0, 0
-    for scenario in (*PAIRS, *TRIPLES):
-        found = explore(scenario, limit=limit)
-        faulty = 0
-        violations = [] if found.violation is None else [(None, found.violation)]
-        if scenario in PAIRS:
-            for fault, one in with_one_fault(scenario, limit=limit):
-                faulty += one.orders
-                violations += [] if one.violation is None else [(fault, one.violation)]
-        for fault, (what, history) in violations[:_SHORTENED]:
-            console.print(f"{scenario.name}, {fault}: {what}", markup=False)
-            for line in told(history):
-                console.print(line, markup=False)
-        broken += len(violations)
-        orders += found.orders + faulty
-        outcomes = "; ".join(f"{', '.join(one)} {number}" for one, number in found.outcomes.most_common(4))
-        calls = "-".join(str(number) for _, number in sorted(found.calls.items()))
-        more = "" if found.is_complete else "+"
-        table.add_row(scenario.name, f"{found.orders:,}{more}", f"{found.abandoned:,}", calls, outcomes, f"{faulty:,}")
-    console.print(table)
+def _explore(limit: int, processes: int) -> int:
+    broken = orders = 0
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        numbers = range(len(PAIRS) + len(TRIPLES))
+        for found in pool.map(explored, numbers, [limit] * len(numbers)):
+            calm = found.calm
+            broken += len(found.violations)
+            orders += calm.orders + found.faulty_orders
+            console.print(
+                f"{found.name}: {calm.orders:,}{'' if calm.is_complete else '+'} orders of up to "
+                f"{max(calm.calls.values())} calls each ({calm.abandoned:,} given up as repeated), "
+                f"{found.faulty_orders:,} with a fault",
+                markup=False,
+            )
+            for outcomes, number in calm.outcomes.most_common():
+                console.print(f"{number:>12,}  {', '.join(outcomes)}", markup=False)
+            for fault, what, history in found.violations[:_SHORTENED]:
+                console.print(f"with {fault}: {what}", markup=False)
+                for line in told(history):
+                    console.print(line, markup=False)
     console.print(f"{orders:,} distinct orders, {broken} violations")
     return 1 if broken else 0
 

@@ -12,7 +12,6 @@ from tests.simulation.runs import Plan, Report, plan_of, run, without
 from tests.simulation.world import Step
 
 _CHUNK = 50
-_TRIES = 8
 
 
 @dataclass
@@ -71,8 +70,9 @@ def campaign(first: int, count: int, processes: int) -> Iterator[Tally]:
         yield from (one.result() for one in pending)
 
 
-def shorten(seed: int) -> tuple[Plan, Report]:
-    """The simplest world around a seed's that is found to break a promise, by leaving out one thing after the other."""
+def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
+    """The simplest world around a seed's that is found to break a promise, by leaving out one thing after the other and
+    trying each time so many orders."""
     plan = plan_of(seed)
     best = run(plan)
     if best.violation is None:
@@ -81,12 +81,12 @@ def shorten(seed: int) -> tuple[Plan, Report]:
     while simpler:
         simpler = False
         for smaller in without(plan):
-            found = _any_violation(smaller)
+            found = _any_violation(smaller, tries)
             if found is not None:
                 plan, best = found
                 simpler = True
                 break
-    for number in range(_TRIES):
+    for number in range(tries):
         again = replace(plan, seed=f"{seed} shorter {number}")
         report = run(again)
         if report.violation is not None and report.calls < best.calls:
@@ -94,9 +94,9 @@ def shorten(seed: int) -> tuple[Plan, Report]:
     return plan, best
 
 
-def _any_violation(plan: Plan) -> tuple[Plan, Report] | None:
+def _any_violation(plan: Plan, tries: int) -> tuple[Plan, Report] | None:
     """The plan with another order, where the first one that is tried does not break anything."""
-    for number in range(_TRIES):
+    for number in range(tries):
         again = plan if number == 0 else replace(plan, seed=f"{plan.seed} {number}")
         report = run(again)
         if report.violation is not None:

@@ -141,7 +141,7 @@ MUTANTS = (
         _instead(optimistic, "put_commit", _no_read_back),
         ("append", "count"),
     ),
-    Mutant("retry that re-reads and does not check again", _first_loss_only, ("count", "append")),
+    Mutant("retry that re-reads and does not check again", _first_loss_only, ("increment", "append")),
     Mutant(
         "checkpoint before the commit that it contains",
         _instead(optimistic, "put_commit", _checkpoint_first),

@@ -43,6 +43,7 @@ class Plan:
     Attributes:
         seed: of the order and the faults.
         interval: commits between checkpoints.
+        has_sidecars: checkpoints are of the V2 spec.
         reorders_appends: the table is WriteSerializable, not Serializable.
         founding: what happens before the actors begin, in good weather.
         age: of the table then, hours.
@@ -52,6 +53,7 @@ class Plan:
 
     seed: int | str
     interval: int
+    has_sidecars: bool
     reorders_appends: bool
     founding: tuple[Work, ...]
     age: float
@@ -94,7 +96,8 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     weathers = [weather for _, weather in WEATHERS]
     return Plan(
         seed,
-        interval=dice.choice((1, 2, 3, 100, 100, 100)),
+        interval=dice.choice((1, 2, 3, 100, 100, 100, 100, 100, 100)),
+        has_sidecars=dice.random() < 0.3,
         reorders_appends=dice.random() < 0.25,
         founding=tuple(Work("append", f"{seed} founder {number}") for number in range(dice.randint(0, 2))),
         age=dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
@@ -110,6 +113,7 @@ def configuration_of(plan: Plan) -> dict[str, str]:
         "delta.deletedFileRetentionDuration": f"interval {_RETENTION_HOURS} hours",
         "delta.logRetentionDuration": f"interval {_LOG_RETENTION_HOURS} hours",
         "delta.isolationLevel": "WriteSerializable" if plan.reorders_appends else "Serializable",
+        "delta.checkpointPolicy": "v2" if plan.has_sidecars else "classic",
     }
 
 

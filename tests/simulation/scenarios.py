@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from lakehouse_lib.actions import Transaction
 from tests.simulation.actors import Actor
 from tests.simulation.exploration import Exploration, Fault, Scenario, explore
-from tests.simulation.world import Fate
+from tests.simulation.world import Fate, Step
 
 Act = Callable[[Actor], None]
 
@@ -136,9 +137,21 @@ TRIPLES = tuple(
         ("increment 0 | delete 0 | append 1", False),
         ("overwrite | delete 0 | append 1", False),
         ("count | append 0 | delete 1", False),
+        ("count | append 0 | count", False),
         ("create | create | create", False),
     )
 )
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What the orders of a scenario came to: without a fault, and with each fault of a call, of which there are
+    ``faulty_orders``; ``violations`` say the fault, what was broken, and the calls that led there."""
+
+    name: str
+    calm: Exploration
+    faulty_orders: int
+    violations: list[tuple[Fault | None, str, list[Step]]]
 
 
 def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[tuple[Fault, Exploration]]:
@@ -149,3 +162,17 @@ def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[
             for fate in FATES.values():
                 fault = Fault(actor, number, fate)
                 yield fault, explore(scenario, fault, limit=limit)
+
+
+def explored(number: int, limit: int) -> Explored:
+    """The so-manieth of all pairs and triples; pairs with faults as well."""
+    scenario = (*PAIRS, *TRIPLES)[number]
+    calm, orders, violations = explore(scenario, limit=limit), 0, []
+    if calm.violation is not None:
+        violations.append((None, *calm.violation))
+    if scenario in PAIRS:
+        for fault, found in with_one_fault(scenario, limit=limit):
+            orders += found.orders
+            if found.violation is not None:
+                violations.append((fault, *found.violation))
+    return Explored(scenario.name, calm, orders, violations)

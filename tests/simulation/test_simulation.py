@@ -28,22 +28,21 @@ _SCENARIOS = {scenario.name: scenario for scenario in (*PAIRS, *TRIPLES)}
 
 
 def test_no_world_breaks_a_promise() -> None:
-    total = tally(0, 80)
+    total = tally(0, 50)
     assert total.violations == []
-    assert len(total.shapes) > 75
-    assert total.outcomes["committed"] > 80
+    assert len(total.shapes) > 45
+    assert total.outcomes["committed"] > 50
     assert {"ConcurrentAppendError", "ConcurrentTransactionError", "append: StoreError"} <= set(total.outcomes)
 
 
 def test_a_seed_replays_in_another_process() -> None:
-    seeds = range(4)
+    seeds = range(3)
     digests = [run(seed).digest for seed in seeds]
     assert [run(seed).digest for seed in reversed(seeds)] == digests[::-1]
-    program = "from tests.simulation.runs import run\nfor seed in range(4): print(run(seed).digest)"
-    for hashing in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": hashing}
-        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-        assert done.stdout.split() == digests, done.stderr
+    program = "from tests.simulation.runs import run\nfor seed in range(3): print(run(seed).digest)"
+    environment = os.environ | {"PYTHONHASHSEED": "1" if sys.flags.hash_randomization else "random"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == digests, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,23 +74,32 @@ def test_every_order_with_every_fault_of_a_call() -> None:
     assert orders > 100
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+#: It takes two lost races in the right order, which seeds find seldom and all orders at once.
+_RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
+
+
+@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one is not _RETRY], ids=lambda mutant: mutant.name)
 def test_a_bug_is_found(mutant: Mutant) -> None:
     found = hunt(mutant, verbs=mutant.verbs)
     assert found.seed is not None
     assert run(plan_of(found.seed, mutant.verbs)).violation is None
 
 
+def test_every_order_finds_a_retry_that_does_not_check_again() -> None:
+    scenario = _SCENARIOS["count | append 0 | count"]
+    with _RETRY.alive():
+        found = explore(scenario)
+    assert found.violation is not None
+    assert "counts 1 after 1" in found.violation[0]
+    assert explore(scenario).violation is None
+
+
 def test_every_order_of_three_writers() -> None:
-    orders = 0
-    for name in ("append 0 | append 0 | append 1", "delete 0 | append 0 | append 0, WriteSerializable"):
-        found = explore(_SCENARIOS[name])
-        assert found.violation is None
-        assert found.is_complete
-        assert found.orders == len(found.shapes)
-        assert set(found.outcomes) == {("committed",) * 3}
-        orders += found.orders
-    assert orders > 100
+    found = explore(_SCENARIOS["delete 0 | append 0 | append 0, WriteSerializable"])
+    assert found.violation is None
+    assert found.is_complete
+    assert found.orders == len(found.shapes) > 50
+    assert set(found.outcomes) == {("committed",) * 3}
 
 
 def test_what_is_found_is_made_shorter() -> None:
@@ -100,7 +108,7 @@ def test_what_is_found_is_made_shorter() -> None:
     assert found.seed is not None
     with mutant.alive():
         before = run(found.seed)
-        plan, report = shorten(found.seed)
+        plan, report = shorten(found.seed, tries=2)
         again = run(plan)
     assert report.violation is not None
     assert again.digest == report.digest
@@ -283,7 +291,7 @@ def test_the_ledger_knows_who_was_told_what() -> None:
 
 
 def test_calm_worlds_know_no_store_errors() -> None:
-    for seed in range(15):
+    for seed in range(10):
         report = run(replace(plan_of(seed), weather=CALM))
         assert report.violation is None
         assert not any(outcome.endswith("StoreError") or outcome == "unknown" for outcome in report.outcomes)
