@@ -288,7 +288,7 @@ class Actor:
         said = {
             "path": path,
             "size": len(data),
-            "modificationTime": 1,
+            "modificationTime": int(time.time() * 1000),
             "dataChange": data_change,
             "stats": json.dumps(stats),
         }
