@@ -6,12 +6,13 @@ import random
 import time
 
 from lakehouse_lib.actions import parse_line
-from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
+from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.store.base import ObjectStore
 
-#: About twenty seconds in all; a store retries what it knows to be worth it by itself.
+#: About twenty seconds of waiting; a store retries what it knows to be worth it by itself, and may take long over that.
 _ATTEMPTS = 10
+_PATIENCE_SECONDS = 60.0
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 5.0
 
@@ -30,10 +31,13 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         StoreRefusedError: the store would not take it; nothing was stored.
         TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
     """
-    failure: StoreError | None = None
+    failure: DeltaError | None = None
     taken = False
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     for attempt in range(_ATTEMPTS):
         if attempt:
+            if time.monotonic() > deadline:
+                break
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
@@ -48,18 +52,31 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         try:
             return _holder(store, version) == txn_id
         except ObjectNotFoundError as missing:
-            if taken and version and store.head(names.commit(version - 1)) is None:
-                raise TableNotFoundError(
-                    "the log is gone",
-                    table=store.root,
-                    version=version,
-                    hint="The table was deleted while this was written to it; nothing is committed",
-                ) from missing
             failure = failure or missing
         except StoreError as error:
             failure = error
-    assert failure is not None
+            continue
+        if taken:
+            failure = _gone(store, version) or failure
+            if isinstance(failure, TableNotFoundError):
+                raise failure
+    assert isinstance(failure, StoreError)
     return failure
+
+
+def _gone(store: ObjectStore, version: int) -> DeltaError | None:
+    """What a version that somebody had and nobody has any more means: with the one before it the log is gone."""
+    try:
+        if version == 0 or store.head(names.commit(version - 1)) is not None:
+            return None
+    except StoreError as error:
+        return error
+    return TableNotFoundError(
+        "the log is gone",
+        table=store.root,
+        version=version,
+        hint="The table was deleted while this was written to it; nothing is committed",
+    )
 
 
 def _holder(store: ObjectStore, version: int) -> str | None:

@@ -128,6 +128,45 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
     assert load_snapshot(snapshot.store).version == (1 if there else 0)
 
 
+def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(put_commit.time, "monotonic", lambda: clock[0])
+
+    class Slow(Faulty):
+        def put_if_absent(self, path, data):
+            clock[0] += 30
+            return super().put_if_absent(path, data)
+
+    snapshot = create(tmp_path / "t")
+    store = Slow(snapshot.store.root, ["lost"] * 1000, reads=1000)
+    assert isinstance(commit(snapshot, store), Unknown)
+    assert store.asked == 3
+
+
+def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
+    class Dark(Faulty):
+        """The version is taken, nobody can be seen to have it, and nothing else can be looked at."""
+
+        def put_if_absent(self, path, data):
+            return False
+
+        def read(self, path):
+            if path == names.commit(1):
+                raise ObjectNotFoundError(f"{path} is missing", table=self.root)
+            return super().read(path)
+
+        def head(self, path):
+            if self.asked_before:
+                raise StoreError("service unavailable", table=self.root)
+            self.asked_before = True
+            return super().head(path)
+
+        asked_before = False
+
+    snapshot = create(tmp_path / "t")
+    assert isinstance(commit(snapshot, Dark(snapshot.store.root)), Unknown)
+
+
 def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
     class Silent(Faulty):
         def read(self, path):
