@@ -68,9 +68,10 @@ class SingleWriterS3Store(S3Store):
     def _check_latest(self) -> None:
         """Before something is built on what was put last, see that it is still there."""
         ours = self._ours.digests
-        if not ours:
+        # Of all that was put it is the commit that others build on, and a checksum that comes last.
+        path = next((one for one in reversed(ours) if one.endswith(".json")), None)
+        if path is None:
             return
-        path = next(reversed(ours))
         try:
             self.read(path)
         except ObjectNotFoundError:  # cleaned up, or the table was deleted
