@@ -124,14 +124,17 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
     # Under WriteSerializable what was appended blindly may count as appended afterwards.
     later = attempt.isolation is IsolationLevel.WRITE_SERIALIZABLE and not attempt.writes_metadata
     chosen = [
-        (number, winner.adds.filter(pc.fill_null(winner.adds["dataChange"], True)))
+        (number, winner.adds)
         for number, winner in enumerate(winners)
         if len(winner.adds) and not (later and winner.info.get("isBlindAppend") is True)
     ]
     if not chosen:
         return {}
-    files = pa.concat_tables([adds for _, adds in chosen])
+    # In one piece: what is asked of it is asked once, not once a winner.
+    files = pa.concat_tables([adds for _, adds in chosen]).combine_chunks()
     owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
+    changed = pc.fill_null(files["dataChange"], True)
+    files, owners = files.filter(changed), owners[changed.to_numpy()]
     found: dict[int, Predicate | None] = {}
     for read in attempt.reads:
         for number in np.unique(owners[_may_hold(attempt, read, files)]).tolist():
