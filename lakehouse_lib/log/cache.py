@@ -77,7 +77,7 @@ class LogCache:
             known = self._look_up(key)
         if known is None:
             value = read()
-            youngest = max((one.modified for one in objects), default=0)
+            youngest = max((one.modified for one in objects if not one.tag), default=0)
             if time.time() * 1000 - youngest <= _STEP_OF_TIME:
                 return value
             with self._lock:
@@ -131,7 +131,7 @@ class LogCache:
 
 
 def _key(store: ObjectStore, objects: Sequence[ObjectMeta]) -> _Key:
-    return (type(store), store, *((one.path, one.size, one.modified) for one in objects))
+    return (type(store), store, *((one.path, one.size, one.modified, one.tag) for one in objects))
 
 
 CACHE = LogCache()

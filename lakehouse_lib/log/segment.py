@@ -27,10 +27,11 @@ class Commit:
     path: str
     size: int
     modified: int
+    tag: str = ""
 
     @property
     def object(self) -> ObjectMeta:
-        return ObjectMeta(self.path, self.size, self.modified)
+        return ObjectMeta(self.path, self.size, self.modified, self.tag)
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
         if name is None:
             continue
         if name.kind == "commit":
-            commits.append(Commit(name.version, meta.path, meta.size, meta.modified))
+            commits.append(Commit(name.version, meta.path, meta.size, meta.modified, meta.tag))
         elif name.kind == "compacted" and name.version < name.end:
             compactions.append(Compaction(name.version, name.end, meta.path, meta.size, meta.modified))
         elif name.kind == "part":
@@ -241,7 +242,7 @@ def _as_commit(meta: ObjectMeta) -> Commit | None:
     name = names.parse(meta.path)
     if name is None or name.kind != "commit":
         return None
-    return Commit(name.version, meta.path, meta.size, meta.modified)
+    return Commit(name.version, meta.path, meta.size, meta.modified, meta.tag)
 
 
 def _no_table(store: ObjectStore) -> TableNotFoundError:

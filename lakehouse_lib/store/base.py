@@ -9,7 +9,7 @@ that is ``s3://bucket/...``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # the sensor polls through this module, and pyarrow takes its time to import
@@ -18,11 +18,17 @@ if TYPE_CHECKING:  # the sensor polls through this module, and pyarrow takes its
 
 @dataclass(frozen=True)
 class ObjectMeta:
-    """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch."""
+    """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch.
+
+    Attributes:
+        tag: different for any other content under the same path, as far as the store can tell; "" where the size and
+            the time are all there is.
+    """
 
     path: str
     size: int
     modified: int
+    tag: str = field(default="", compare=False)
 
 
 class ObjectStore(Protocol):

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SYNC_THREADS = 8
+_TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
 #: What trying again does not change.
@@ -255,7 +257,15 @@ class LocalStore:
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _tag(status))
+
+
+def _tag(status: os.stat_result) -> str:
+    """Of a file system that keeps fine times, once the kernel's clock has ticked since: a file that is replaced from
+    then on has another time, and most likely another number, too."""
+    fine = status.st_mtime_ns % 1_000_000 != 0
+    ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS
+    return f"{status.st_ino}.{status.st_mtime_ns}" if fine and ticked else ""
 
 
 def _is_folder(status: os.stat_result) -> bool:

@@ -159,7 +159,8 @@ class S3Store:
             found = self._client.ask(path, lambda client: client.head_object(**place))
         except ObjectNotFoundError:
             return None
-        return ObjectMeta(path, int(found["ContentLength"]), _milliseconds(found["LastModified"]))
+        modified = _milliseconds(found["LastModified"])
+        return ObjectMeta(path, int(found["ContentLength"]), modified, found.get("ETag", ""))
 
     def sync(self, paths: Iterable[str]) -> None:
         """Nothing to do: an object that was answered for is durable."""
@@ -211,7 +212,7 @@ class S3Store:
                 key = one["Key"]
                 if not key.endswith("/"):  # some tools mark folders by such an object
                     path = key.removeprefix(self._prefix)
-                    yield ObjectMeta(path, int(one["Size"]), _milliseconds(one["LastModified"]))
+                    yield ObjectMeta(path, int(one["Size"]), _milliseconds(one["LastModified"]), one.get("ETag", ""))
             if not page.get("IsTruncated"):
                 return
             more = {**more, "ContinuationToken": page["NextContinuationToken"]}

@@ -14,6 +14,7 @@ import pytest
 from lakehouse_lib.actions import DomainMetadata, Transaction
 from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log import latest_version, names
+from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import Compaction, load_segment
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
@@ -359,6 +360,7 @@ def test_a_compaction_stands_for_its_commits(table, monkeypatch):
     assert {version: _state(table, version) for version in range(5)} == expected
     assert [d.version for d in load_segment(table).deltas] == [1, 3, 4]
     read.clear()
+    CACHE.clear()
     load_snapshot(table)
     assert [path for path in read if path.endswith(".json")] == [
         names.compaction(0, 1),
