@@ -67,7 +67,8 @@ def write_deltalake(
         configuration=configuration,
         target_file_size=target_file_size,
     )
-    write_rows(store, rows, what, engine or _engine(rows, table), commit_properties=commit_properties)
+    latest = table._latest() if table is not None else None
+    write_rows(store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties)
     if table is not None:
         table.update_incremental()
 

@@ -21,6 +21,9 @@ from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
 
+#: A chunk a commit would make each question to the table cost as much as there were commits.
+_MOST_CHUNKS = 64
+
 
 class FileSet:
     """Rows of ``schema``: those of ``base`` whose keys are not in ``changed``, then those of ``added``.
@@ -128,13 +131,18 @@ class FileSet:
         """After commits that change the files of ``keys`` and bring ``added``."""
         kept = self.added
         if len(kept) and len(keys):
-            kept = kept.filter(pc.invert(pc.is_in(file_keys(kept, self._store), value_set=keys)))
+            gone = pc.is_in(file_keys(kept, self._store), value_set=keys)
+            if pc.any(gone).as_py():
+                kept = kept.filter(pc.invert(gone))
+        added = pa.concat_tables([kept, added])
+        if added.column(0).num_chunks > _MOST_CHUNKS:
+            added = added.combine_chunks()
         looked_up = "gone" in self.__dict__
         return FileSet(
             self._store,
             self.schema,
             self.base,
-            pa.concat_tables([kept, added]),
+            added,
             (keys,) if looked_up else (*self._changed, keys),
             self.gone if looked_up else self._known,
         )

@@ -53,9 +53,12 @@ def write(
     what: Write,
     engine: Engine,
     *,
+    snapshot: Snapshot | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> int | None:
     """Write rows in one commit; its version, None when mode "ignore" found a table.
+
+    ``snapshot``: the latest version, where the caller has it.
 
     No rows make a commit too (as delta-rs does): it may carry application transactions. When two writers create the
     table at the same time, the loser of mode "append" or "overwrite" goes on with the winner's table, if its files fit.
@@ -68,7 +71,7 @@ def write(
     """
     _check_modes(what, store)
     try:
-        snapshot = load_snapshot(store)
+        snapshot = snapshot or load_snapshot(store)
     except TableNotFoundError:
         return _create(store, rows, what, engine, commit_properties)
     if what.mode == "error":
