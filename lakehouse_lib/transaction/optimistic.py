@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
@@ -376,6 +377,7 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
+@cache
 def _engine() -> str:
     try:
         return f"lakehouse/{package_version('lakehouse')}"
