@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one a processor")
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
-    parser.add_argument("--limit", type=int, default=20_000, help="orders of a triple that are tried; default 20,000")
+    parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default 1,000")
     parser.add_argument("--mutants", action="store_true", help="instead of seeds: find ten bugs that are put in")
     options = parser.parse_args()
     if options.replay is not None:
