@@ -29,7 +29,8 @@ from lakehouse_lib.table_properties import LogRetention, TableProperties
 
 logger = logging.getLogger(__name__)
 
-_DAY = 86_400_000
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _CHECKPOINTS = ("classic", "part", "uuid-json", "uuid-parquet")
 #: Hadoop keeps the checksum of a file beside it, on file systems that have none of their own.
@@ -137,6 +138,15 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
         elif name.version > oldest and name.version in checkpointed:
             return True
     return False
+
+
+def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
+    """Whether a cleanup could by now have taken the version after one of that time (both ms since the epoch): only when
+    that one has expired, an hour of wrong clocks allowed for."""
+    try:
+        return committed <= cutoff(now + _HOUR, LogRetention.of(configuration).duration)
+    except InvalidArgumentError:  # whoever cleans up may read it otherwise
+        return True
 
 
 def cutoff(now: int, retention: timedelta) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt
+from lakehouse_lib.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, excerpt
 from lakehouse_lib.errors import (
     InvalidArgumentError,
     LogCorruptedError,
@@ -211,6 +211,18 @@ def serialize(
                     for row in batch.to_pylist(maps_as_pydicts="strict")
                 )
     return ("\n".join(parts) + "\n").encode()
+
+
+def removals(files: pa.Table, now: int) -> pa.Table:
+    """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
+    count = len(files)
+    columns = {
+        "deletionTimestamp": pa.repeat(pa.scalar(now), count),
+        "extendedFileMetadata": pa.repeat(pa.scalar(True), count),
+        "stats": pa.nulls(count, pa.string()),
+    }
+    arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]
+    return pa.Table.from_arrays(arrays, names=TOMBSTONE_SCHEMA.names).cast(TOMBSTONE_SCHEMA)
 
 
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import random
 import time
 
 from lakehouse_lib.actions import parse_line
-from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
 from lakehouse_lib.log import names
+from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.store.base import ObjectStore
 
 #: About twenty seconds of waiting; a store retries what it knows to be worth it by itself, and may take long over that.
@@ -31,7 +32,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         StoreRefusedError: the store would not take it; nothing was stored.
         TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
     """
-    failure: DeltaError | None = None
+    failure: StoreError | None = None
     taken = False
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for attempt in range(_ATTEMPTS):
@@ -56,27 +57,24 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         except StoreError as error:
             failure = error
             continue
-        if taken:
-            failure = _gone(store, version) or failure
-            if isinstance(failure, TableNotFoundError):
-                raise failure
-    assert isinstance(failure, StoreError)
+        if not taken:
+            continue
+        try:
+            newest = latest_version(store)
+        except StoreError as error:
+            failure = error
+            continue
+        if newest is not None and newest > version:
+            return False  # it was cleaned up since
+        if newest is None or newest < version - 1:
+            raise TableNotFoundError(
+                "the log is gone",
+                table=store.root,
+                version=version,
+                hint="The table was deleted while this was written to it; nothing is committed",
+            )
+    assert failure is not None
     return failure
-
-
-def _gone(store: ObjectStore, version: int) -> DeltaError | None:
-    """What a version that somebody had and nobody has any more means: with the one before it the log is gone."""
-    try:
-        if version == 0 or store.head(names.commit(version - 1)) is not None:
-            return None
-    except StoreError as error:
-        return error
-    return TableNotFoundError(
-        "the log is gone",
-        table=store.root,
-        version=version,
-        hint="The table was deleted while this was written to it; nothing is committed",
-    )
 
 
 def _holder(store: ObjectStore, version: int) -> str | None:

@@ -42,7 +42,8 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
-from lakehouse_lib.log.commit import CommitActions, serialize
+from lakehouse_lib.log.cleanup import may_free_the_next
+from lakehouse_lib.log.commit import CommitActions, removals, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.latest import latest_version
@@ -99,7 +100,7 @@ class OptimisticTransaction:
     def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
         """Live files of the snapshot to remove; ``data_change=False`` when their rows live on in added files."""
         if len(files):
-            change = _full(len(files), data_change)
+            change = pa.repeat(pa.scalar(data_change), len(files))
             self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
 
     def set_metadata(self, metadata: Metadata) -> None:
@@ -152,6 +153,12 @@ class OptimisticTransaction:
         deadline = time.monotonic() + _DEADLINE_SECONDS
         version = 0 if self._snapshot is None else self._snapshot.version + 1
         txn_id = str(uuid.uuid4())
+        if self._snapshot is not None and self._may_follow_a_cleanup(self._snapshot):
+            # The names of versions that are gone are free again, and a commit there would be told and never seen.
+            following = self._after_winners(self._snapshot, version)
+            if isinstance(following, Conflict):
+                return following
+            version = following
         for attempt in range(1, retries + 2):
             put = put_commit(self._store, version, self._serialize(txn_id, properties), txn_id)
             if isinstance(put, StoreError):
@@ -171,14 +178,10 @@ class OptimisticTransaction:
                 )
             # Before the winners are read, not after: what is put next should be as fresh as can be.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
-            try:
-                winners = read_winners(self._store, version)
-            except VersionNotFoundError as error:
-                return Conflict(self._outrun(version, error))
-            conflict = find_conflict(self._attempt(self._snapshot), winners, self._store)
-            if conflict is not None:
-                return Conflict(conflict)
-            version += len(winners)
+            following = self._after_winners(self._snapshot, version)
+            if isinstance(following, Conflict):
+                return following
+            version = following
             if time.monotonic() > deadline:
                 break
         return Conflict(
@@ -189,6 +192,22 @@ class OptimisticTransaction:
                 hint="Raise CommitProperties(max_commit_retries=...) or write less often",
             )
         )
+
+    def _may_follow_a_cleanup(self, snapshot: Snapshot) -> bool:
+        """Whether there are later versions, of which a cleanup of the log may take or have taken the next one."""
+        if not may_free_the_next(snapshot.configuration, snapshot.timestamp, _now()):
+            return False
+        newest = latest_version(self._store)
+        return newest is not None and newest > snapshot.version
+
+    def _after_winners(self, snapshot: Snapshot, version: int) -> int | Conflict:
+        """The version after those that others have from ``version`` on, if none of them contradicts this commit."""
+        try:
+            winners = read_winners(self._store, version)
+        except VersionNotFoundError as error:
+            return Conflict(self._outrun(version, error))
+        conflict = find_conflict(self._attempt(snapshot), winners, self._store)
+        return Conflict(conflict) if conflict is not None else version + len(winners)
 
     def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
         error = CommitUnknownError(
@@ -248,13 +267,13 @@ class OptimisticTransaction:
             metadata=self._metadata,
             transactions=self._transactions.values(),
             domains=self._domains.values(),
-            removes=[_removals(table, now) for table in self._removes],
+            removes=[removals(table, now) for table in self._removes],
             adds=self._adds,
         )
 
     def _written(self, version: int, txn_id: str) -> CommitActions:
         """What the commit says, as readers will see it, for what follows it."""
-        removes = [_removals(table, 0) for table in self._removes]
+        removes = [removals(table, 0) for table in self._removes]
         return CommitActions(
             version,
             pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
@@ -347,22 +366,6 @@ class OptimisticTransaction:
 
     def _removes_rows(self) -> bool:
         return any(_any_change(table) for table in self._removes)
-
-
-def _removals(files: pa.Table, now: int) -> pa.Table:
-    """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
-    count = len(files)
-    columns = {
-        "deletionTimestamp": _full(count, now),
-        "extendedFileMetadata": _full(count, True),
-        "stats": pa.nulls(count, pa.string()),
-    }
-    arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]
-    return pa.Table.from_arrays(arrays, names=TOMBSTONE_SCHEMA.names).cast(TOMBSTONE_SCHEMA)
-
-
-def _full(count: int, value: object) -> pa.Array:
-    return pa.repeat(pa.scalar(value), count)
 
 
 def _any_change(files: pa.Table) -> bool:

@@ -335,5 +335,6 @@ def unreadable(store: ObjectStore, path: str, version: int, why: str) -> Unreada
         f"the checkpoint {path} cannot be read ({why})",
         table=store.root,
         version=version,
-        hint="Delete it if the commits before it are still there, or restore it from a backup",
+        hint="Try again in case the store only failed this time; if it stays so, delete the checkpoint if the commits "
+        "before it are still there, or restore it from a backup",
     )

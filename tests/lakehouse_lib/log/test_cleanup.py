@@ -16,7 +16,7 @@ from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from tests import checkpoint_files
 from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
 from tests.log_tables import METADATA, PROTOCOL, add, append, create, files
@@ -361,3 +361,39 @@ def test_others_read_what_is_kept(tmp_path, kind):
         expected = sorted(int(path[1:]) for path in log.live[15 if version is None else version])
         assert read_delta_rs(tmp_path, version)["id"].to_pylist() == expected
         assert read_duckdb(tmp_path, version)["id"].to_pylist() == expected
+
+
+def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
+    """Cleanup takes a version between the look at the log and the put of a writer who planned long before."""
+    log = PastLog(tmp_path).commits(6)
+    log.checkpoint(5, "classic")
+    old = load_snapshot(log.store, 1)
+
+    class Swept(LocalStore):
+        def put_if_absent(self, path, data):
+            self.delete_many([names.commit(version) for version in range(5)])
+            return super().put_if_absent(path, data)
+
+    store = Swept(log.store.root, fsync=False)
+    transaction = OptimisticTransaction(old, store, "WRITE", {})
+    transaction.add(files("late"))
+    assert transaction.commit() == Committed(6, 1)
+    assert "late" in load_snapshot(log.store).files["path"].to_pylist()
+
+
+def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path):
+    log = PastLog(tmp_path, configuration={"delta.logRetentionDuration": "interval 10000 days"}).commits(6)
+    log.checkpoint(5, "classic")
+    old = load_snapshot(log.store, 1)
+
+    class Swept(LocalStore):
+        def put_if_absent(self, path, data):
+            stored = super().put_if_absent(path, data)
+            self.delete_many([names.commit(version) for version in range(5)])
+            return stored
+
+    transaction = OptimisticTransaction(old, Swept(log.store.root, fsync=False), "WRITE", {})
+    transaction.add(files("late"))
+    outcome = transaction.commit()
+    assert isinstance(outcome, Conflict)
+    assert "cleaned up past the version" in str(outcome.error)
