@@ -98,6 +98,14 @@ def test_a_contradiction_is_one(tables: list[Path]) -> None:
     assert verdict.kind == "contradicted"
 
 
+def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: list[Path]) -> None:
+    # Some readers take a line with two actions as two lines.
+    liar = _Lying()
+    assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
+    other = judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[1])  # type: ignore[arg-type]
+    assert other.kind == "contradicted"
+
+
 def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> None:
     table = Path("tests/data/delta_spark/tables/legacy_calendar")
     right, wrong = datetime(900, 1, 1, tzinfo=UTC), datetime(900, 1, 5, tzinfo=UTC)
