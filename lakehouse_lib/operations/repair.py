@@ -105,7 +105,8 @@ def repair(
     listing = list(store.list_from(names.LOG))
     files = latest.file_columns(["path", "deletionVector"])
     missing = _confirmed(missing_files(files, list_objects(store)["path"], store), store)
-    unreadable, needed = _checkpoints(store, listing)
+    a_day_ago = cutoff(moment, timedelta(days=1))
+    unreadable, needed = _checkpoints(store, listing, a_day_ago)
     found = Report(
         dry_run,
         files_removed=missing["path"].to_pylist(),
@@ -114,7 +115,7 @@ def repair(
         last_checkpoint=_wrong_hint(store, listing),
         checkpoints_unreadable=unreadable,
         checkpoints_needed=needed,
-        temporary=list(plan_temporary([*listing, *store.list_from(names.SIDECARS)], cutoff(moment, timedelta(days=1)))),
+        temporary=list(plan_temporary([*listing, *store.list_from(names.SIDECARS)], a_day_ago)),
     )
     if dry_run:
         return found
@@ -180,14 +181,19 @@ def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
         return list(pool.map(look, paths))
 
 
-def _checkpoints(store: ObjectStore, listing: Sequence[ObjectMeta]) -> tuple[dict[str, str], dict[str, str]]:
-    """Checkpoints that cannot be read: those that may go, and those without which a version is lost."""
+def _checkpoints(
+    store: ObjectStore, listing: Sequence[ObjectMeta], before: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Checkpoints that cannot be read: those that may go, and those without which a version is lost. What is not whole
+    and was written since ``before`` (ms since the epoch) may be on its way."""
     complete, _, _ = sort_listing(listing)
     whole = {path for one in complete for path in one.paths}
     broken: dict[ObjectMeta, str] = {}
     for meta in listing:
         name = names.parse(meta.path)
-        if name is not None and name.kind not in ("commit", "compacted") and meta.path not in whole:
+        if name is None or name.kind in ("commit", "compacted") or meta.path in whole:
+            continue
+        if meta.modified < before:
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
     for checkpoint in complete:
         # A store may fail once.

@@ -1,6 +1,7 @@
 """repair(): what is found, what is mended, and that no row is lost by it."""
 
 import json
+import time
 from datetime import UTC, datetime
 
 import numpy as np
@@ -225,9 +226,21 @@ def test_parts_without_the_others_go(tmp_path):
     first, second = log.checkpoint(3, "parts")
     log.store.delete_many([first])
     log.store.put(names.checkpoint(4), b"")
+    log.date(names.checkpoint(4), 4)
     found = repair(load_snapshot(log.store), dry_run=False)
     assert found.checkpoints_unreadable == {second: "parts of it are missing", names.checkpoint(4): "it is empty"}
     assert log.store.head(second) is None
+
+
+def test_parts_of_a_checkpoint_that_may_be_on_its_way_are_left(tmp_path):
+    log = PastLog(tmp_path).commits(6)
+    for path in log.live[5]:
+        (tmp_path / path).write_bytes(b"0123456789")
+    first, second = log.checkpoint(3, "parts")
+    log.store.delete_many([first])
+    log.date(second, (time.time() - at(0) / 1000) / 86_400)
+    assert repair(load_snapshot(log.store), dry_run=False).is_sound
+    assert log.store.head(second) is not None
 
 
 def test_everything_at_once_is_mended_at_once(table):
