@@ -10,6 +10,8 @@ from typing import Literal
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
+#: Versions are 64-bit numbers, and twenty digits are more than those have.
+LAST = 2**63 - 1
 
 _NAME = re.compile(
     r"(?P<version>\d{20})"
@@ -63,7 +65,7 @@ def checksum(version: int) -> str:
 def checksum_version(path: str) -> int | None:
     """The version whose checksum a path is, or None for anything else."""
     match = _CHECKSUM.fullmatch(path.rsplit("/", 1)[-1])
-    return int(match[1]) if match is not None else None
+    return int(match[1]) if match is not None and int(match[1]) <= LAST else None
 
 
 def first_name(version: int) -> str:
@@ -77,6 +79,8 @@ def parse(path: str) -> LogName | None:
     if match is None:
         return None
     version = int(match["version"])
+    if max(version, int(match["end"] or 0)) > LAST:
+        return None
     if match["commit"]:
         return LogName(version, "commit")
     if match["classic"]:

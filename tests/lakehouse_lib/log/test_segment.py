@@ -141,6 +141,17 @@ def test_foreign_names_in_the_log_are_ignored(table):
     assert json.loads(table.store.read(names.LAST_CHECKPOINT))["version"] == 10
 
 
+def test_names_beyond_the_largest_version_are_ignored(table):
+    latest = load_snapshot(table.store).version
+    beyond = 10**20 - 1
+    for name in (names.commit(beyond), names.checkpoint(beyond), names.compaction(latest - 1, beyond)):
+        table.store.put(name, b"")
+        assert names.parse(name) is None
+    assert names.checksum_version(names.checksum(beyond)) is None
+    assert names.parse(names.commit(2**63 - 1)) is not None
+    assert load_snapshot(table.store).version == latest
+
+
 def test_a_snapshot_whose_next_commits_are_cleaned_up_moves_on_by_the_checkpoint(table):
     old = load_snapshot(table.store, 2)
     table.store.delete_many([names.commit(v) for v in range(11)])
