@@ -112,7 +112,7 @@ def test_what_each_verb_asks_of_the_server(s3_server, location):
 REQUESTS = {
     "create": {"GET": 1, "LIST": 2, "PUT": 2},
     "open": {"GET": 2, "LIST": 1},
-    "append": {"GET": 4, "HEAD": 1, "LIST": 2, "PUT": 3},
+    "append": {"GET": 3, "HEAD": 1, "LIST": 3, "PUT": 3},
     "append by location": {"GET": 5, "HEAD": 1, "LIST": 1, "PUT": 3},
     "update": {"GET": 1, "LIST": 1},
     "read three files": {"GET": 3},
