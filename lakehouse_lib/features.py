@@ -12,7 +12,7 @@ from typing import Literal
 
 from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types
 
 #: Whether a table uses the feature, judged by its properties and schema.
 Use = Callable[[Mapping[str, str], "Schema"], bool]
@@ -382,23 +382,10 @@ def _unsupported(verb: str, names: list[str], table: str, version: int) -> Unsup
 
 
 def _all_fields(schema: Schema) -> Iterator[Field]:
-    for kind in _all_types(schema):
+    for kind in all_types(schema):
         if isinstance(kind, StructType):
             yield from kind.fields
 
 
 def _primitives(schema: Schema) -> Iterator[str]:
-    return (kind.type for kind in _all_types(schema) if isinstance(kind, PrimitiveType))
-
-
-def _all_types(schema: Schema) -> Iterator[DataType]:
-    pending: list[DataType] = [schema]
-    while pending:
-        kind = pending.pop()
-        yield kind
-        if isinstance(kind, StructType):
-            pending.extend(one.type for one in kind.fields)
-        elif isinstance(kind, ArrayType):
-            pending.append(kind.element_type)
-        elif isinstance(kind, MapType):
-            pending.extend((kind.key_type, kind.value_type))
+    return (kind.type for kind in all_types(schema) if isinstance(kind, PrimitiveType))

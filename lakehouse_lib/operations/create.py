@@ -16,16 +16,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.features import reader_features, writer_features
-from lakehouse_lib.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    PrimitiveType,
-    Schema,
-    StructType,
-    check_names,
-    check_usable,
-)
+from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.table_properties import TableProperties
@@ -98,7 +89,7 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protoco
     ):
         protocol = Protocol(protocol.min_reader_version, 4)
     uses = {
-        "timestampNtz": _has_ntz(Schema.from_json(metadata.schema_string)),
+        "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
         "v2Checkpoint": _policy(metadata.configuration) == "v2",
     }
     missing = {name for name, used in uses.items() if used} - reader_features(protocol)
@@ -234,13 +225,3 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
 
 def _policy(properties: Mapping[str, str]) -> str:
     return properties.get("delta.checkpointPolicy", "classic")
-
-
-def _has_ntz(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return any(_has_ntz(one.type) for one in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_ntz(kind.element_type)
-    if isinstance(kind, MapType):
-        return _has_ntz(kind.key_type) or _has_ntz(kind.value_type)
-    return kind == PrimitiveType("timestamp_ntz")

@@ -1,6 +1,7 @@
 """What the columns of a table are: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
+from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.types import (
     ArrayType,
     DataType,
@@ -22,6 +23,7 @@ __all__ = [
     "Schema",
     "StructType",
     "align",
+    "all_types",
     "check_names",
     "check_usable",
     "enforce",

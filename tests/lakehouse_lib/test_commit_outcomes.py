@@ -56,6 +56,18 @@ class Faulty(LocalStore):
         return super().read(path)
 
 
+class Blind(Faulty):
+    """The version is taken, and nobody can be seen to have it."""
+
+    def put_if_absent(self, path, data):
+        return False
+
+    def read(self, path):
+        if path == names.commit(1):
+            raise ObjectNotFoundError(f"{path} is missing", table=self.root)
+        return super().read(path)
+
+
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     monkeypatch.setattr(put_commit.time, "sleep", lambda _: None)
@@ -144,16 +156,8 @@ def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_pa
 
 
 def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
-    class Dark(Faulty):
-        """The version is taken, nobody can be seen to have it, and nothing else can be looked at."""
-
-        def put_if_absent(self, path, data):
-            return False
-
-        def read(self, path):
-            if path == names.commit(1):
-                raise ObjectNotFoundError(f"{path} is missing", table=self.root)
-            return super().read(path)
+    class Dark(Blind):
+        """And nothing else can be looked at."""
 
         def head(self, path):
             if self.asked_before:
@@ -191,15 +195,6 @@ def test_a_store_that_refuses_is_believed_at_once(tmp_path):
 
 
 def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path):
-    class Blind(Faulty):
-        def put_if_absent(self, path, data):
-            return False
-
-        def read(self, path):
-            if path == names.commit(1):
-                raise ObjectNotFoundError(f"{path} is missing", table=self.root)
-            return super().read(path)
-
     snapshot = create(tmp_path / "t")
     assert isinstance(commit(snapshot, Blind(snapshot.store.root)), Unknown)
 
