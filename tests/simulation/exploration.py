@@ -34,6 +34,7 @@ class Scenario:
     actors: what each does, on a version that it has open.
     founding: what happens before.
     with_hooks: what follows a commit (checksum, checkpoint, cleanup) happens, too.
+    version: that the actors have open; default the last one.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Scenario:
     founding: Callable[[Actor], None]
     reorders_appends: bool = False
     with_hooks: bool = True
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ class _Stage:
         CACHE.clear()  # or a run would call the store less often than the one before it
         for name in self._scenario.actors:
             actors[name] = Actor(name, SimulatedStore(world, bucket, name), ledger)
-            actors[name].snapshot = load_snapshot(actors[name].store) if bucket.objects else None
+            actors[name].snapshot = (
+                load_snapshot(actors[name].store, self._scenario.version) if bucket.objects else None
+            )
             actors[name].retries = (None,)
         auditor = Actor("auditor", SimulatedStore(world, bucket, "auditor"), ledger)
         try:

@@ -103,6 +103,27 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
     )
 
 
+def _commits_on_an_expired_version() -> Scenario:
+    """The version that is open is older than the log's retention, and a cleanup takes it away: its successor's name
+    becomes free, but must not be given out a second time."""
+
+    def found(founder: Actor) -> None:
+        founder.create(_PROPERTIES)
+        for number in range(6):
+            founder.snapshot = None
+            if number == 3:
+                founder.checkpoint()
+                founder.store.world.sleep_for_hours(50)
+                founder.snapshot = None
+            founder.change("append", founder.at_hand, rows={f"founder's {number}": (0, 0)})
+
+    def append(actor: Actor) -> None:
+        actor.change("append", actor.snapshot, rows={f"{actor.name}'s": (0, 0)})
+
+    actors = {"a": _attempted("append", append), "b": _attempted("cleanup", Actor.cleanup)}
+    return Scenario("append 0 on an expired version | cleanup", actors, found, with_hooks=False, version=1)
+
+
 PAIRS = (
     _scenario("append 0 | append 0"),
     _scenario("delete 0 | append 0"),
@@ -124,6 +145,7 @@ PAIRS = (
     _scenario("append 0 | checkpoint"),
     _scenario("checkpoint | checkpoint"),
     _scenario("delete 0 | vacuum"),
+    _commits_on_an_expired_version(),
 )
 #: Of the commits alone, without what follows them: that would be some thousand orders more each.
 TRIPLES = tuple(

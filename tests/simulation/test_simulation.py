@@ -47,7 +47,13 @@ def test_a_seed_replays_in_another_process() -> None:
 
 @pytest.mark.parametrize(
     ("name", "outcomes"),
-    [("append 0 | append 0", 1), ("delete 0 | append 0", 2), ("deliver | deliver", 2), ("create | create", 2)],
+    [
+        ("append 0 | append 0", 1),
+        ("delete 0 | append 0", 2),
+        ("deliver | deliver", 2),
+        ("create | create", 2),
+        ("append 0 on an expired version | cleanup", 2),
+    ],
 )
 def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
     found = explore(_SCENARIOS[name])
