@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-s3 interop interop-commits fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -22,7 +22,7 @@ s3_server := .peers/bin/versitygw
 s3_server_version := v1.8.0
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s  %s\n", $$1, $$2 }' Makefile
 
 demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
 	@$(python) -m demo
@@ -50,6 +50,9 @@ interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-s
 
 interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
+
+interop-commits-s3: $(installed) $(s3_server) ## Commit among delta-rs on a real S3 server, a thousand times to one table (needs Go)
+	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
 simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judge each (SEEDS=..., FIRST=... to carry on)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
@@ -120,7 +123,7 @@ $(delta_spark)/.installed: tests/interop/delta_spark/requirements.txt | prerequi
 	@touch $@
 
 $(s3_server):
-	@command -v go > /dev/null || { echo "make test-s3 needs Go, to build an S3 server from its source" >&2; exit 1; }
+	@command -v go > /dev/null || { echo "the tests on S3 need Go, to build an S3 server from its source" >&2; exit 1; }
 	@echo "Building an S3 server into .peers/bin: some minutes, once."
 	@GOBIN="$(CURDIR)/.peers/bin" go install github.com/versity/versitygw/cmd/versitygw@$(s3_server_version)
 

@@ -11,13 +11,18 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pyarrow as pa
 
 from lakehouse_lib.table import DeltaTable
 from tests.commit_operations import ROWS, WIDTH, Operation
 from tests.peers import duckdb_delta, read_delta_rs, read_duckdb
+
+#: The rows of a version.
+Reader = Callable[[int], pa.Table]
 
 
 @dataclass
@@ -81,11 +86,20 @@ class Verdict:
     violations: list[str] = field(default_factory=list)
 
 
-def judge(table: Path, ledgers: Iterable[Path], *, versions: int = 5, seed: int = 0) -> Verdict:
+def judge(
+    table: Path,
+    ledgers: Iterable[Path],
+    *,
+    versions: int = 5,
+    seed: int = 0,
+    readers: Mapping[str, Reader] | None = None,
+) -> Verdict:
     """Compare the log with the ledgers, and the rows of some versions, the last among them, with the log.
 
     Args:
+        table: its folder.
         versions: how many to read with each reader.
+        readers: that are asked besides those of the folder: what they do -> the rows of a version.
     """
     verdict = Verdict()
     stories = told(ledgers)
@@ -94,7 +108,12 @@ def judge(table: Path, ledgers: Iterable[Path], *, versions: int = 5, seed: int 
     if verdict.violations:
         return verdict  # what the readers see is not to be told any more
     chosen = random.Random(seed).sample(range(verdict.versions - 1), min(versions - 1, verdict.versions - 1))
-    _read(table, {version: expected[version] for version in [*sorted(chosen), verdict.versions - 1]}, verdict)
+    _read(
+        table,
+        {version: expected[version] for version in [*sorted(chosen), verdict.versions - 1]},
+        readers or {},
+        verdict,
+    )
     _check_checkpoints(table, verdict)
     return verdict
 
@@ -151,13 +170,14 @@ def _replayed(stories: Told, committed: Mapping[int, str], verdict: Verdict) -> 
     return versions
 
 
-def _read(table: Path, expected: Mapping[int, Mapping[int, int]], verdict: Verdict) -> None:
+def _read(table: Path, expected: Mapping[int, Mapping[int, int]], more: Mapping[str, Reader], verdict: Verdict) -> None:
     """Every reader's rows of these versions."""
     with duckdb_delta() as connection:
         readers = {
             "we read": lambda version: DeltaTable(table, version=version).to_pyarrow_table(),
             "delta-rs reads": lambda version: read_delta_rs(table, version),
             "DuckDB reads": lambda version: read_duckdb(table, version, connection),
+            **more,
         }
         for version, rows in expected.items():
             verdict.looked_at += 1

@@ -42,9 +42,11 @@ def read_duckdb(
             own.close()
 
 
-def read_delta_rs(uri: str | Path, version: int | None = None) -> pa.Table:
+def read_delta_rs(
+    uri: str | Path, version: int | None = None, storage_options: dict[str, str] | None = None
+) -> pa.Table:
     """Every row of a version as delta-rs reads it, plain and sorted."""
-    return plain(DeltaTable(str(uri), version=version).to_pyarrow_table())
+    return plain(DeltaTable(str(uri), version=version, storage_options=storage_options).to_pyarrow_table())
 
 
 def files_delta_rs(uri: str | Path, version: int | None = None) -> set[Path]:

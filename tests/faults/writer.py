@@ -20,7 +20,7 @@ from lakehouse_lib.operations.compact import compact
 from lakehouse_lib.operations.delete import delete
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import ObjectStore, open_store
 from tests.commit_operations import Ledger, Operation, operations
 
 #: What Python says before it touches the disk (``sys.audit``).
@@ -28,12 +28,13 @@ _STEPS = frozenset(("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os
 
 
 def work(
-    table: Path,
+    table: Path | str,
     ledger: Path,
     stop: Path,
     number: int,
     seed: int,
     *,
+    options: dict[str, str] | None = None,
     pause: float = 0.0,
     dies_at: int | None = None,
     spoil: Callable[[], None] | None = None,
@@ -41,7 +42,9 @@ def work(
     """Write until the file ``stop`` is there.
 
     Args:
+        table: a folder, or a location in S3.
         number: of the writer, nobody else's.
+        options: of the store.
         pause: seconds at most between two operations.
         dies_at: the step on the table's files before which the process kills itself.
         spoil: makes the process a bad one, to see that it is noticed.
@@ -49,7 +52,7 @@ def work(
     if spoil is not None:
         spoil()
     kept = Ledger(ledger)
-    store = LocalStore(str(table))
+    store = open_store(table, options)
     chance = random.Random(f"{seed}/{number}/waits")
     parent = os.getppid()
     if dies_at is not None:
@@ -73,7 +76,7 @@ def work(
                 kept.acknowledge(operation, version)
 
 
-def do(store: LocalStore, operation: Operation) -> int | None:
+def do(store: ObjectStore, operation: Operation) -> int | None:
     """Its version, None when there was nothing to do."""
     engine = ArrowEngine(1)
     properties = CommitProperties(custom_metadata={"userMetadata": operation.name})

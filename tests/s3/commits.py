@@ -17,6 +17,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.log import names
 from lakehouse_lib.store import open_store, s3
+from tests.interop.commits.interleave import interleave
 from tests.s3.racer import ROWS
 from tests.s3.server import Proxy, options_of
 from tests.table_on_s3 import ids, rows, theirs
@@ -103,6 +104,16 @@ def test_processes_append_to_one_table_and_nothing_is_lost(server, location, kin
     assert len(committed) == len(set(committed)) == len(kinds) * rounds
     check_commits(location, server.options, [10**6, *committed])
     print(f"{len(committed)} commits of {len(kinds)} processes in {took:.1f} s")
+
+
+def test_our_commits_among_those_of_delta_rs(server, tmp_path):
+    # `make interop-commits-s3` is the long form.
+    found = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=3, seed=3, server=server)
+    assert found.verdict.violations == []
+    assert found.verdict.versions > 60
+    assert min(found.commits.values()) >= 6
+    assert found.told.failed == {}
+    print(f"{found.verdict.versions - 1} commits in {found.seconds:.1f} s: {found.commits}")
 
 
 def test_an_answer_that_gets_lost_after_the_server_has_stored_the_commit(server, location):

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.s3.server import Versity
+from tests.s3.server import Versity, running
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versity]:
-    found = Versity(tmp_path_factory.mktemp("versitygw"))
-    found.start()
-    found.make_bucket("bucket")
-    yield found
-    found.stop()
+    with running(tmp_path_factory.mktemp("versitygw")) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)

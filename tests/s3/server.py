@@ -9,7 +9,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -43,6 +44,11 @@ class Versity:
     def options(self) -> dict[str, str]:
         return options_of(self.url)
 
+    @property
+    def objects(self) -> Path:
+        """Where each bucket is a folder and each object a file."""
+        return self._data
+
     def start(self) -> None:
         secrets = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
         environment = {"PATH": os.environ["PATH"], "HOME": str(self._data.parent), **secrets}
@@ -70,6 +76,19 @@ class Versity:
         )
         client.create_bucket(Bucket=name)
         client.close()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Versity]:
+    """A server over this folder, which is made, with a bucket named "bucket"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = Versity(folder)
+    server.start()
+    try:
+        server.make_bucket("bucket")
+        yield server
+    finally:
+        server.stop()
 
 
 def options_of(url: str) -> dict[str, str]:

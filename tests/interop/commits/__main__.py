@@ -1,4 +1,7 @@
-"""``make interop-commits``: our commits among delta-rs' on one table, and among delta-rs' and delta-spark's."""
+"""``make interop-commits``: our commits among delta-rs' on one table, and among delta-rs' and delta-spark's.
+
+``make interop-commits-s3``: among delta-rs' on a real S3 server. delta-spark is no safe writer there.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.interop.commits.interleave import PEER, interleave
+from tests.s3.server import running
 
 CREWS = {
     "delta-rs": {"ours": 2, "delta-rs": 2},
@@ -23,22 +28,34 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=1_000, help="of a table (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=600, help="at most, of a table (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=None, help="of what is written; default a new one")
-    parser.add_argument("--beside", nargs="+", choices=CREWS, default=list(CREWS), help="whom (default: both)")
+    parser.add_argument("--beside", nargs="+", choices=CREWS, default=None, help="whom (default: all that can)")
+    parser.add_argument("--s3", action="store_true", help="on an S3 server of its own, not on the disk")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
-    if "delta-spark" in options.beside and not PEER.exists():
+    peers = options.beside or (["delta-rs"] if options.s3 else list(CREWS))
+    if options.s3 and "delta-spark" in peers:
+        parser.error("delta-spark's commits to S3 are not safe beside others")
+    if "delta-spark" in peers and not PEER.exists():
         parser.error(f"{PEER} is not there; `make interop-commits` makes it")
     violations = 0
-    for peer in options.beside:
+    where = " in S3" if options.s3 else ""
+    for peer in peers:
         folder = Path(tempfile.mkdtemp(prefix="lakehouse-commits-"))
-        found = interleave(
-            folder, CREWS[peer], commits=options.commits, seconds=options.seconds, seed=seed, versions=20
-        )
+        with running(folder / "s3") if options.s3 else nullcontext() as server:
+            found = interleave(
+                folder,
+                CREWS[peer],
+                commits=options.commits,
+                seconds=options.seconds,
+                seed=seed,
+                versions=20,
+                server=server,
+            )
         shares = ", ".join(f"{count} of {library}" for library, count in found.commits.items())
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
         print(
-            f"beside {peer}, seed {seed}: {found.verdict.versions - 1} commits in {found.seconds:.0f} s ({shares}; "
-            f"{kinds}), {found.verdict.looked_at} versions read by all, {len(found.verdict.violations)} violations"
+            f"beside {peer}{where}, seed {seed}: {found.verdict.versions - 1} commits in {found.seconds:.0f} s "
+            f"({shares}; {kinds}), {found.verdict.looked_at} versions read by all, {len(found.verdict.violations)} violations"
         )
         for what, errors in (("refused", found.told.refused), ("failed", found.told.failed)):
             for (library, error), count in Counter(map(_shortened, errors.items())).most_common(8):

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_lib.log import latest_version
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import open_store
 from lakehouse_lib.table import DeltaTable
-from tests.commit_ledger import Told, Verdict, judge, told
+from tests.commit_ledger import Reader, Told, Verdict, judge, told
 from tests.commit_operations import SCHEMA
 from tests.faults.processes import context
 from tests.faults.writer import work as ours
 from tests.interop.commits.writers import work as delta_rs
+from tests.peers import read_delta_rs
+from tests.s3.server import Versity
 
 PEER = Path(__file__).resolve().parents[3] / ".peers" / "delta-spark" / "bin" / "python"
 _PATIENCE = 600.0  # seconds: on a busy machine a Spark session takes minutes to start
@@ -53,23 +55,27 @@ def interleave(
     seconds: float = 600.0,
     seed: int = 0,
     versions: int = 5,
+    server: Versity | None = None,
 ) -> Interleaved:
     """Write until there are so many commits, a tenth of them by each library, or so many seconds are over.
 
     Args:
-        folder: empty; the table is ``table`` in it, beside the ledgers.
+        folder: empty, for the ledgers; the table is ``table`` in it, or a folder of the same name in the server.
         writers: how many processes of each library.
         versions: that all readers read in the end.
+        server: where the table is, in its bucket "bucket"; None: on the disk.
 
     Raises:
         AssertionError: a writer failed.
     """
-    table, stop = folder / "table", folder / "stop"
-    DeltaTable.create(table, SCHEMA)
-    store = LocalStore(str(table))
+    stop = folder / "stop"
+    table: Path | str = folder / "table" if server is None else f"s3://bucket/{folder.name}"
+    options = None if server is None else server.options
+    DeltaTable.create(table, SCHEMA, storage_options=options)
+    store = open_store(table, options)
     pause = _PAUSE if "delta-spark" in writers else 0.0
     crew = {
-        number: _start(library, table, folder / f"{number}.ledger", stop, number, seed, pause)
+        number: _start(library, table, folder / f"{number}.ledger", stop, number, seed, options, pause)
         for library, count in writers.items()
         for number in range(_FIRST[library], _FIRST[library] + count)
     }
@@ -85,7 +91,7 @@ def interleave(
                 break
             for number, process in crew.items():
                 assert process.running(), f"writer {number} ended before its time"
-            time.sleep(0.05)
+            time.sleep(0.05 if server is None else 0.5)
         took = time.monotonic() - begun
         stop.touch()
         for number, process in crew.items():
@@ -94,8 +100,18 @@ def interleave(
         for process in crew.values():
             process.kill()
     ledgers = sorted(folder.glob("*.ledger"))
-    verdict = judge(table, ledgers, versions=versions, seed=seed)
+    stored = folder / "table" if server is None else server.objects / "bucket" / folder.name
+    readers = {} if options is None else _through_the_server(str(table), options)
+    verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers)
     return Interleaved(_shares(folder, writers), took, told(ledgers), verdict)
+
+
+def _through_the_server(location: str, options: dict[str, str]) -> dict[str, Reader]:
+    """Readers that ask the server. The others, DuckDB among them, read the folder that it keeps its objects in."""
+    return {
+        "in S3 we read": lambda version: DeltaTable(location, version, options).to_pyarrow_table(),
+        "in S3 delta-rs reads": lambda version: read_delta_rs(location, version, options),
+    }
 
 
 def _shares(folder: Path, writers: dict[str, int]) -> dict[str, int]:
@@ -132,14 +148,26 @@ class _Writer:
         return self._process.poll() if isinstance(self._process, subprocess.Popen) else self._process.exitcode
 
 
-def _start(library: str, table: Path, ledger: Path, stop: Path, number: int, seed: int, pause: float) -> _Writer:
+def _start(
+    library: str,
+    table: Path | str,
+    ledger: Path,
+    stop: Path,
+    number: int,
+    seed: int,
+    options: dict[str, str] | None,
+    pause: float,
+) -> _Writer:
     if library == "delta-spark":
         script = Path(__file__).with_name("delta_spark_writer.py")
         arguments = [str(one) for one in (table, ledger, stop, number, seed)]
         with ledger.with_suffix(".log").open("wb") as log:
             return _Writer(subprocess.Popen([str(PEER), str(script), *arguments], stdout=log, stderr=log))
     process = context().Process(
-        target=_WORK[library], args=(table, ledger, stop, number, seed), kwargs={"pause": pause}, daemon=True
+        target=_WORK[library],
+        args=(table, ledger, stop, number, seed),
+        kwargs={"options": options, "pause": pause},
+        daemon=True,
     )
     process.start()
     return _Writer(process)

@@ -17,7 +17,16 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tests.commit_operations import Ledger, Operation, operations
 
 
-def work(table: Path, ledger: Path, stop: Path, number: int, seed: int, *, pause: float = 0.0) -> None:
+def work(
+    table: Path | str,
+    ledger: Path,
+    stop: Path,
+    number: int,
+    seed: int,
+    *,
+    options: dict[str, str] | None = None,
+    pause: float = 0.0,
+) -> None:
     """Write until the file ``stop`` is there; ``pause`` seconds at most between two operations."""
     kept = Ledger(ledger)
     chance = random.Random(f"{seed}/{number}/waits")
@@ -28,7 +37,7 @@ def work(table: Path, ledger: Path, stop: Path, number: int, seed: int, *, pause
         time.sleep(chance.uniform(0, pause))
         kept.begin(operation)
         try:
-            if do(str(table), operation):
+            if do(str(table), operation, options):
                 kept.acknowledge(operation, None)
         except CommitFailedError as error:
             kept.refuse(operation, error)
@@ -37,11 +46,11 @@ def work(table: Path, ledger: Path, stop: Path, number: int, seed: int, *, pause
             kept.fail(operation, error)
 
 
-def do(table: str, operation: Operation) -> bool:
+def do(table: str, operation: Operation, options: dict[str, str] | None) -> bool:
     """Whether it has changed the table; which version that was delta-rs does not say."""
     properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
     if operation.kind == "append":
-        write_deltalake(table, operation.rows, mode="append", commit_properties=properties)
+        write_deltalake(table, operation.rows, mode="append", storage_options=options, commit_properties=properties)
         return True
-    metrics = DeltaTable(table).delete(operation.condition, commit_properties=properties)
+    metrics = DeltaTable(table, storage_options=options).delete(operation.condition, commit_properties=properties)
     return int(metrics["num_removed_files"]) > 0
