@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 
 DELETION_VECTOR = pa.struct(
     [
@@ -171,11 +171,28 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Transaction:
-    """txn: the last version an application (a source, a stream) has written; makes a write idempotent."""
+    """txn: the last version an application (a source, a stream) has written; makes a write idempotent.
+
+    Raises:
+        InvalidArgumentError: an application that is no string, or a version that no 64 bits hold.
+    """
 
     app_id: str
     version: int
     last_updated: int | None = None
+
+    def __post_init__(self) -> None:
+        # What is no txn action once it is written makes the table unreadable for everybody.
+        if not isinstance(self.app_id, str):
+            raise InvalidArgumentError(
+                f"the application of a transaction is {excerpt(self.app_id)}",
+                hint="Give a string that names the job or the stream",
+            )
+        if type(self.version) is not int or self.version not in _INT64:
+            raise InvalidArgumentError(
+                f"the version of a transaction of {excerpt(self.app_id)} is {excerpt(self.version)}",
+                hint="Give a whole number of 64 bits, such as the number of the batch",
+            )
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Transaction:
@@ -222,11 +239,26 @@ class CommitProperties:
         custom_metadata: put as it is into commitInfo.
         max_commit_retries: attempts after a lost race; default 50.
         app_transactions: txn actions to put into the same commit (idempotent writes).
+
+    Raises:
+        InvalidArgumentError: metadata that is no mapping of names, or retries that are no number of attempts.
     """
 
     custom_metadata: Mapping[str, Any] = field(default_factory=dict)
     max_commit_retries: int | None = None
     app_transactions: tuple[Transaction, ...] = ()
+
+    def __post_init__(self) -> None:
+        told = self.custom_metadata
+        if not isinstance(told, Mapping) or not all(isinstance(name, str) for name in told):
+            raise InvalidArgumentError(
+                f"custom_metadata is {excerpt(told)}", hint="Give a dictionary from names to what JSON can hold"
+            )
+        retries = self.max_commit_retries
+        if retries is not None and (type(retries) is not int or retries < 0):
+            raise InvalidArgumentError(
+                f"max_commit_retries is {excerpt(retries)}", hint="Give a whole number from 0, or None for the default"
+            )
 
 
 #: Every action there is; a line with any other name is for readers of a later time and ignored.

@@ -29,6 +29,7 @@ from lakehouse_lib.actions import (
     Metadata,
     Protocol,
     Transaction,
+    excerpt,
 )
 from lakehouse_lib.errors import (
     CommitFailedError,
@@ -319,7 +320,7 @@ class OptimisticTransaction:
             seen = known.get(app_id)
             if seen is not None and seen.version >= wanted.version:
                 return ConcurrentTransactionError(
-                    f"the application {app_id} has already committed its version {seen.version}, "
+                    f"the application {excerpt(app_id)} has already committed its version {seen.version}, "
                     f"so {wanted.version} is not written again",
                     table=self._store.root,
                     version=self._snapshot.version if self._snapshot else 0,

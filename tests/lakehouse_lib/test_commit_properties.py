@@ -1,0 +1,61 @@
+"""What a caller says about a commit: what could not be read back is refused before anything is written."""
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
+from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
+
+ROWS = pa.table({"id": [1, 2]})
+
+
+@pytest.mark.parametrize("version", [2**63, -(2**63) - 1, 1.5, "7", True, None])
+def test_a_version_that_is_no_long_is_refused(version):
+    with pytest.raises(InvalidArgumentError, match=r"version of a transaction of 'job' is .*64 bits"):
+        Transaction("job", version)
+
+
+@pytest.mark.parametrize("app_id", [None, 7, b"job"])
+def test_an_application_that_is_no_string_is_refused(app_id):
+    with pytest.raises(InvalidArgumentError, match="string that names the job"):
+        Transaction(app_id, 7)
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, "7", True])
+def test_retries_that_are_no_number_are_refused(retries):
+    with pytest.raises(InvalidArgumentError, match="max_commit_retries is"):
+        CommitProperties(max_commit_retries=retries)
+
+
+@pytest.mark.parametrize("app_id", ["é" * 10_240, "", "a\x00b", "line\nbreak"])
+def test_any_string_is_an_application(tmp_path, app_id):
+    once = CommitProperties(app_transactions=[Transaction(app_id, 2**63 - 1)])
+    write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
+    DeltaTable(tmp_path).create_checkpoint()
+    with pytest.raises(ConcurrentTransactionError) as refusal:
+        write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
+    assert len(str(refusal.value)) < 500 + len(str(tmp_path))
+    for reader in (DeltaTable, deltalake.DeltaTable):
+        assert reader(str(tmp_path)).transaction_version(app_id) == 2**63 - 1
+        assert reader(str(tmp_path)).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"x": float("nan")}, {"x": "\ud800"}, {"x": object()}, {"x": b"bytes"}, {("a", "b"): 1}, ["x"], "x"]
+)
+def test_metadata_that_is_no_json_is_refused_and_nothing_written(tmp_path, metadata):
+    write_deltalake(tmp_path, ROWS)
+    with pytest.raises(InvalidArgumentError, match="metadata"):
+        write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))
+    assert deltalake.DeltaTable(str(tmp_path)).version() == 0
+
+
+def test_metadata_takes_no_field_of_the_commits_own(tmp_path):
+    write_deltalake(tmp_path, ROWS)
+    told = {"operation": "LIES", "timestamp": "never", "txnId": 7, "who": "we"}
+    write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=told))
+    entry = DeltaTable(tmp_path).history(1)[0]
+    assert (entry["operation"], entry["who"]) == ("WRITE", "we")
+    assert isinstance(entry["timestamp"], int)
+    assert deltalake.DeltaTable(str(tmp_path)).history(1)[0]["operation"] == "WRITE"
