@@ -55,7 +55,8 @@ def main() -> int:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
         print(
             f"beside {peer}{where}, seed {seed}: {found.verdict.versions - 1} commits in {found.seconds:.0f} s "
-            f"({shares}; {kinds}), {found.verdict.looked_at} versions read by all, {len(found.verdict.violations)} violations"
+            f"({shares}; {kinds}), {found.verdict.looked_at} versions read by all, "
+            f"{len(found.verdict.violations)} violations"
         )
         for what, errors in (("refused", found.told.refused), ("failed", found.told.failed)):
             for (library, error), count in Counter(map(_shortened, errors.items())).most_common(8):
