@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from lakehouse_lib.actions import excerpt
 from lakehouse_lib.errors import InvalidArgumentError
 
 _UNITS = {
@@ -85,11 +86,16 @@ def parse_interval(text: str, name: str) -> timedelta:
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     total, position = timedelta(0), 0
     while position < len(rest) and (match := _PART.match(rest, position)):
-        total += int(match[1]) * _UNITS[match[2].lower()]
+        try:
+            total += int(match[1]) * _UNITS[match[2].lower()]
+        except (OverflowError, ValueError) as error:  # ValueError: of thousands of digits
+            raise InvalidArgumentError(
+                f"{name} = {excerpt(text)} is longer than any calendar", hint="'interval 1000000 days' is for ever"
+            ) from error
         position = match.end()
     if position == 0 or rest[position:].strip() or total < timedelta(0):
         raise InvalidArgumentError(
-            f"{name} = {text!r} is no interval", hint="Write it like 'interval 7 days' or 'interval 168 hours'"
+            f"{name} = {excerpt(text)} is no interval", hint="Write it like 'interval 7 days' or 'interval 168 hours'"
         )
     return total
 

@@ -37,6 +37,7 @@ OBJECT_SCHEMA = pa.schema(
     ]
 )
 
+_LONGEST_HOURS = 1e10  # a million years, which 64 bits of milliseconds hold
 _HOUR = 3_600_000
 _LISTED_AT_ONCE = 65_536
 
@@ -189,7 +190,8 @@ def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
 
 
 def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
-    if not isinstance(retention_hours, int | float) or not 0 <= retention_hours < float("inf"):
+    is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
+    if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
         raise InvalidArgumentError(
             f"a retention of {retention_hours} hours",
             table=snapshot.store.root,

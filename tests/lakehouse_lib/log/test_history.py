@@ -150,6 +150,14 @@ def test_intervals_that_are_none(text):
         TableProperties.of({"delta.deletedFileRetentionDuration": text})
 
 
+def test_an_interval_beyond_any_calendar():
+    with pytest.raises(InvalidArgumentError, match=r"^p = '.* is longer than any calendar\. 'interval 1000000 days'"):
+        parse_interval("interval 99999999999999 weeks", "p")
+    with pytest.raises(InvalidArgumentError, match="longer than any calendar"):
+        parse_interval(f"interval {'9' * 5000} days", "p")
+    assert parse_interval("interval 1000000 days", "p") == timedelta(days=10**6)
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "ten", ""])
 def test_a_checkpoint_interval_that_is_none(text):
     with pytest.raises(InvalidArgumentError, match=r"delta\.checkpointInterval"):

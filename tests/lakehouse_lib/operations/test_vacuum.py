@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -235,9 +236,9 @@ def test_less_than_the_tables_retention_has_to_be_said_out_loud(table: Path) -> 
     assert vacuum(snapshot, retention_hours=24, enforce_retention_duration=False, now=in_days(0.9)) == []
 
 
-@pytest.mark.parametrize("hours", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("hours", [-1, float("nan"), float("inf"), 10**30, True, "7"])
 def test_a_retention_that_is_none_is_refused(table: Path, hours: float) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"{hours} hours"):
+    with pytest.raises(InvalidArgumentError, match=re.escape(f"{hours} hours")):
         vacuum(load_snapshot(open_store(table)), retention_hours=hours, enforce_retention_duration=False)
 
 
