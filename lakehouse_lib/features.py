@@ -110,9 +110,9 @@ FEATURES: Mapping[str, Feature] = {
             "inCommitTimestamp",
             False,
             True,
-            False,
+            True,
             _property("delta.enableInCommitTimestamps"),
-            "read for time travel; not written yet",
+            "a commit's time is inside it, and rises with the versions whatever clocks do",
         ),
         Feature(
             "allowColumnDefaults",

@@ -61,7 +61,8 @@ class Snapshot:
     @cached_property
     def timestamp(self) -> int:
         """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""
-        return commit_time(self.store, self.version, self._loaded.modified, self.configuration)
+        loaded = self._loaded
+        return commit_time(self.store, self.version, loaded.modified, self.configuration, loaded.info)
 
     @property
     def files(self) -> pa.Table:

@@ -56,10 +56,10 @@ def files(*paths: str, data_change: bool = True, stats: str | None = None) -> pa
     return pa.Table.from_pylist(rows, schema=FILE_SCHEMA)
 
 
-def create(root: Path, configuration: dict[str, str] | None = None) -> Snapshot:
+def create(root: Path, configuration: dict[str, str] | None = None, protocol: Protocol | None = None) -> Snapshot:
     store = LocalStore(str(root), fsync=False)
     transaction = OptimisticTransaction(None, store, "CREATE TABLE", {})
-    transaction.set_protocol(Protocol(1, 2))
+    transaction.set_protocol(protocol or Protocol(1, 2))
     transaction.set_metadata(Metadata("t", SCHEMA, configuration=configuration or {}))
     assert isinstance(transaction.commit(), Committed)
     return load_snapshot(store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,28 +170,19 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
     )
 
 
-def serialize(
-    *,
-    info: Mapping[str, Any],
-    protocol: Protocol | None,
-    metadata: Metadata | None,
-    transactions: Iterable[Transaction],
-    domains: Iterable[DomainMetadata],
-    removes: Sequence[pa.Table],
-    adds: Sequence[pa.Table],
-) -> bytes:
-    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps will want.
+def serialize(commit: CommitActions) -> bytes:
+    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps want it.
 
     Raises:
-        InvalidArgumentError: ``info`` holds what JSON cannot.
+        InvalidArgumentError: the commitInfo holds what JSON cannot.
     """
-    lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", info)]
-    if protocol is not None:
-        lines.append(("protocol", protocol.to_json()))
-    if metadata is not None:
-        lines.append(("metaData", metadata.to_json()))
-    lines.extend(("txn", t.to_json()) for t in transactions)
-    lines.extend(("domainMetadata", d.to_json()) for d in domains)
+    lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", commit.info)]
+    if commit.protocol is not None:
+        lines.append(("protocol", commit.protocol.to_json()))
+    if commit.metadata is not None:
+        lines.append(("metaData", commit.metadata.to_json()))
+    lines.extend(("txn", t.to_json()) for t in commit.transactions)
+    lines.extend(("domainMetadata", d.to_json()) for d in commit.domains)
     try:
         # Python would write NaN and Infinity, and no other reader could open the table any more.
         parts = [
@@ -203,13 +194,12 @@ def serialize(
             f"the commit's metadata cannot be written as JSON: {error}",
             hint="Give text, finite numbers, booleans, lists and dictionaries of them",
         ) from error
-    for kind, tables in (("remove", removes), ("add", adds)):
-        for table in tables:
-            for batch in table.to_batches(max_chunksize=65_536):
-                parts.extend(
-                    json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False)
-                    for row in batch.to_pylist(maps_as_pydicts="strict")
-                )
+    for kind, files in (("remove", commit.removes), ("add", commit.adds)):
+        for batch in files.to_batches(max_chunksize=65_536):
+            parts.extend(
+                json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False)
+                for row in batch.to_pylist(maps_as_pydicts="strict")
+            )
     return ("\n".join(parts) + "\n").encode()
 
 

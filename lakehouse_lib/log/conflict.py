@@ -27,6 +27,7 @@ from lakehouse_lib.errors import (
     ProtocolChangedError,
     UnsupportedFeatureError,
 )
+from lakehouse_lib.log import in_commit_time
 from lakehouse_lib.log.commit import CommitActions
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.predicates import Predicate, pruning
@@ -175,11 +176,12 @@ class _Removed:
 
 
 def _harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only names, comments and upkeep changed: a writer that had seen it would have written the same."""
+    """Whether only names, comments, upkeep and the time inside commits changed: a writer that had seen it would have
+    written the same, but for the time, which every attempt has its own of."""
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
         return False
     changed = {key for key, _ in set(before.configuration.items()) ^ set(after.configuration.items())}
-    return all(key in _UPKEEP or not key.lower().startswith("delta.") for key in changed)
+    return all(key in _UPKEEP | in_commit_time.PROPERTIES or not key.lower().startswith("delta.") for key in changed)
 
 
 def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store: ObjectStore) -> bool:

@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.in_commit_time import has_time, time_in
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.store.base import ObjectStore
 
 _CLOCK_SKEW_MS = 60_000
-_ENABLED = "delta.enableInCommitTimestamps"
-_SINCE = "delta.inCommitTimestampEnablementVersion"
 
 
 def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]]:
@@ -38,7 +37,7 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     entries = []
     for commit, modified in list(zip(commits, rising, strict=True))[::-1][:limit]:
         info = dict(read_commit(store, commit.version, size=commit.size).info)
-        inside = _has_time(properties, commit.version)
+        inside = has_time(properties, commit.version)
         moment = _in_commit_time(store, commit.version, info) if inside else modified
         entries.append({**info, "version": commit.version, "timestamp": moment})
     return entries
@@ -48,21 +47,24 @@ def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> list[int]:
     """When each of these commits, ascending, happened, ms since the epoch; those with a time inside are read."""
     properties = _properties(store)
     return [
-        _in_commit_time(store, commit.version) if _has_time(properties, commit.version) else modified
+        _in_commit_time(store, commit.version) if has_time(properties, commit.version) else modified
         for commit, modified in zip(commits, _rising(commits), strict=True)
     ]
 
 
-def commit_time(store: ObjectStore, version: int, modified: int, properties: Mapping[str, str]) -> int:
+def commit_time(
+    store: ObjectStore, version: int, modified: int, properties: Mapping[str, str], info: Mapping[str, Any]
+) -> int:
     """When a version was committed, ms since the epoch.
 
     Args:
         modified: the modification time of its commit file.
         properties: the table's, at this version or a later one.
+        info: its commitInfo; empty where it was not read, which is made up for if need be.
     """
-    if not _has_time(properties, version):
+    if not has_time(properties, version):
         return modified
-    return _in_commit_time(store, version)
+    return _in_commit_time(store, version, info)
 
 
 def version_at(store: ObjectStore, moment: datetime) -> int:
@@ -110,7 +112,7 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
     Args:
         properties: the table's, at the last of the commits or later.
     """
-    inside = [c for c in commits if _has_time(properties, c.version)]
+    inside = [c for c in commits if has_time(properties, c.version)]
     outside = commits[: len(commits) - len(inside)]
 
     def time_of(commit: Commit) -> int:
@@ -127,31 +129,14 @@ def _properties(store: ObjectStore) -> Mapping[str, str]:
     return metadata.configuration if metadata is not None else {}
 
 
-def _has_time(properties: Mapping[str, str], version: int) -> bool:
-    """Whether the commit of ``version`` has an in-commit timestamp that counts."""
-    if properties.get(_ENABLED, "").lower() != "true":
-        return False
-    since = properties.get(_SINCE, "0")  # unset: since the table was created
-    return not since.isdecimal() or version >= int(since)
-
-
 def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:
     """When the first (0) or the last (-1) of some commits, ascending, happened."""
     version = commits[position].version
-    return _in_commit_time(store, version) if _has_time(properties, version) else _rising(commits)[position]
+    return _in_commit_time(store, version) if has_time(properties, version) else _rising(commits)[position]
 
 
 def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:
-    found = read_commit(store, version).info if info is None else info
-    moment = found.get("inCommitTimestamp")
-    if not isinstance(moment, int) or isinstance(moment, bool):
-        raise LogCorruptedError(
-            f"the commitInfo has the inCommitTimestamp {moment!r}, though {_ENABLED} is set",
-            table=store.root,
-            version=version,
-            hint="Restore the commit file from a backup, or travel by version",
-        )
-    return moment
+    return time_in(info or read_commit(store, version).info, table=store.root, version=version)
 
 
 def _rising(commits: Sequence[Commit]) -> list[int]:

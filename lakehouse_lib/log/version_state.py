@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from lakehouse_lib.errors import LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
@@ -18,13 +19,14 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 @dataclass(frozen=True)
 class VersionState:
     """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says,
-    and the checksum that was listed beside it."""
+    the checksum that was listed beside it, and its commitInfo where its commit file was read."""
 
     version: int
     modified: int
     checkpoint: Checkpoint | None
     state: TableState
     checksum: ObjectMeta | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_state(
@@ -59,7 +61,7 @@ def later_state(store: ObjectStore, earlier: VersionState, commits: Sequence[Com
     """The state after the next ``commits``, of which there is at least one."""
     actions = [_delta(store, commit) for commit in commits]
     state = replay(earlier.state, actions, store)
-    return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state)
+    return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state, info=actions[-1].info)
 
 
 class _UnreadableError(Exception):
@@ -78,7 +80,8 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         raise _UnreadableError(checkpoint.parts, error) from error
     actions = [_delta(store, delta) for delta in segment.deltas]
     state = replay(base, actions, store)
-    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum)
+    info = actions[-1].info if actions else {}  # a compaction has none
+    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum, info)
 
 
 def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:

@@ -15,7 +15,7 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.features import reader_features, writer_features
+from lakehouse_lib.features import FEATURES, reader_features, writer_features
 from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -26,7 +26,6 @@ from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_o
 _NEED_MORE = {
     "delta.columnMapping.mode": ("columnMapping", "none"),
     "delta.enableDeletionVectors": ("deletionVectors", "false"),
-    "delta.enableInCommitTimestamps": ("inCommitTimestamp", "false"),
     "delta.enableRowTracking": ("rowTracking", "false"),
     "delta.enableTypeWidening": ("typeWidening", "false"),
     "delta.enableIcebergCompatV1": ("icebergCompatV1", "false"),
@@ -80,22 +79,28 @@ def new_metadata(
 def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
     """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
 
-    timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied; a
-    change data feed needs writer version 4.
+    timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied;
+    in-commit timestamps a writer version of 7 with them, and a change data feed one of 4.
     """
     protocol = current or _BASE
     if metadata.configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and (
         protocol.min_writer_version < 4
     ):
         protocol = Protocol(protocol.min_reader_version, 4)
+    properties = metadata.configuration
     uses = {
         "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
-        "v2Checkpoint": _policy(metadata.configuration) == "v2",
+        "v2Checkpoint": _policy(properties) == "v2",
+        "inCommitTimestamp": properties.get("delta.enableInCommitTimestamps", "").lower() == "true",
     }
-    missing = {name for name, used in uses.items() if used} - reader_features(protocol)
+    missing = {name for name, used in uses.items() if used} - writer_features(protocol)
     if not missing:
         return protocol
-    return Protocol(3, 7, reader_features(protocol) | missing, writer_features(protocol) | missing)
+    writers = writer_features(protocol) | missing
+    readers = {name for name in missing if FEATURES[name].reader}
+    if not readers:
+        return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)
+    return Protocol(3, 7, reader_features(protocol) | readers, writers)
 
 
 def create_table(

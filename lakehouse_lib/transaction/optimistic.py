@@ -57,6 +57,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import IsolationLevel, TableProperties
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
+from lakehouse_lib.transaction.predecessor import Predecessor
 
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01
@@ -152,22 +153,24 @@ class OptimisticTransaction:
     def _attempts(self, properties: CommitProperties) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
         deadline = time.monotonic() + _DEADLINE_SECONDS
-        version = 0 if self._snapshot is None else self._snapshot.version + 1
+        before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
         if self._snapshot is not None and self._may_follow_a_cleanup(self._snapshot):
             # The names of versions that are gone are free again, and a commit there would be told and never seen.
-            following = self._after_winners(self._snapshot, version)
+            following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following
-            version = following
+            before = following
         for attempt in range(1, retries + 2):
-            put = put_commit(self._store, version, self._serialize(txn_id, properties), txn_id)
+            now = _now()
+            commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
+            put = put_commit(self._store, commit.version, serialize(commit), txn_id)
             if isinstance(put, StoreError):
-                return self._unknown(version, txn_id, put)
+                return self._unknown(commit.version, txn_id, put)
             if put:
                 if self._snapshot is not None:
-                    run_hooks(self._snapshot, self._written(version, txn_id))
-                return Committed(version, attempt)
+                    run_hooks(self._snapshot, commit)
+                return Committed(commit.version, attempt)
             if self._snapshot is None:
                 return Conflict(
                     MetadataChangedError(
@@ -179,17 +182,17 @@ class OptimisticTransaction:
                 )
             # Before the winners are read, not after: what is put next should be as fresh as can be.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
-            following = self._after_winners(self._snapshot, version)
+            following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following
-            version = following
+            before = following
             if time.monotonic() > deadline:
                 break
         return Conflict(
             TooManyRetriesError(
                 f"{attempt} attempts lost the race to other writers",
                 table=self._store.root,
-                version=version,
+                version=before.version + 1,
                 hint="Raise CommitProperties(max_commit_retries=...) or write less often",
             )
         )
@@ -201,14 +204,15 @@ class OptimisticTransaction:
         newest = latest_version(self._store)
         return newest is not None and newest > snapshot.version
 
-    def _after_winners(self, snapshot: Snapshot, version: int) -> int | Conflict:
-        """The version after those that others have from ``version`` on, if none of them contradicts this commit."""
+    def _after_winners(self, snapshot: Snapshot, before: Predecessor) -> Predecessor | Conflict:
+        """The last version that others have put after ``before``, if none of them contradicts this commit."""
+        first = before.version + 1
         try:
-            winners = read_winners(self._store, version)
+            winners = read_winners(self._store, first)
         except VersionNotFoundError as error:
-            return Conflict(self._outrun(version, error))
+            return Conflict(self._outrun(first, error))
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)
-        return Conflict(conflict) if conflict is not None else version + len(winners)
+        return Conflict(conflict) if conflict is not None else before.after(winners, self._store.root)
 
     def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
         error = CommitUnknownError(
@@ -247,8 +251,8 @@ class OptimisticTransaction:
             )
         return self._outrun(self._snapshot.version + 1, None) if newest > self._snapshot.version else None
 
-    def _serialize(self, txn_id: str, properties: CommitProperties) -> bytes:
-        now = _now()
+    def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
+        """The commit without what the version before it has a say in."""
         info: dict[str, Any] = {
             **properties.custom_metadata,
             "timestamp": now,
@@ -262,29 +266,16 @@ class OptimisticTransaction:
         }
         if self._snapshot is not None:
             info["readVersion"] = self._snapshot.version
-        return serialize(
-            info=info,
-            protocol=self._protocol,
-            metadata=self._metadata,
-            transactions=self._transactions.values(),
-            domains=self._domains.values(),
-            removes=[removals(table, now) for table in self._removes],
-            adds=self._adds,
-        )
-
-    def _written(self, version: int, txn_id: str) -> CommitActions:
-        """What the commit says, as readers will see it, for what follows it."""
-        removes = [removals(table, 0) for table in self._removes]
         return CommitActions(
-            version,
-            pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
-            pa.concat_tables([pa.Table.from_batches([], TOMBSTONE_SCHEMA), *removes]),
-            pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
+            0,
+            pa.concat_tables([FILE_SCHEMA.empty_table(), *self._adds]),
+            pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *(removals(table, now) for table in self._removes)]),
+            CHANGE_FILE_SCHEMA.empty_table(),
             self._metadata,
             self._protocol,
             tuple(self._transactions.values()),
             tuple(self._domains.values()),
-            {"txnId": txn_id},
+            info,
         )
 
     def _check_rules(self) -> None:

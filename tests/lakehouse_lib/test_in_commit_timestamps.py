@@ -1,0 +1,222 @@
+"""Commits that carry their time: it rises with the versions, whoever loses which race and whatever clocks do."""
+
+import json
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.actions import CommitProperties, Protocol
+from lakehouse_lib.errors import LogCorruptedError, MetadataChangedError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.checksum import read_checksum
+from lakehouse_lib.log.history import history, version_at
+from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.write import write_deltalake
+from tests.faults.scenes import clock_off_by
+from tests.log_tables import SCHEMA, append, create, files, put
+from tests.peers import read_delta_rs, read_duckdb
+
+ON = {"delta.enableInCommitTimestamps": "true"}
+SINCE, SINCE_TIME = "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"
+TIMED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "inCommitTimestamp"}))
+HOUR = 3600.0
+
+
+def rows(start, count=100):
+    return pa.table({"id": pa.array(range(start, start + count), pa.int64())})
+
+
+def timed(root):
+    """A table of files by name only, whose commits have had their time since version 0."""
+    return create(root, ON, TIMED)
+
+
+def begin(snapshot, *paths):
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
+    transaction.add(files(*paths))
+    return transaction
+
+
+def turning_on(snapshot):
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
+    transaction.set_metadata(replace(snapshot.metadata, configuration={**snapshot.configuration, **ON}))
+    transaction.set_protocol(TIMED)
+    return transaction
+
+
+def first_action(store, version):
+    """The commitInfo with which a commit begins."""
+    name, body = json.loads(store.read(names.commit(version)).split(b"\n")[0]).popitem()
+    assert name == "commitInfo"
+    return body
+
+
+def times(store, first=0):
+    latest = load_snapshot(store).version
+    return [first_action(store, version)["inCommitTimestamp"] for version in range(first, latest + 1)]
+
+
+def rises(moments):
+    return all(later > earlier for earlier, later in pairwise(moments))
+
+
+def test_every_verb_puts_the_time_into_its_commit_and_everybody_reads_on(tmp_path):
+    started = time.time_ns() // 1_000_000
+    write_deltalake(tmp_path, rows(0), configuration=ON)
+    for start in (100, 200):
+        write_deltalake(tmp_path, rows(start), mode="append")
+    DeltaTable(tmp_path).delete("id < 50")
+    DeltaTable(tmp_path).optimize.compact()
+    write_deltalake(tmp_path, rows(300), mode="append")
+    DeltaTable(tmp_path).optimize.z_order(["id"])
+    DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    write_deltalake(tmp_path, rows(1000, 10), mode="overwrite")
+    table = DeltaTable(tmp_path)
+    told = table.history()
+    assert [entry["operation"] for entry in told][::-1] == [
+        *("WRITE", "WRITE", "WRITE", "DELETE", "OPTIMIZE", "WRITE", "OPTIMIZE", "VACUUM START", "VACUUM END", "WRITE")
+    ]
+    store = LocalStore(str(tmp_path))
+    moments = times(store)
+    assert [entry["timestamp"] for entry in told][::-1] == moments
+    assert rises([started - 1, *moments, time.time_ns() // 1_000_000 + 1])
+    for version, moment in enumerate(moments):
+        assert version_at(store, datetime.fromtimestamp(moment / 1000, UTC)) == version
+    protocol = table.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 7)
+    assert "inCommitTimestamp" in protocol.writer_features
+    assert not {SINCE, SINCE_TIME} & set(table.metadata().configuration)
+    for read in (read_delta_rs, read_duckdb):
+        assert read(tmp_path)["id"].to_pylist() == list(range(1000, 1010))
+    assert read_checksum(store, len(moments) - 1).in_commit_timestamp == moments[-1]
+
+
+def test_a_clock_that_falls_back_moves_time_on_by_a_millisecond(tmp_path):
+    snapshot = timed(tmp_path)
+    for number, offset in enumerate((2 * HOUR, -HOUR, -400 * 24 * HOUR, 0, HOUR)):
+        with clock_off_by(offset):
+            snapshot = append(snapshot, f"f{number}")
+    created, ahead, *behind = times(snapshot.store)
+    assert ahead - created >= 2 * HOUR * 1000
+    assert behind == [ahead + 1, ahead + 2, ahead + 3, ahead + 4]
+    assert [entry["timestamp"] for entry in history(snapshot.store)][::-1] == [created, ahead, *behind]
+
+
+def test_of_two_commits_planned_on_one_version_the_later_has_the_later_time(tmp_path):
+    snapshot = timed(tmp_path)
+    first, second, third = (begin(snapshot, name) for name in ("a", "b", "c"))
+    with clock_off_by(HOUR):
+        assert first.commit() == Committed(1, 1)
+    assert second.commit() == Committed(2, 2)
+    with clock_off_by(-HOUR):
+        assert third.commit() == Committed(3, 2)
+    _, one, two, three = times(snapshot.store)
+    assert (two, three) == (one + 1, one + 2)
+
+
+def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
+    snapshot = timed(tmp_path)
+    wall = time.time_ns
+
+    def some_clock():
+        return wall() + random.randrange(10**10)
+
+    with mock.patch.object(time, "time_ns", some_clock), ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda name: begin(snapshot, f"f{name}").commit(), range(32)))
+    assert sorted(outcome.version for outcome in outcomes) == list(range(1, 33))
+    assert rises(times(snapshot.store))
+
+
+def test_what_a_caller_says_is_not_the_time(tmp_path):
+    snapshot = timed(tmp_path)
+    begin(snapshot, "a").commit(CommitProperties({"inCommitTimestamp": 1, "who": "me"}))
+    assert rises(times(snapshot.store))
+    assert first_action(snapshot.store, 1)["who"] == "me"
+
+
+def test_the_commit_that_turns_it_on_says_so_and_time_does_not_fall_back_there(tmp_path):
+    snapshot = append(create(tmp_path), "a")
+    late = time.time() + 5000
+    os.utime(tmp_path / names.commit(1), (late, late))
+    snapshot = load_snapshot(snapshot.store)
+    assert turning_on(snapshot).commit() == Committed(2, 1)
+    append(load_snapshot(snapshot.store), "b")
+    latest = load_snapshot(snapshot.store)
+    assert "inCommitTimestamp" not in first_action(snapshot.store, 1)
+    enabled, after = times(snapshot.store, 2)
+    assert after == enabled + 1 == int(late * 1000) + 2
+    assert (latest.configuration[SINCE], latest.configuration[SINCE_TIME]) == ("2", str(enabled))
+    assert [entry["timestamp"] for entry in history(snapshot.store, 3)] == [after, enabled, int(late * 1000)]
+
+
+def test_turning_it_on_counts_anew_after_a_lost_race(tmp_path):
+    snapshot = create(tmp_path)
+    enabling = turning_on(snapshot)
+    append(snapshot, "a")
+    late = time.time() + 5000
+    os.utime(tmp_path / names.commit(1), (late, late))
+    assert enabling.commit() == Committed(2, 2)
+    latest = load_snapshot(snapshot.store)
+    moment = first_action(snapshot.store, 2)["inCommitTimestamp"]
+    assert moment == int(late * 1000) + 1
+    assert (latest.configuration[SINCE], latest.configuration[SINCE_TIME]) == ("2", str(moment))
+    assert latest.timestamp == moment
+
+
+def test_an_append_goes_on_with_the_time_when_somebody_turns_it_on_meanwhile(tmp_path):
+    snapshot = create(tmp_path)
+    late = begin(snapshot, "a")
+    schema = OptimisticTransaction(snapshot, snapshot.store, "ADD COLUMNS", {})
+    schema.set_metadata(replace(snapshot.metadata, schema_string=SCHEMA.replace('"id"', '"other"')))
+    assert isinstance(turning_on(snapshot).commit(), Committed)
+    assert late.commit() == Committed(2, 2)
+    assert rises(times(snapshot.store, 1))
+    lost = schema.commit()
+    assert isinstance(lost, Conflict)
+    assert isinstance(lost.error, MetadataChangedError)
+    off = OptimisticTransaction(load_snapshot(snapshot.store), snapshot.store, "SET TBLPROPERTIES", {})
+    off.set_metadata(snapshot.metadata)
+    late = begin(load_snapshot(snapshot.store), "b")
+    assert isinstance(off.commit(), Committed)
+    assert late.commit() == Committed(4, 2)
+    assert "inCommitTimestamp" not in first_action(snapshot.store, 4)
+
+
+def test_a_replacement_remembers_since_when(tmp_path):
+    store = LocalStore(str(tmp_path), fsync=False)
+    snapshot = append(create(tmp_path), "a")
+    turning_on(snapshot).commit()
+    since = {key: load_snapshot(store).configuration[key] for key in (SINCE, SINCE_TIME)}
+    create_table(store, snapshot.schema, mode="overwrite", configuration={**ON, SINCE: "0"})
+    latest = load_snapshot(store)
+    assert {key: latest.configuration[key] for key in since} == since
+    assert [entry["version"] for entry in history(store)] == [3, 2, 1, 0]
+    create_table(store, snapshot.schema, mode="overwrite")
+    assert not latest.update().configuration
+    create_table(store, snapshot.schema, mode="overwrite", configuration=ON)
+    again = latest.update()
+    assert (again.version, again.configuration[SINCE]) == (5, "5")
+    assert again.configuration[SINCE_TIME] == str(first_action(store, 5)["inCommitTimestamp"])
+
+
+def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
+    snapshot = timed(tmp_path)
+    late = begin(snapshot, "a")
+    put(tmp_path, 1, {"commitInfo": {"operation": "WRITE"}})
+    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
+        late.commit()
+    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
+        begin(load_snapshot(snapshot.store), "a").commit()
+    assert snapshot.store.head(names.commit(2)) is None
