@@ -33,8 +33,8 @@ up: prerequisites $(installed) ## Start the demo's Airflow and leave it running;
 down: $(installed) ## Stop what `make up` started
 	@$(python) -m demo down
 
-test: prerequisites $(installed) ## Run the tests
-	@$(python) -m pytest
+test: prerequisites $(installed) ## Run the tests, a process for each processor (at most four)
+	@$(python) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
