@@ -1,16 +1,20 @@
-"""Keeps tables healthy: compacts small files, clusters, writes a checkpoint, deletes files past their retention.
+"""Keeps tables healthy: compacts small files, clusters, writes a checkpoint, deletes files and versions past their
+retention.
 
 Each table goes its own way: one that fails does not stop the others. Trigger it with `{"tables": ["orders"]}` for some.
-No row changes, so nobody downstream is released.
+No row changes, so nobody downstream is released. The last task says, table by table, what was done.
 """
 
 from datetime import timedelta
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule, chain, task_group
 
 from lakehouse_airflow.operators.change_events import LakehouseSelectTablesOperator
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_airflow.registry import load_registry
@@ -42,7 +46,19 @@ with DAG(
                 task_id="checkpoint", table=table, trigger_rule=TriggerRule.NONE_FAILED, **NAMED
             ),
             LakehouseVacuumOperator(task_id="vacuum", table=table, **NAMED),
+            # After the checkpoint, from which on the log is kept; skips a table that keeps its log for ever.
+            LakehouseCleanupOperator(task_id="cleanup", table=table, **NAMED),
         )
 
     tables = LakehouseSelectTablesOperator(task_id="tables", having="log", only="{{ params.tables }}")
-    maintain.expand(table=tables.output)
+    maintained = maintain.expand(table=tables.output)
+
+    # Also when a table failed: what was done for the others is done.
+    maintained >> LakehouseSummaryOperator(
+        task_id="summary",
+        tables=tables.output,
+        steps={step: f"maintain.{step}" for step in ("optimize", "z_order", "checkpoint", "vacuum", "cleanup")},
+        trigger_rule=TriggerRule.ALL_DONE,
+    )
+    # The run is as good as its tables, and not as its last task.
+    maintained >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)

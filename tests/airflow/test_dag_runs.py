@@ -100,8 +100,12 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
         "z_order": "upstream_failed",
         "checkpoint": "upstream_failed",
         "vacuum": "upstream_failed",
+        "cleanup": "upstream_failed",
     }
     assert set(orders.values()) == {"success"}
+    summary = run.xcom("summary")
+    assert set(summary["customer"].values()) == {None}
+    assert summary["orders"]["vacuum"] == {"version": summary["orders"]["cleanup"]["version"], "files_deleted": 3}
     log = capfd.readouterr().out
     assert "AirflowFailException: LogCorruptedError: " in log
     assert "Py4J" not in log

@@ -33,7 +33,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         self.dry_run = dry_run
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
-        policy = VacuumPolicy() if "/" in self.table else load_registry().table(self.table).vacuum
+        policy = vacuum_policy(self.table)
         hours = self.retention_hours
         if hours is None and "/" not in self.table:
             hours = policy.retention_hours
@@ -48,3 +48,8 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             "retention_hours": hours,
             "files_deleted": len(files),
         }
+
+
+def vacuum_policy(table: str) -> VacuumPolicy:
+    """The registry's; the default one for a table given by its location."""
+    return VacuumPolicy() if "/" in table else load_registry().table(table).vacuum

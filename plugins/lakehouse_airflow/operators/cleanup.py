@@ -1,0 +1,39 @@
+"""Forgetting versions that are older than the log's retention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.vacuum import vacuum_policy
+
+
+class LakehouseCleanupOperator(LakehouseTableOperator):
+    """Deletes commits, checkpoints and checksums that are older than ``delta.logRetentionDuration`` and that no later
+    version needs. No data file goes. A table that keeps its log for ever (``delta.enableExpiredLogCleanup`` is false)
+    is skipped.
+
+    Args:
+        enforce_retention: False permits a log retention shorter than that of deleted files; default the registry's,
+            else True.
+        dry_run: only count.
+    """
+
+    def __init__(self, *, enforce_retention: bool | None = None, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.enforce_retention = enforce_retention
+        self.dry_run = dry_run
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        from lakehouse_lib.table_properties import LogRetention
+
+        policy = vacuum_policy(self.table)
+        enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
+        table = hook.table(self.table)
+        if not LogRetention.of(table.metadata().configuration).cleanup:
+            raise AirflowSkipException(f"the table {self.table!r} keeps its log for ever")
+        files = table.cleanup_metadata(dry_run=self.dry_run, enforce_retention_duration=enforce)
+        return {"table": self.table, "version": table.version(), "dry_run": self.dry_run, "files_deleted": len(files)}

@@ -1,0 +1,165 @@
+"""Operators that keep the log in order: cleanup and repair, on real tables; delta-rs judges what they leave."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
+from lakehouse_airflow.operators.repair import LakehouseRepairOperator
+from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
+
+DAY = 86_400
+
+
+class TaskInstance:
+    """What a task leaves, and what those before it have left."""
+
+    def __init__(self, left: dict[tuple[str, int], Any] | None = None) -> None:
+        self.left = left or {}
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+    def xcom_pull(self, task_ids: str, map_indexes: int = -1) -> Any:
+        return self.left.get((task_ids, map_indexes))
+
+
+def versions(table: Path) -> list[int]:
+    return sorted(int(file.stem) for file in (table / "_delta_log").glob("*.json"))
+
+
+@pytest.fixture
+def orders(registry_file: Path) -> Path:
+    return aged(registry_file.parent / "tables" / "orders")
+
+
+def aged(table: Path, **configuration: str) -> Path:
+    """Four versions, three of them forty days old, with a checkpoint of the third."""
+    for number in range(4):
+        rows = pa.table({"o_custkey": pa.array([number], pa.int64())})
+        write_deltalake(table, rows, mode="append", configuration=configuration)
+        if number == 2:
+            DeltaTable(str(table)).create_checkpoint()
+    then = time.time() - 40 * DAY
+    for number in range(3):
+        os.utime(table / "_delta_log" / f"{number:020d}.json", (then + number, then + number))
+    return table
+
+
+def test_cleanup_forgets_expired_versions_and_counts_them(orders: Path) -> None:
+    dry = LakehouseCleanupOperator(task_id="t", table="orders", dry_run=True).execute({})
+    assert (dry["files_deleted"], versions(orders)) == (2, [0, 1, 2, 3])
+    done = LakehouseCleanupOperator(task_id="t", table="orders")
+    assert done.execute({}) == {"table": "orders", "version": 3, "dry_run": False, "files_deleted": 2}
+    assert done.made_version == ("orders", 3)
+    assert versions(orders) == [2, 3]
+    assert len(DeltaTable(str(orders), version=2).to_pyarrow_table()) == 3
+    assert len(DeltaTable(str(orders)).to_pyarrow_table()) == 4
+
+
+def test_a_log_kept_for_ever_is_skipped(registry_file: Path) -> None:
+    orders = aged(registry_file.parent / "tables" / "orders", **{"delta.enableExpiredLogCleanup": "false"})
+    with pytest.raises(AirflowSkipException, match="'orders' keeps its log for ever"):
+        LakehouseCleanupOperator(task_id="t", table="orders").execute({})
+    assert versions(orders) == [0, 1, 2, 3]
+
+
+def test_a_log_retention_shorter_than_that_of_files_is_refused_unless_permitted(registry_file: Path) -> None:
+    orders = aged(registry_file.parent / "tables" / "orders", **{"delta.logRetentionDuration": "interval 1 day"})
+    with pytest.raises(AirflowFailException, match=r"^RetentionError: .*logRetentionDuration"):
+        LakehouseCleanupOperator(task_id="t", table=str(orders)).execute({})
+    assert versions(orders) == [0, 1, 2, 3]
+    # The registry of this shop permits it, as it does for its vacuum.
+    assert LakehouseCleanupOperator(task_id="t", table="orders").execute({})["files_deleted"] == 2
+
+
+def test_repair_reports_first_and_mends_when_asked(orders: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sound = LakehouseRepairOperator(task_id="t", table="orders").execute({})
+    assert sound == {"table": "orders", "version": 3, "dry_run": True, "is_sound": True, "found": {}}
+
+    (lost,) = DeltaTable(str(orders), version=0).file_uris()
+    Path(lost).unlink()
+    (orders / "_delta_log" / "_last_checkpoint").write_text("{torn")
+    before = {file: file.read_bytes() for file in orders.rglob("*") if file.is_file()}
+    report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
+    assert (report["is_sound"], report["version"]) == (False, 3)
+    assert report["found"] == {
+        "files_removed": {"count": 1, "first": [Path(lost).name]},
+        "last_checkpoint": {"count": 1, "first": ["it cannot be read"]},
+    }
+    assert Path(lost).name in capfd.readouterr().out
+    assert {file: file.read_bytes() for file in orders.rglob("*") if file.is_file()} == before
+
+    mended = LakehouseRepairOperator(task_id="t", table="orders", dry_run="False").execute({})
+    assert (mended["dry_run"], mended["version"], set(mended["found"])) == (False, 4, set(report["found"]))
+    assert sorted(DeltaTable(str(orders)).to_pyarrow_table()["o_custkey"].to_pylist()) == [1, 2, 3]
+    assert LakehouseRepairOperator(task_id="t", table="orders").execute({})["is_sound"]
+
+
+def test_a_report_names_the_first_only(registry_file: Path) -> None:
+    table = registry_file.parent / "tables" / "orders"
+    names = [str(number) for number in range(30)]
+    write_deltalake(table, pa.table({"o_custkey": names, "one": [1] * 30}), partition_by=["o_custkey"])
+    for file in table.rglob("*.parquet"):
+        file.unlink()
+    found = LakehouseRepairOperator(task_id="t", table="orders").execute({})["found"]["files_removed"]
+    assert (found["count"], len(found["first"])) == (30, 20)
+
+
+def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
+    for number in (0, 1):
+        (orders / "_delta_log" / f"{number:020d}.json").unlink()
+    (checkpoint,) = (orders / "_delta_log").glob("*.checkpoint.parquet")
+    write_deltalake(orders, pa.table({"o_custkey": pa.array([9], pa.int64())}), mode="append")
+    DeltaTable(str(orders)).create_checkpoint()  # so that the table still opens
+    checkpoint.write_bytes(b"PAR1 torn PAR1")
+    report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
+    assert list(report["found"]) == ["checkpoints_needed"]
+    assert report["found"]["checkpoints_needed"]["first"][0].startswith(f"_delta_log/{checkpoint.name}: ")
+    ti = TaskInstance()
+    with pytest.raises(AirflowFailException, match=r"not whole: checkpoints_needed cannot be mended"):
+        LakehouseRepairOperator(task_id="t", table="orders", dry_run=False).execute({"ti": ti})
+    assert ti.pushed["return_value"]["found"] == report["found"]
+    assert checkpoint.exists()
+
+
+def test_mending_asks_for_the_approval_and_for_a_plain_answer(orders: Path) -> None:
+    Path(DeltaTable(str(orders), version=0).file_uris()[0]).unlink()
+    mend = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False, approved_by="approve")
+    with pytest.raises(AirflowFailException, match=r"^not approved: "):
+        mend.execute({"ti": TaskInstance()})
+    with pytest.raises(AirflowFailException, match="dry_run is 'no'; it has to be True or False"):
+        LakehouseRepairOperator(task_id="t", table="orders", dry_run="no").execute({})
+    assert versions(orders) == [0, 1, 2, 3]
+
+
+def test_the_summary_says_table_by_table_what_was_done() -> None:
+    left = {
+        ("maintain.optimize", 0): {
+            "version": 3,
+            "metrics": {"numFilesAdded": 1, "numFilesRemoved": 4, "filesAdded": {}},
+        },
+        ("maintain.cleanup", 0): {"table": "orders", "version": 3, "dry_run": False, "files_deleted": 2},
+        ("maintain.cleanup", 1): None,
+    }
+    summary = LakehouseSummaryOperator(
+        task_id="t",
+        tables=["orders", "customer"],
+        steps={"optimize": "maintain.optimize", "cleanup": "maintain.cleanup"},
+    )
+    assert summary.execute({"ti": TaskInstance(left)}) == {
+        "orders": {
+            "optimize": {"version": 3, "files_removed": 4, "files_added": 1},
+            "cleanup": {"version": 3, "files_deleted": 2},
+        },
+        "customer": {"optimize": None, "cleanup": None},
+    }
+    with pytest.raises(AirflowFailException, match="run it again from its first task"):
+        LakehouseSummaryOperator(task_id="t", tables="None", steps={}).execute({"ti": TaskInstance()})
