@@ -44,9 +44,10 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.errors import InvalidArgumentError
 
     query = read_text_file(options.sql_file, "the query file")
-    inputs = {name: DeltaTable(uri) for name, uri in options.input}
-    if DeltaTable.is_deltatable(options.output):
-        output = DeltaTable(options.output)
+    stores = options.storage_options
+    inputs = {name: DeltaTable(uri, storage_options=stores.get(uri)) for name, uri in options.input}
+    if DeltaTable.is_deltatable(options.output, stores.get(options.output)):
+        output = DeltaTable(options.output, storage_options=stores.get(options.output))
         done = output.transaction_version(options.app_id)
         if done is not None and done >= options.app_version:
             return {"table": options.output, "version": output.version(), "done_before": True}
@@ -70,6 +71,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
             rows,
             mode="overwrite",
             schema_mode="overwrite",
+            storage_options=stores.get(options.output),
             engine=SparkEngine(spark),
             commit_properties=CommitProperties(
                 app_transactions=[Transaction(options.app_id, options.app_version)],
@@ -78,7 +80,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         )
         return {
             "table": options.output,
-            "version": DeltaTable(options.output).version(),
+            "version": DeltaTable(options.output, storage_options=stores.get(options.output)).version(),
             "done_before": False,
             "input_versions": {name: table.version() for name, table in inputs.items()},
         }

@@ -80,7 +80,7 @@ class Batch:
         self.source = source
         self.intents = intents
         self.store: ObjectStore = intents.store
-        self.quarantine = open_store(source.quarantine)
+        self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
         self.spark = spark
         self.engine = engine

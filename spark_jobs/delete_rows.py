@@ -37,12 +37,13 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         raise InvalidPredicateError(
             "the predicate is empty", table=options.table, hint="Write TRUE to delete every row of the table"
         )
-    DeltaTable(options.table)
+    storage_options = options.storage_options.get(options.table)
+    DeltaTable(options.table, storage_options=storage_options)
 
     def run(spark: SparkSession) -> Result:
         from lakehouse_lib.engine.spark import SparkEngine
 
-        table = DeltaTable(options.table, engine=SparkEngine(spark))
+        table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.delete(predicate)
         return {"table": options.table, "version": table.version(), "metrics": metrics}
 

@@ -97,6 +97,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         options.files_per_batch,
         options.settle_seconds,
         options.target_file_size,
+        options.storage_options,
     )
     load = Load(source)
     if options.give_up:

@@ -42,6 +42,15 @@ class Arguments(argparse.ArgumentParser):
     def __init__(self, job: str, description: str) -> None:
         super().__init__(prog=f"spark_jobs.{job}", description=description, allow_abbrev=False)
         self.job = job
+        self.add_argument(
+            "--storage-options-file",
+            dest="storage_options",
+            type=_storage_options,
+            default={},
+            metavar="FILE",
+            help="JSON, {location: {option: value}}, of tables whose store needs some; in a file, because everybody on "
+            "the machine sees command lines",
+        )
 
     def error(self, message: str) -> NoReturn:
         raise InvalidArgumentError(message, hint=f"See python -m spark_jobs.{self.job} --help")
@@ -93,6 +102,17 @@ def read_text_file(path: str, what: str) -> str:
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InvalidArgumentError(f"{what} {path} cannot be read: {reason}", hint="Name a readable file") from error
+
+
+def _storage_options(path: str) -> dict[str, dict[str, str]]:
+    """An argparse type. No value is in its error: they may be secrets."""
+    found = read_json_file(path, "the file of storage options")
+    if not isinstance(found, dict) or not all(one is None or isinstance(one, dict) for one in found.values()):
+        raise InvalidArgumentError(
+            f"the file of storage options {path} is no JSON object of objects",
+            hint='Write {"s3://bucket/table": {"AWS_REGION": "eu-central-1"}}',
+        )
+    return {location: options for location, options in found.items() if options}
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -102,8 +102,8 @@ class Load:
         check_schema(source.schema.to_arrow(), source.format)
         if source.suite is not None:
             read_rules(source.suite, source.schema.names)
-        self.store = open_store(source.table)
-        self.quarantine = open_store(source.quarantine)
+        self.store = open_store(source.table, source.storage_options.get(source.table))
+        self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         for one in (self.store, self.quarantine):
             check_location(one)
         self.intents = IntentLog(self.store, source.name)

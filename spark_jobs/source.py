@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ class Source:
         partition_by: of a table that has to be created.
         settle_seconds: a file modified less than this ago is still growing.
         target_file_size: bytes; None: the table's.
+        storage_options: by location; secrets may be among them, so no text of this shows them.
     """
 
     table: str
@@ -32,6 +34,7 @@ class Source:
     files_per_batch: int = 1
     settle_seconds: float = 0
     target_file_size: int | None = None
+    storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def rules(self) -> dict[str, Any]:
         """What a batch is judged by, as its intent keeps it."""

@@ -25,12 +25,13 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     from lakehouse_lib import DeltaTable
 
-    DeltaTable(options.table)
+    storage_options = options.storage_options.get(options.table)
+    DeltaTable(options.table, storage_options=storage_options)
 
     def run(spark: SparkSession) -> Result:
         from lakehouse_lib.engine.spark import SparkEngine
 
-        table = DeltaTable(options.table, engine=SparkEngine(spark))
+        table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.optimize.z_order(list(options.columns), target_size=options.target_file_size)
         return {"table": options.table, "version": table.version(), "metrics": metrics}
 

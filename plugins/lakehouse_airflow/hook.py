@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
+from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.registry import RegistryError, load_registry
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ class LakehouseHook(BaseHook):
     """Tables by the name they have in the registry, or by location.
 
     A connection of type ``lakehouse`` is optional. Its host (or ``root`` in its extra JSON) is the folder of tables
-    that are not in the registry; the rest of the extra JSON are the store's options.
+    that are not in the registry; ``aws_conn_id`` in its extra JSON names the connection of type ``aws`` with which
+    tables in S3 are opened; the rest of the extra JSON are options of every table's store.
 
     Args:
-        conn_id: the default one may be missing: then tables are local paths and need no options.
+        conn_id: of type ``lakehouse``, or right away of type ``aws``. The default one may be missing: then tables are
+            local paths and need no options.
     """
 
     conn_name_attr = "conn_id"
@@ -42,7 +45,7 @@ class LakehouseHook(BaseHook):
         return {
             "hidden_fields": ["schema", "login", "password", "port"],
             "relabeling": {"host": "Root folder or URI"},
-            "placeholders": {"extra": '{"store option": "value"}'},
+            "placeholders": {"extra": '{"aws_conn_id": "aws_default", "store option": "value"}'},
         }
 
     def get_conn(self) -> Connection | None:
@@ -59,13 +62,34 @@ class LakehouseHook(BaseHook):
             return None
 
     @cached_property
-    def _extra(self) -> dict[str, Any]:
-        return dict(self._connection.extra_dejson) if self._connection is not None else {}
+    def _own(self) -> Connection | None:
+        """The connection, unless it is one of type ``aws``, whose fields mean something else."""
+        return None if self._connection is None or self._connection.conn_type == "aws" else self._connection
 
-    @property
-    def storage_options(self) -> dict[str, str] | None:
-        """Options of the store, or None."""
-        return {key: str(value) for key, value in self._extra.items() if key != "root"} or None
+    @cached_property
+    def _extra(self) -> dict[str, Any]:
+        return dict(self._own.extra_dejson) if self._own is not None else {}
+
+    def storage_options(self, table: str) -> dict[str, str] | None:
+        """Options of the table's store, or None. They may hold secrets: for no log, XCom, URL or command line.
+
+        Raises:
+            AirflowFailException, AirflowException: as ``aws_options`` does.
+        """
+        own = {key: str(value) for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
+        in_s3 = self.uri(table).startswith(("s3://", "s3a://"))
+        return {**(self._aws_options if in_s3 else {}), **own} or None
+
+    @cached_property
+    def _aws_options(self) -> dict[str, str]:
+        """What only tables in S3 take."""
+        other = self._extra.get("aws_conn_id")
+        connection = self.get_connection(other) if other else self._connection
+        if connection is None or connection.conn_type != "aws":
+            if other:
+                raise AirflowFailException(f"the connection {other!r} is of type {connection.conn_type!r}, not aws")
+            return {}
+        return aws_options(connection)
 
     def uri(self, table: str) -> str:
         """Where a table is.
@@ -78,7 +102,7 @@ class LakehouseHook(BaseHook):
         """
         if "://" in table or table.startswith("/"):
             return table
-        root = (self._connection.host if self._connection is not None else None) or self._extra.get("root")
+        root = (self._own.host if self._own is not None else None) or self._extra.get("root")
         try:
             return load_registry().table(table).uri
         except RegistryError:
@@ -91,7 +115,7 @@ class LakehouseHook(BaseHook):
         from lakehouse_lib.log import latest_version
         from lakehouse_lib.store import open_store
 
-        return latest_version(open_store(self.uri(table), self.storage_options))
+        return latest_version(open_store(self.uri(table), self.storage_options(table)))
 
     def changed_rows(self, table: str, since: int) -> tuple[int, int] | None:
         """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
@@ -111,7 +135,7 @@ class LakehouseHook(BaseHook):
             return None
         if latest < since:
             return -1, latest  # made anew
-        store = open_store(self.uri(table), self.storage_options)
+        store = open_store(self.uri(table), self.storage_options(table))
         commits = [commit.version for commit in list_commits(store, since + 1) if commit.version <= latest]
         unknown = len(commits) < latest - since
         if unknown or any(_changes_rows(read_commit(store, version)) for version in commits):
@@ -122,7 +146,7 @@ class LakehouseHook(BaseHook):
         """The table, opened. Raises the library's errors."""
         from lakehouse_lib import DeltaTable
 
-        return DeltaTable(self.uri(table), version=version, storage_options=self.storage_options)
+        return DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
 
     def history(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
         """Commits, newest first, as the log's commitInfo has them."""

@@ -76,11 +76,10 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
         found = self.poke(context)
         if found.is_done:
             return found.xcom_value
-        with as_task_failure():
-            uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
         self.defer(
             trigger=TableVersionTrigger(
-                uri=uri,
+                table=self.table,
+                lakehouse_conn_id=self.lakehouse_conn_id,
                 baseline_version=self.baseline_version,
                 target_version=self.target_version,
                 allow_recreation=self.allow_recreation,

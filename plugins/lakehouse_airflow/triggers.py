@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.registry import RegistryError
 from lakehouse_lib.errors import DeltaError
 
 
@@ -39,49 +42,45 @@ def reached(
     return target_version is None or version >= target_version
 
 
-def latest_version(uri: str) -> int | None:
-    """The table's latest version, or None while there is none. Lists the log; no Spark, no Arrow."""
-    from lakehouse_lib.log import latest_version as latest
-    from lakehouse_lib.store import open_store
-
-    return latest(open_store(uri))
-
-
 class TableVersionTrigger(BaseTrigger):
     """Fires once, when a table's version is what is waited for (``reached``).
 
     The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` when waiting on cannot help.
 
     Args:
-        uri: where the table is.
+        table: a table's name in the registry, or its location.
+        lakehouse_conn_id: its connection, looked up at each look: no secret is kept, and none grows old.
         poke_interval: seconds between two looks.
     """
 
     def __init__(
         self,
         *,
-        uri: str,
+        table: str,
         baseline_version: int | None,
         target_version: int | None,
         allow_recreation: bool,
         poke_interval: float,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
     ) -> None:
         super().__init__()
-        self.uri = uri
+        self.table = table
         self.baseline_version = baseline_version
         self.target_version = target_version
         self.allow_recreation = allow_recreation
         self.poke_interval = poke_interval
+        self.lakehouse_conn_id = lakehouse_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
-                "uri": self.uri,
+                "table": self.table,
                 "baseline_version": self.baseline_version,
                 "target_version": self.target_version,
                 "allow_recreation": self.allow_recreation,
                 "poke_interval": self.poke_interval,
+                "lakehouse_conn_id": self.lakehouse_conn_id,
             },
         )
 
@@ -89,20 +88,23 @@ class TableVersionTrigger(BaseTrigger):
         while True:
             try:
                 # A listing may take long on a slow disk, and one triggerer serves every waiting task.
-                version = await asyncio.to_thread(latest_version, self.uri)
+                version = await asyncio.to_thread(self._version)
                 done = reached(
                     version,
                     baseline_version=self.baseline_version,
                     target_version=self.target_version,
                     allow_recreation=self.allow_recreation,
                 )
-            except DeltaError as error:
+            except (DeltaError, RegistryError, AirflowException) as error:
                 yield TriggerEvent({"error": str(error)})
                 return
             except ValueError as error:
-                yield TriggerEvent({"error": f"table {self.uri}: {error}"})
+                yield TriggerEvent({"error": f"table {self.table}: {error}"})
                 return
             if done:
                 yield TriggerEvent({"version": version, "baseline_version": self.baseline_version})
                 return
             await asyncio.sleep(self.poke_interval)
+
+    def _version(self) -> int | None:
+        return LakehouseHook(self.lakehouse_conn_id).version(self.table)

@@ -45,13 +45,13 @@ def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
     hook = LakehouseHook()
     assert hook.uri("events") == "/data/events"
     assert hook.uri("orders") == str(registry_file.parent / "tables" / "orders")
-    assert hook.storage_options == {"region": "eu", "timeout": "3"}
+    assert hook.storage_options("events") == {"region": "eu", "timeout": "3"}
     with pytest.raises(RegistryError):
         hook.uri("../etc")
 
 
 def test_only_the_default_connection_may_be_missing(registry_file: Path) -> None:
-    assert LakehouseHook().storage_options is None
+    assert LakehouseHook().storage_options("orders") is None
     with pytest.raises(AirflowNotFoundException):
         LakehouseHook("lakehouse_other").uri("events")
 

@@ -92,7 +92,7 @@ def test_deferring_and_coming_back(tmp_path: Path) -> None:
     assert deferred.value.timeout == timedelta(seconds=0.3)
     path, arguments = deferred.value.trigger.serialize()
     assert path == "lakehouse_airflow.triggers.TableVersionTrigger"
-    assert arguments["uri"] == str(table)
+    assert arguments["table"] == str(table)
 
     async def first_event() -> TriggerEvent:
         events = TableVersionTrigger(**arguments).run()
@@ -116,7 +116,7 @@ def test_a_table_made_anew_fails_the_task(tmp_path: Path) -> None:
 
     async def first_event() -> TriggerEvent:
         trigger = TableVersionTrigger(
-            uri=str(tmp_path / "t"), baseline_version=7, target_version=None, allow_recreation=False, poke_interval=1
+            table=str(tmp_path / "t"), baseline_version=7, target_version=None, allow_recreation=False, poke_interval=1
         )
         return await anext(trigger.run())
 
@@ -136,9 +136,10 @@ def test_looking_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0, 1)
     code = f"""
 import sys
-from lakehouse_airflow.triggers import TableVersionTrigger, latest_version
-assert latest_version({str(tmp_path / "t")!r}) == 1
-assert latest_version({str(tmp_path / "none")!r}) is None
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.triggers import TableVersionTrigger
+assert LakehouseHook().version({str(tmp_path / "t")!r}) == 1
+assert LakehouseHook().version({str(tmp_path / "none")!r}) is None
 heavy = {{"pyarrow", "pyspark", "pandas", "numpy"}} & set(sys.modules)
 assert not heavy, heavy
 """
@@ -152,7 +153,7 @@ def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path, mon
 
     monkeypatch.setattr(LocalStore, "list_from", denied)
     trigger = TableVersionTrigger(
-        uri=str(tmp_path / "t"), baseline_version=-1, target_version=None, allow_recreation=False, poke_interval=0.1
+        table=str(tmp_path / "t"), baseline_version=-1, target_version=None, allow_recreation=False, poke_interval=0.1
     )
 
     async def first_event() -> TriggerEvent:

@@ -19,6 +19,10 @@ class LakehouseIngestOperator(LakehouseJobOperator):
 
     job = "ingest"
 
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        quarantine = load_registry().table(self.table).quarantine
+        return [*super().locations(hook), *([quarantine] if quarantine else [])]
+
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
         table = load_registry().table(self.table)
         source = table.source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,9 +66,17 @@ class LakehouseJobOperator(BaseOperator):
         """The job's command line. Files it needs may be written into ``scratch``, which lives as long as the job."""
         raise NotImplementedError
 
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        """Of all tables that the job opens."""
+        return [hook.uri(self.table)]
+
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:
-            arguments = self.arguments(LakehouseHook(self.lakehouse_conn_id), Path(scratch))
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            arguments = self.arguments(hook, Path(scratch))
+            options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
+            if any(options.values()):
+                arguments += ["--storage-options-file", str(_secret_file(Path(scratch), options))]
             self._submission = JobSubmission(
                 self.job,
                 arguments,
@@ -88,3 +97,11 @@ class LakehouseJobOperator(BaseOperator):
     def on_kill(self) -> None:
         if self._submission is not None:
             self._submission.on_kill()
+
+
+def _secret_file(scratch: Path, value: object) -> Path:
+    """A file that this user alone can read: command lines are logged, and seen by all of the machine."""
+    file = scratch / "storage_options.json"
+    file.touch(mode=0o600, exist_ok=False)
+    file.write_text(json.dumps(value), encoding="utf-8")
+    return file

@@ -55,6 +55,9 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         self.app_id = app_id
         self.app_version = app_version
 
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        return [*super().locations(hook), *(hook.uri(name) for name in self.inputs)]
+
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
         try:
             version = int(self.app_version)

@@ -1,0 +1,112 @@
+"""What an Airflow connection of type ``aws`` says, as storage options.
+
+Names are those of Airflow's amazon provider, which need not be installed: login and password are the keys, and the
+extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
+``assume_role_kwargs``, and ``service_config`` with what is of S3 or STS alone. A key of the provider that cannot be
+honoured here is refused by its name; what the provider does not know is a storage option (docs/stores.md).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.log import mask_secret
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+#: Of the provider, and without an equal here.
+_NOT_HERE = (
+    "assume_role_with_saml",
+    "assume_role_with_web_identity",
+    "aws_account_id",
+    "aws_iam_role",
+    "config_kwargs",
+    "external_id",
+    "host",
+    "profile",
+    "s3_config_file",
+    "s3_config_format",
+    "session_kwargs",
+)
+_SESSION_NAME = "lakehouse"
+
+
+def aws_options(connection: Connection) -> dict[str, str]:
+    """The storage options of S3; a role is assumed and a profile read now, so they may be temporary.
+
+    Every secret among them is masked in the task's log.
+
+    Raises:
+        AirflowFailException: a key that cannot be honoured, a profile that is none, a role that is refused.
+        AirflowException: the role's service does not answer.
+    """
+    extra = dict(connection.extra_dejson)
+    name = connection.conn_id
+    refused = [key for key in _NOT_HERE if extra.get(key)]
+    if extra.pop("verify", True) not in (True, None):
+        refused.append("verify")
+    if extra.pop("assume_role_method", "assume_role") != "assume_role":
+        refused.append("assume_role_method")
+    if refused:
+        raise AirflowFailException(
+            f"the connection {name!r} has {', '.join(refused)} in its extra, which tables cannot be opened by: leave "
+            "it out; keys, a profile or role_arn say who asks, endpoint_url and region_name whom"
+        )
+    services = extra.pop("service_config", None) or {}
+    keys = {
+        "aws_access_key_id": connection.login or extra.pop("aws_access_key_id", None),
+        "aws_secret_access_key": connection.password or extra.pop("aws_secret_access_key", None),
+        "aws_session_token": extra.pop("aws_session_token", None),
+    }
+    profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
+    role, role_options = extra.pop("role_arn", None), extra.pop("assume_role_kwargs", None) or {}
+    endpoint = (services.get("s3") or {}).get("endpoint_url") or extra.get("endpoint_url")
+    extra.pop("endpoint_url", None)
+    if profile or role:
+        keys, region = _from_session(
+            name,
+            {**keys, "profile_name": profile, "region_name": region},
+            {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None,
+            (services.get("sts") or {}).get("endpoint_url"),
+        )
+    for secret in ("aws_secret_access_key", "aws_session_token"):
+        if keys[secret]:
+            mask_secret(keys[secret])
+    found = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
+    return {key: _text(value) for key, value in found.items() if value not in (None, "")}
+
+
+def _from_session(
+    connection: str, session: Mapping[str, Any], role: Mapping[str, Any] | None, sts: str | None
+) -> tuple[dict[str, str | None], str | None]:
+    """Keys and region of a boto3 session, or those of the role that it assumes."""
+    if importlib.util.find_spec("boto3") is None:
+        raise AirflowFailException(
+            f"the connection {connection!r} has a profile or a role, which need boto3: pip install 'lakehouse[s3]'"
+        )
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+
+    try:
+        asking = boto3.Session(**{key: value for key, value in session.items() if value})
+        if role is not None:
+            given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
+            keys = (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+        else:
+            found = asking.get_credentials()
+            keys = found.get_frozen_credentials()[:3] if found is not None else (None, None, None)
+    except (ConnectionError, HTTPClientError) as error:
+        raise AirflowException(f"the connection {connection!r}: {error}") from None
+    except (BotoCoreError, ClientError) as error:
+        raise AirflowFailException(f"the connection {connection!r}: {error}") from None
+    return dict(
+        zip(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), keys, strict=True)
+    ), asking.region_name
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,225 @@
+"""Credentials from an Airflow connection: they open tables in S3 (moto's server), and are seen nowhere else."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+
+from lakehouse_airflow.aws_connection import aws_options
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+from lakehouse_airflow.triggers import TableVersionTrigger
+from lakehouse_lib import DeltaTable, write_deltalake
+from tests.airflow.conftest import HOME
+from tests.airflow.dag_runs import run_dag
+from tests.s3_server import S3Server
+
+SECRET = "hunter2/the+secret=of+the+tests"
+TOKEN = "IQoJ/the+session+token=of+the+tests"
+KEY = "AKIATESTSOFCONNECTION"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Any:
+    import boto3
+
+    server = S3Server()
+    given = {"region_name": "us-east-1", "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    client = boto3.client("s3", endpoint_url=server.url, **given)
+    client.create_bucket(Bucket="lake")
+    client.close()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def connection(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The connection ``shop_s3``, which ``lakehouse_default`` refers to; the environment has no credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    extra = {"aws_session_token": TOKEN, "region_name": "us-east-1", "endpoint_url": s3.url, "aws_allow_http": True}
+    connection = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(connection))
+    own = {"conn_type": "lakehouse", "host": "s3://lake", "extra": {"aws_conn_id": "shop_s3"}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(own))
+    s3.requests.clear()
+    return connection
+
+
+def aws(login: str | None = KEY, password: str | None = SECRET, **extra: Any) -> dict[str, str]:
+    described = {"conn_id": "it", "conn_type": "aws", "login": login, "password": password}
+    return aws_options(Connection(**described, extra=json.dumps(extra)))
+
+
+def test_fields_of_the_aws_connection_are_storage_options() -> None:
+    keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+    assert aws() == keys
+    assert aws(None, None, **keys, verify=True) == keys
+    assert aws(aws_session_token=TOKEN, region_name="eu-central-1", endpoint_url="https://s3.example.com") == {
+        **keys,
+        "aws_session_token": TOKEN,
+        "aws_region": "eu-central-1",
+        "aws_endpoint_url": "https://s3.example.com",
+    }
+    services = {"s3": {"endpoint_url": "https://here"}, "sts": {"endpoint_url": "https://there"}}
+    assert aws(endpoint_url="https://anything", service_config=services)["aws_endpoint_url"] == "https://here"
+    # What the provider does not know is the store's, which refuses what it does not know either.
+    assert aws(None, None, aws_skip_signature=True, timeout=3) == {"aws_skip_signature": "true", "timeout": "3"}
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"config_kwargs": {"proxies": {"https": SECRET}}}, "config_kwargs"),
+        ({"verify": False, "session_kwargs": {"aws_secret_access_key": SECRET}}, "session_kwargs, verify"),
+        ({"role_arn": "arn:x", "assume_role_method": "assume_role_with_saml"}, "assume_role_method"),
+        ({"profile_name": "nobody"}, "profile"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(connection: Any, extra: dict[str, Any], named: str) -> None:
+    with pytest.raises(AirflowFailException, match=rf"the connection 'it'.*{named}") as error:
+        aws(**extra)
+    assert SECRET not in str(error.value)
+
+
+def test_a_role_is_assumed(connection: Any, s3: S3Server) -> None:
+    from airflow.sdk._shared.secrets_masker import redact
+
+    services = {"sts": {"endpoint_url": s3.url}}
+    role = {"role_arn": "arn:aws:iam::123456789012:role/lake", "assume_role_kwargs": {"DurationSeconds": 900}}
+    options = aws(region_name="us-east-1", service_config=services, endpoint_url=s3.url, aws_allow_http=True, **role)
+    assert options["aws_access_key_id"].startswith("ASIA")
+    assert SECRET not in options.values()
+    assert redact(f"x{options['aws_secret_access_key']}x{options['aws_session_token']}x") == "x***x***x"
+    write_deltalake("s3://lake/by_role", pa.table({"a": [1]}), storage_options=options)
+    assert f"Credential={options['aws_access_key_id']}/" in s3.requests[-1].headers["authorization"]
+    with pytest.raises(AirflowException, match="connection 'it': Could not connect") as error:
+        aws(region_name="us-east-1", service_config={"sts": {"endpoint_url": "http://127.0.0.1:9"}}, **role)
+    assert not isinstance(error.value, AirflowFailException)  # the service may come back
+
+
+def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -> None:
+    hook = LakehouseHook()
+    options = hook.storage_options("s3://lake/t")
+    assert options is not None
+    assert (options["aws_secret_access_key"], options["aws_session_token"]) == (SECRET, TOKEN)
+    assert hook.uri("events") == "s3://lake/events"
+    assert hook.storage_options("events") == options
+    assert hook.storage_options("orders") is None
+    # The connection of type aws may as well be given right away.
+    assert LakehouseHook("shop_s3").storage_options("s3a://lake/t") == options
+    assert LakehouseHook("shop_s3").storage_options("/data/t") is None
+
+
+def test_a_reference_to_another_kind_of_connection_is_refused(
+    connection: Any, spark_connection: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"conn_type": "lakehouse", "extra": {"aws_conn_id": "spark_default"}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(own))
+    with pytest.raises(AirflowFailException, match="'spark_default' is of type 'spark', not aws"):
+        LakehouseHistoryOperator(task_id="t", table="s3://lake/t").execute({})
+
+
+def test_a_sensor_that_waits_keeps_the_connections_name_alone(connection: Any, s3: S3Server) -> None:
+    table = "s3://lake/awaited"
+    waiting = LakehouseTableVersionSensor(
+        task_id="t", table=table, lakehouse_conn_id="shop_s3", baseline_version=-1, deferrable=True, poke_interval=0.05
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute({})
+    _, arguments = deferred.value.trigger.serialize()
+    assert arguments["lakehouse_conn_id"] == "shop_s3"
+    assert SECRET not in repr(arguments)
+    write_deltalake(table, pa.table({"a": [1]}), storage_options=LakehouseHook("shop_s3").storage_options(table))
+
+    async def first_event() -> Any:
+        return await asyncio.wait_for(anext(TableVersionTrigger(**arguments).run()), 20)
+
+    assert asyncio.run(first_event()).payload == {"version": 0, "baseline_version": -1}
+
+
+# In spark-submit's place: the job's own arguments and options, done by the library without Spark; and all that others
+# on the machine can see of this process.
+_JOB = """
+import json, os, sys
+from pathlib import Path
+from lakehouse_lib import DeltaTable
+seen = {"argv": sys.argv, "environment": dict(os.environ), "parent": Path(f"/proc/{os.getppid()}/cmdline").read_text()}
+arguments = sys.argv[sys.argv.index("--table"):]
+table, file = arguments[1], Path(arguments[arguments.index("--storage-options-file") + 1])
+seen["mode"], seen["file"] = oct(file.stat().st_mode), str(file)
+with Path(os.environ["SEEN"]).open("a") as out:
+    out.write(json.dumps(seen) + "\\n")
+opened = DeltaTable(table, storage_options=json.loads(file.read_text())[table])
+metrics = opened.optimize.compact()
+print(json.dumps({"lakehouse": "result", "job": "compact", "table": table, "version": opened.version(),
+                  "metrics": metrics}))
+"""
+
+
+@pytest.mark.usefixtures("airflow_db", "spark_connection")
+def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
+    registry_file: Path,
+    connection: Any,
+    s3: S3Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    body = json.loads(registry_file.read_text())
+    body["tables"]["lineitem"]["uri"] = "s3://lake/lineitem"
+    registry_file.write_text(json.dumps(body))
+    options = LakehouseHook().storage_options("lineitem")
+    for number in range(3):
+        rows = pa.table({"l_orderkey": [number]})
+        write_deltalake("s3://lake/lineitem", rows, mode="append", storage_options=options)
+    script = tmp_path / "bin" / "spark-submit"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\n{_JOB}")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen.jsonl"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    s3.requests.clear()
+
+    run = run_dag("lakehouse_maintenance", {"tables": ["lineitem"]})
+    assert run.state == "success", run.states
+    assert run.xcom("summary")["lineitem"]["optimize"] == {"version": 3, "files_removed": 3, "files_added": 1}
+    opened = DeltaTable("s3://lake/lineitem", storage_options=options)
+    assert (opened.version(), len(opened.files())) == (3, 1)
+    # With these credentials, and with no others.
+    assert s3.requests
+    assert all(f"Credential={KEY}/" in one.headers["authorization"] for one in s3.requests)
+    assert {one.headers["x-amz-security-token"] for one in s3.requests} == {TOKEN}
+
+    (seen,) = map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())
+    assert seen["mode"].endswith("600")
+    assert not Path(seen["file"]).exists()
+    assert list(scratch.iterdir()) == []
+    # The connection itself comes by the environment in this test, and is all that may hold it there.
+    assert seen["environment"].pop("AIRFLOW_CONN_SHOP_S3")
+    printed = capfd.readouterr()
+    assert "Spark-Submit cmd: " in printed.out + printed.err
+    kept = [file for file in HOME.rglob("*") if file.is_file()]
+    assert any(file.name == "airflow.db" for file in kept)  # XComs, rendered fields, links, the DAG itself
+    places = {
+        "log": (printed.out + printed.err).encode(),
+        "command line, environment": json.dumps(seen).encode(),
+        **{str(file): file.read_bytes() for file in kept},
+    }
+    for secret in (SECRET, TOKEN):
+        for written in (secret.encode(), json.dumps(secret)[1:-1].replace("/", "\\/").encode()):
+            assert [place for place, text in places.items() if written in text] == []
