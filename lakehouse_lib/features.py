@@ -104,7 +104,14 @@ FEATURES: Mapping[str, Feature] = {
         Feature("v2Checkpoint", True, True, True, _ALWAYS, "delta.checkpointPolicy says which checkpoints are written"),
         Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
         Feature("domainMetadata", False, True, True, _ALWAYS, "domains are kept as they are"),
-        Feature("rowTracking", False, True, False, _ALWAYS, "row ids are not assigned yet"),
+        Feature(
+            "rowTracking",
+            False,
+            True,
+            True,
+            _ALWAYS,
+            "rows get ids; where they keep them (delta.enableRowTracking) no verb copies rows to other files",
+        ),
         Feature("clustering", False, True, False, _ALWAYS, "the clustering domain is not kept up yet"),
         Feature(
             "inCommitTimestamp",

@@ -151,7 +151,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     before = snapshot.metadata
     if what.schema_mode == "overwrite":
         partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
-        fresh = new_metadata(Schema.from_arrow(incoming), partition_by, configuration=before.configuration, table=table)
+        fresh = new_metadata(Schema.from_arrow(incoming), partition_by, table=table)
         return replace(before, schema_string=fresh.schema_string, partition_columns=fresh.partition_columns)
     if what.partition_by is not None and [name.lower() for name in what.partition_by] != [
         name.lower() for name in snapshot.partition_columns

@@ -23,6 +23,7 @@ from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
@@ -37,7 +38,7 @@ _ROUNDS = 10
 _OTHER_FILES = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
 
 #: One row a file that has rows to delete: its log path, its rows deleted and kept, and the file that takes its place
-#: (path null: no row is left). Files without such rows are not in it.
+#: (path null: no row is left, or those that are may not be copied). Files without such rows are not in it.
 DELETED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -50,12 +51,16 @@ DELETED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Rewrite those of ``files`` (path, partitionValues and deletionVector) that hold rows to delete."""
+    """Rewrite those of ``files`` (path, partitionValues and deletionVector) that hold rows to delete.
+
+    ``copies``: whether rows that stay may be copied; otherwise they are only counted.
+    """
 
     target: WriteTarget
     files: pa.Table
     predicate: Predicate
     mapping: Mode
+    copies: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,9 @@ def plan_delete(
         keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
         unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
     chosen = unknown.select(["path", "partitionValues", "deletionVector"])
+    copies = not row_ids.are_stable(snapshot.configuration)
     tasks = [
-        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
+        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping, copies)
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
@@ -130,6 +136,7 @@ def delete(
 
     Raises:
         DeltaProtocolError: the table is append-only, or wants a change data feed.
+        UnsupportedFeatureError: rows keep their ids in this table, and some that stay would have to be copied.
         CommitFailedError: a concurrent change of schema or protocol, or others were faster ten times in a row.
         CommitUnknownError: the store stopped answering while it was asked to commit.
     """
@@ -143,6 +150,8 @@ def delete(
         planned = time.monotonic()
         seen = seen.after(engine.run(rewrite_without, plan.tasks) if plan.tasks else None, plan.candidates, snapshot)
         removed, results, stale = seen.among(plan, snapshot)
+        if pc.any(pc.and_(pc.greater(results["kept"], 0), results["path"].is_null()), min_count=0).as_py():
+            row_ids.check_copies(snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
         scanning, rewriting = scanning + planned - begun, rewriting + time.monotonic() - planned
         added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
         metrics = _metrics(plan, results, added, removed, time.monotonic() - started, scanning, rewriting)
@@ -269,7 +278,7 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
             return None
         deleted = sum(mask.true_count for mask in masks.values())
         kept = source.live_rows - deleted
-        written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
+        written = _copy(task, file, source, masks) if kept and task.copies else files_table([], data_change=True)
     added = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
     return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *added], schema=DELETED_SCHEMA)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
+from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.carried_marks import Carried, carried
@@ -57,7 +58,12 @@ class Rewrite:
 
 
 def rewrite_target(snapshot: Snapshot) -> WriteTarget:
-    """Where the same rows go again: the table as it is, in files as large as the plan has decided."""
+    """Where the same rows go again: the table as it is, in files as large as the plan has decided.
+
+    Raises:
+        UnsupportedFeatureError: rows keep their ids in this table, and those of copied rows are not written yet.
+    """
+    row_ids.check_copies(snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
     return WriteTarget(
         snapshot.store,
         snapshot.schema,

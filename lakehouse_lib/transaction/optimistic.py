@@ -42,7 +42,7 @@ from lakehouse_lib.errors import (
     TooManyRetriesError,
     VersionNotFoundError,
 )
-from lakehouse_lib.log import names
+from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.cleanup import may_free_the_next
 from lakehouse_lib.log.commit import CommitActions, removals, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
@@ -290,6 +290,8 @@ class OptimisticTransaction:
         if self._snapshot is not None:
             self._snapshot.check_writable()
         features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
+        if self._adds and not all(_any_change(table) for table in self._removes):
+            row_ids.check_copies(metadata, table=self._store.root, version=version)
         if self._removes_rows():
             # What the table promises now counts, not what this commit makes of it.
             before = self._snapshot.metadata if self._snapshot else metadata

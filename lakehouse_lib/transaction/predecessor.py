@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.commit import CommitActions
 from lakehouse_lib.log.in_commit_time import has_time, is_enabled, since_when, time_in
 from lakehouse_lib.snapshot import Snapshot
@@ -22,33 +22,40 @@ class Predecessor:
         version: -1 before the first one.
         protocol, metadata: its own; None before the first version.
         moment: when it was committed, ms since the epoch; None: not asked yet.
+        highest_id: that a row has got so far; -1: none has.
     """
 
     version: int = -1
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     moment: int | None = None
+    highest_id: int = -1
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> Predecessor:
         if snapshot is None:
             return cls()
-        return cls(snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp)
+        found = row_ids.highest(snapshot.domains.values(), table=snapshot.store.root, version=snapshot.version)
+        highest_id = -1 if found is None else found
+        return cls(snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp, highest_id)
 
     def after(self, winners: Sequence[CommitActions], table: str) -> Predecessor:
         """The last of the versions that others have put after this one.
 
         Raises:
-            LogCorruptedError: it has no in-commit timestamp, though the table has them.
+            LogCorruptedError: it has no in-commit timestamp, though the table has them, or one of them says nonsense
+                of the ids of rows.
         """
-        protocol, metadata = self.protocol, self.metadata
+        protocol, metadata, highest_id = self.protocol, self.metadata, self.highest_id
         for winner in winners:
             protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
+            told = row_ids.highest(winner.domains, table=table, version=winner.version)
+            highest_id = highest_id if told is None else max(highest_id, told)
         last = winners[-1]
         assert metadata is not None
         timed = has_time(metadata.configuration, last.version)
         moment = time_in(last.info, table=table, version=last.version) if timed else None
-        return Predecessor(last.version, protocol, metadata, moment)
+        return Predecessor(last.version, protocol, metadata, moment, highest_id)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         """The commit as the version after this one.
@@ -56,20 +63,35 @@ class Predecessor:
         Args:
             commit: what every attempt has in common.
             now: ms since the epoch.
+
+        Raises:
+            DeltaProtocolError: rows get ids, and a file does not say how many it has.
         """
-        version = self.version + 1
+        commit = replace(commit, version=self.version + 1)
+        return self._with_time(self._with_row_ids(commit, store.root), now, store)
+
+    def _with_time(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         metadata = commit.metadata or self.metadata
         assert metadata is not None
         if not is_enabled(metadata.configuration):
-            return replace(commit, version=version)
+            return commit
         # Also where this commit is the first to have its time inside: time must not fall back there.
         moment = now if self.version < 0 else max(now, self._moment(store) + 1)
-        return replace(
-            commit,
-            version=version,
-            metadata=None if commit.metadata is None else since_when(self.metadata, commit.metadata, version, moment),
-            info={**commit.info, "inCommitTimestamp": moment},
-        )
+        if commit.metadata is not None:
+            metadata = since_when(self.metadata, commit.metadata, commit.version, moment)
+            commit = replace(commit, metadata=metadata)
+        return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
+
+    def _with_row_ids(self, commit: CommitActions, table: str) -> CommitActions:
+        metadata, protocol = commit.metadata or self.metadata, commit.protocol or self.protocol
+        assert metadata is not None
+        assert protocol is not None
+        if not row_ids.are_assigned(protocol, metadata):
+            return commit
+        adds, domain = row_ids.assign(commit.adds, self.highest_id, table=table, version=commit.version)
+        info = row_ids.say_preserved(commit.info) if row_ids.are_stable(metadata.configuration) else commit.info
+        domains = commit.domains if domain is None else (*commit.domains, domain)
+        return replace(commit, adds=adds, domains=domains, info=info)
 
     def _moment(self, store: ObjectStore) -> int:
         if self.moment is not None:

@@ -224,7 +224,7 @@ def _schema(metadata):
         ((1, 3, None), {"configuration": {"delta.constraints.c": "id > 0"}}, "checkConstraints"),
         ((1, 4, None), {"schemaString": _schema({"delta.generationExpression": "1"})}, "generatedColumns"),
         ((1, 6, None), {"schemaString": _schema({"delta.identity.start": 1})}, "identityColumns"),
-        ((1, 7, ["rowTracking", "domainMetadata"]), {}, "rowTracking"),
+        ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),
         ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),
         ((1, 8, None), {}, "writer version 8"),
         ((1, 7, ["allowColumnDefaults"]), {"schemaString": _schema({"CURRENT_DEFAULT": "1"})}, "allowColumnDefaults"),

@@ -1,0 +1,261 @@
+"""Ids of rows: each number once, whoever commits first; what would lose them is refused."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib.actions import DomainMetadata, Protocol
+from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, MetadataChangedError, UnsupportedFeatureError
+from lakehouse_lib.log import names, row_ids
+from lakehouse_lib.log.checksum import read_checksum
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.write import write_deltalake
+from tests.log_tables import create, files, put
+from tests.peers import parquet_files, read_delta_rs, read_duckdb
+
+TRACKED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata", "rowTracking"}))
+STABLE = {
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-1",
+}
+
+
+def sized(**rows):
+    """Files by name, each with so many rows."""
+    stats = [json.dumps({"numRecords": count}) for count in rows.values()]
+    table = files(*rows)
+    return table.set_column(table.column_names.index("stats"), "stats", pa.array(stats, pa.string()))
+
+
+def begin(snapshot, **rows):
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
+    transaction.add(sized(**rows))
+    return transaction
+
+
+def actions(store, version, kind):
+    lines = map(json.loads, store.read(names.commit(version)).splitlines())
+    return [line[kind] for line in lines if kind in line]
+
+
+def ranges(store, first=0):
+    """Every file that was added from a version on, by its path: its first id, and the id after its last."""
+    found = {}
+    for version in range(first, load_snapshot(store).version + 1):
+        for one in actions(store, version, "add"):
+            count = json.loads(one["stats"])["numRecords"]
+            assert one["defaultRowCommitVersion"] == version
+            found[one["path"]] = (one["baseRowId"], one["baseRowId"] + count)
+    return found
+
+
+def mark(snapshot):
+    return row_ids.highest(snapshot.domains.values(), table="", version=0)
+
+
+def assert_each_id_once(store):
+    spans = sorted(span for span in ranges(store).values() if span[0] < span[1])
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    if spans:
+        assert spans[0][0] == 0
+        assert mark(load_snapshot(store)) == spans[-1][1] - 1
+
+
+def tracked_rows(root, configuration=None, **partition):
+    """A table of rows whose every file has ids."""
+    write_deltalake(root, rows(0), **partition)
+    snapshot = load_snapshot(LocalStore(str(root)))
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
+    transaction.read(None)
+    transaction.remove(snapshot.files)
+    transaction.set_protocol(TRACKED)
+    transaction.set_metadata(replace(snapshot.metadata, configuration=configuration or {}))
+    assert isinstance(transaction.commit(), Committed)
+    for start in (0, 10, 20):
+        write_deltalake(root, rows(start), mode="append")
+    return snapshot.store
+
+
+def rows(start):
+    ids = list(range(start, start + 10))
+    return pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array([n // 10 for n in ids], pa.int64())})
+
+
+def test_two_appends_planned_on_one_version_get_other_ids_and_both_are_committed(tmp_path):
+    snapshot = create(tmp_path, protocol=TRACKED)
+    first, second, empty = begin(snapshot, a=3, b=4), begin(snapshot, c=5, d=1), begin(snapshot, e=0)
+    assert [one.commit() for one in (first, second, empty)] == [Committed(1, 1), Committed(2, 2), Committed(3, 2)]
+    assert ranges(snapshot.store) == {"a": (0, 3), "b": (3, 7), "c": (7, 12), "d": (12, 13), "e": (13, 13)}
+    domains = [actions(snapshot.store, version, "domainMetadata") for version in (1, 2, 3)]
+    assert [json.loads(one["configuration"]) for told in domains for one in told] == [
+        {"rowIdHighWaterMark": 6},
+        {"rowIdHighWaterMark": 12},
+    ]
+    assert all(one["domain"] == "delta.rowTracking" and not one["removed"] for told in domains for one in told)
+    assert mark(load_snapshot(snapshot.store)) == 12
+
+
+def test_ids_are_each_given_once_among_threads(tmp_path):
+    snapshot = create(tmp_path, protocol=TRACKED)
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda n: begin(snapshot, **{f"f{n}": n % 4}).commit(), range(32)))
+    assert sorted(outcome.version for outcome in outcomes) == list(range(1, 33))
+    assert_each_id_once(snapshot.store)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.lists(st.integers(0, 1000), max_size=3), st.booleans()), min_size=1, max_size=8
+    )
+)
+def test_no_id_is_given_twice_in_any_history(tmp_path_factory, history):
+    """Each step is planned up to five versions back, adds files and may remove one of those it saw."""
+    store = create(tmp_path_factory.mktemp("t"), {"delta.checkpointInterval": "3"}, TRACKED).store
+    snapshots = [load_snapshot(store)]
+    for number, (back, counts, removes) in enumerate(history):
+        snapshot = snapshots[max(0, len(snapshots) - 1 - back)]
+        transaction = begin(snapshot, **{f"f{number}-{n}": count for n, count in enumerate(counts)})
+        if removes and len(snapshot.files):
+            transaction.remove(snapshot.files.slice(0, 1))
+        transaction.commit()
+        snapshots.append(snapshots[-1].update())
+    assert_each_id_once(store)
+    live = load_snapshot(store).files.select(["path", "baseRowId"]).to_pylist()
+    given_ids = ranges(store)
+    assert all(one["baseRowId"] == given_ids[one["path"]][0] for one in live)
+    for version in range(load_snapshot(store).version + 1):
+        assert all(r["baseRowId"] == given_ids[r["path"]][0] for r in actions(store, version, "remove"))
+
+
+def test_an_append_gives_ids_where_somebody_has_asked_for_them_meanwhile(tmp_path):
+    snapshot = create(tmp_path)
+    late = begin(snapshot, a=3)
+    upgrade = OptimisticTransaction(snapshot, snapshot.store, "UPGRADE PROTOCOL", {})
+    upgrade.set_protocol(TRACKED)
+    assert isinstance(upgrade.commit(), Committed)
+    assert begin(load_snapshot(snapshot.store), b=2).commit() == Committed(2, 1)
+    assert late.commit() == Committed(3, 2)
+    assert ranges(snapshot.store) == {"b": (0, 2), "a": (2, 5)}
+    late = begin(load_snapshot(snapshot.store), c=1)
+    stable = OptimisticTransaction(load_snapshot(snapshot.store), snapshot.store, "SET TBLPROPERTIES", {})
+    stable.set_metadata(replace(snapshot.metadata, configuration=STABLE))
+    assert isinstance(stable.commit(), Committed)
+    assert isinstance(late.commit().error, MetadataChangedError)
+
+
+def test_what_others_say_of_the_highest_id_counts(tmp_path):
+    snapshot = create(tmp_path, protocol=TRACKED)
+    late = begin(snapshot, a=3)
+    told = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 999}', "removed": False}
+    put(tmp_path, 1, {"domainMetadata": told})
+    assert late.commit() == Committed(2, 2)
+    assert ranges(snapshot.store) == {"a": (1000, 1003)}
+    last = {**told, "configuration": json.dumps({"rowIdHighWaterMark": 2**63 - 4})}
+    put(tmp_path, 3, {"domainMetadata": last})
+    with pytest.raises(DeltaProtocolError, match=r"3 rows need ids after 9223372036854775804.*version 4"):
+        begin(load_snapshot(snapshot.store), b=3).commit()
+    for nonsense in ("", "{}", "[]", '{"rowIdHighWaterMark": "5"}', '{"rowIdHighWaterMark": -2}'):
+        with pytest.raises(LogCorruptedError, match="without a rowIdHighWaterMark"):
+            row_ids.highest([DomainMetadata("delta.rowTracking", nonsense)], table="t", version=3)
+
+
+def test_a_file_that_does_not_say_how_many_rows_it_has_is_refused(tmp_path):
+    snapshot = create(tmp_path, protocol=TRACKED)
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
+    transaction.add(files("a"))
+    with pytest.raises(DeltaProtocolError, match=r"how many rows.*version 1.*numRecords"):
+        transaction.commit()
+    assert load_snapshot(snapshot.store).version == 0
+
+
+def test_a_file_that_is_committed_again_keeps_its_ids(tmp_path):
+    snapshot = create(tmp_path, protocol=TRACKED)
+    begin(snapshot, a=3, b=2).commit()
+    snapshot = load_snapshot(snapshot.store)
+    again = begin(snapshot, c=4)
+    again.add(snapshot.files.slice(0, 1))
+    assert again.commit() == Committed(2, 1)
+    found = {
+        one["path"]: (one["baseRowId"], one["defaultRowCommitVersion"]) for one in actions(snapshot.store, 2, "add")
+    }
+    path = snapshot.files["path"][0].as_py()
+    assert found == {path: (0 if path == "a" else 3, 1), "c": (5, 2)}
+
+
+def test_nothing_is_given_while_row_tracking_is_suspended(tmp_path):
+    snapshot = create(tmp_path, {"delta.rowTrackingSuspended": "true"}, TRACKED)
+    begin(snapshot, a=3).commit()
+    assert "baseRowId" not in actions(snapshot.store, 1, "add")[0]
+    assert not load_snapshot(snapshot.store).domains
+
+
+def test_the_verbs_give_new_ids_to_copied_rows_and_others_read_on(tmp_path):
+    store = tracked_rows(tmp_path)
+    table = DeltaTable(tmp_path)
+    table.delete("id = 5")
+    DeltaTable(tmp_path).optimize.compact()
+    write_deltalake(tmp_path, rows(30), mode="append")
+    DeltaTable(tmp_path).optimize.z_order(["id"])
+    DeltaTable(tmp_path).create_checkpoint()
+    write_deltalake(tmp_path, rows(40), mode="append")
+    written = 30 + 9 + 29 + 10 + 39 + 10
+    assert sum(last - first for first, last in ranges(store, 2).values()) == written
+    snapshot = load_snapshot(store)
+    assert mark(snapshot) == written - 1
+    assert {one["path"]: one["baseRowId"] for one in snapshot.files.to_pylist()}.items() <= {
+        path: first for path, (first, _) in ranges(store, 2).items()
+    }.items()
+    told = read_checksum(store, snapshot.version)
+    assert told.domains == snapshot.domains
+    expected = [n for n in range(50) if n != 5]
+    for read in (read_delta_rs, read_duckdb):
+        assert read(tmp_path)["id"].to_pylist() == expected
+
+
+def test_rows_that_keep_their_ids_are_never_copied(tmp_path):
+    store = tracked_rows(tmp_path, STABLE)
+    table = DeltaTable(tmp_path)
+    before = parquet_files(tmp_path)
+    for verb in (
+        lambda: table.optimize.compact(),
+        lambda: table.optimize.z_order(["id"]),
+        lambda: table.delete("id = 5"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"rowTracking.*enableRowTracking = true.*version 4.*Append"):
+            verb()
+    assert parquet_files(tmp_path) == before
+    snapshot = load_snapshot(store)
+    rearranging = OptimisticTransaction(snapshot, store, "OPTIMIZE", {})
+    rearranging.remove(snapshot.files, data_change=False)
+    rearranging.add(files("c", data_change=False, stats='{"numRecords":30}'))
+    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+        rearranging.commit()
+    assert load_snapshot(store).version == 4
+
+
+def test_whole_files_go_and_new_rows_come_where_rows_keep_their_ids(tmp_path):
+    store = tracked_rows(tmp_path, STABLE)
+    assert DeltaTable(tmp_path).delete("id >= 10 AND id < 20")["num_deleted_rows"] == 10
+    assert DeltaTable(tmp_path).delete("id = 77")["num_deleted_rows"] == 0
+    write_deltalake(tmp_path, rows(50), mode="append")
+    DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    kept = {one["path"]: one["baseRowId"] for one in load_snapshot(store).files.to_pylist()}
+    assert sorted(kept.values()) == [0, 20, 30]
+    assert read_delta_rs(tmp_path)["id"].to_pylist() == [*range(10), *range(20, 30), *range(50, 60)]
+    write_deltalake(tmp_path, rows(70), mode="overwrite", schema_mode="overwrite")
+    snapshot = load_snapshot(store)
+    assert snapshot.files["baseRowId"].to_pylist() == [40]
+    assert snapshot.configuration == STABLE
+    for version in range(1, snapshot.version + 1):
+        assert actions(store, version, "commitInfo")[0]["tags"] == {"delta.rowTracking.preserved": "true"}
