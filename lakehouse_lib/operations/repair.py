@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,11 @@ class Report:
             out of the log, in ``version``.
         vectors_missing: data files that are there, whose deletion vector is not. Not mended: which of their rows are
             deleted nobody knows. Restore the vector's file, or delete by a condition what may come back.
+        sizes_wrong: data files that are not as large as the log says -> how large: torn, or overwritten by somebody.
+            Not mended: restore them from a backup, or delete them and repair again.
+        commits_missing: versions between the first and the last of the log that have no commit file, such as "5" or
+            "7 to 9". Not mended: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
+            log that was interrupted leaves such holes, too, among what has expired.
         checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
         checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
             from a backup.
@@ -59,6 +65,8 @@ class Report:
     dry_run: bool
     files_removed: list[str] = field(default_factory=list)
     vectors_missing: list[str] = field(default_factory=list)
+    sizes_wrong: dict[str, str] = field(default_factory=dict)
+    commits_missing: list[str] = field(default_factory=list)
     checkpoints_unreadable: dict[str, str] = field(default_factory=dict)
     checkpoints_needed: dict[str, str] = field(default_factory=dict)
     checksums_wrong: dict[str, str] = field(default_factory=dict)
@@ -103,16 +111,19 @@ def repair(
     store = latest.store
     moment = time.time_ns() // 1_000_000 if now is None else int(now.timestamp() * 1000)
     listing = list(store.list_from(names.LOG))
-    files = latest.file_columns(["path", "deletionVector"])
-    missing = _confirmed(missing_files(files, list_objects(store)["path"], store), store)
+    files = latest.file_columns(["path", "size", "deletionVector"])
+    objects = list_objects(store)
+    missing = _confirmed(missing_files(files, objects["path"], store), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
     found = Report(
         dry_run,
         files_removed=missing["path"].to_pylist(),
         vectors_missing=_without_vector(files, missing, store),
+        sizes_wrong=_wrong_sizes(files, objects, store),
+        commits_missing=missing_commits(listing),
         checksums_wrong=_wrong_checksums(store, listing),
-        last_checkpoint=_wrong_hint(store, listing),
+        last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
         checkpoints_needed=needed,
         temporary=list(plan_temporary([*listing, *store.list_from(names.SIDECARS)], a_day_ago)),
@@ -120,9 +131,10 @@ def repair(
     if dry_run:
         return found
     # Before the commit: what follows it builds on the checksum and the checkpoint before.
+    # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
+    if found.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
+        store.delete_many([names.LAST_CHECKPOINT])
     gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.temporary]
-    if found.last_checkpoint is not None and _wrong_hint(store, listing) is not None:
-        gone.insert(0, names.LAST_CHECKPOINT)
     if gone:
         store.delete_many(gone)
     if not len(missing):
@@ -137,6 +149,29 @@ def missing_files(files: pa.Table, there: pa.ChunkedArray, store: ObjectStore) -
     """The rows of ``files`` (which has ``path``) whose file is none of those ``there`` (store paths). Reads nothing."""
     paths = file_paths.canonical(files["path"], store)
     return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(there))))
+
+
+def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
+    """The holes between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
+    found = (names.parse(meta.path) for meta in listing)
+    versions = sorted(name.version for name in found if name is not None and name.kind == "commit")
+    holes = ((before + 1, after - 1) for before, after in pairwise(versions) if after > before + 1)
+    return [str(first) if first == last else f"{first} to {last}" for first, last in holes]
+
+
+def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
+    """Log path -> what is wrong, of files whose size differs from the log's, by a second look as well."""
+    paths = file_paths.canonical(files["path"], store)
+    place = pc.index_in(paths, value_set=objects["path"].combine_chunks())
+    differ = pc.not_equal(objects["size"].take(place), files["size"])
+    wrong: dict[str, str] = {}
+    for path, told, where in zip(
+        *(column.filter(differ).to_pylist() for column in (files["path"], files["size"], paths)), strict=True
+    ):
+        meta = store.head(where)
+        if meta is not None and meta.size != told:
+            wrong[path] = f"{meta.size:,} bytes, and {told:,} in the log"
+    return wrong
 
 
 def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
@@ -234,14 +269,21 @@ def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[
     return wrong
 
 
-def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta]) -> str | None:
+def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: Container[str]) -> str | None:
+    """Args:
+    unreadable: paths of checkpoints that count as gone.
+    """
+
+    def has_checkpoint(version: int, listed: Iterable[ObjectMeta]) -> bool:
+        sound = [one for one in listed if one.path not in unreadable]
+        return version in {one.version for one in sort_listing(sound)[0]}
+
     if store.head(names.LAST_CHECKPOINT) is None:
         return None
     version = read_hint(store)
     if version is None:
         return "it cannot be read"
-    if version not in {one.version for one in sort_listing(listing)[0]}:
-        newer = store.list_from(names.LOG, names.first_name(version))
-        if version not in {one.version for one in sort_listing(list(newer))[0]}:
-            return f"it points to version {version}, which has no complete checkpoint"
+    newer = store.list_from(names.LOG, names.first_name(version))
+    if not has_checkpoint(version, listing) and not has_checkpoint(version, newer):
+        return f"it points to version {version}, which has no complete checkpoint"
     return None

@@ -174,6 +174,36 @@ def test_a_pointer_to_nothing_goes(table, hint):
     assert read_hint(table.store) == 20
 
 
+def test_a_pointer_goes_with_the_checkpoint_it_names(table):
+    table.store.put(names.checkpoint(10), b"PAR1 torn")
+    found = table.repair()
+    assert list(found["checkpoints_unreadable"]) == [names.checkpoint(10)]
+    assert found["last_checkpoint"] == "it points to version 10, which has no complete checkpoint"
+    table.repair(dry_run=False)
+    assert repair(load_snapshot(table.store)).is_sound
+    assert len(read_delta_rs(table.table_uri)) == len(read_duckdb(table.table_uri)) == 36
+
+
+@pytest.mark.parametrize("size", [0, 100, 10_000])
+def test_a_data_file_of_another_size_is_told_and_left(table, size):
+    path = table.files()["path"].to_pylist()[3]
+    told = table.store.head(path).size
+    table.store.put(path, b"x" * size)
+    found = table.repair(dry_run=False)
+    assert found["sizes_wrong"] == {path: f"{size:,} bytes, and {told:,} in the log"}
+    assert (found["files_removed"], found["version"]) == ([], None)
+    assert table.store.head(path).size == size
+
+
+@pytest.mark.parametrize(
+    ("gone", "holes"), [([], []), ([5], ["5"]), ([2, 3, 4, 7], ["2 to 4", "7"]), ([0, 1], []), ([0, 1, 3], ["3"])]
+)
+def test_holes_in_the_log_are_told(table, gone, holes):
+    table.store.delete_many([names.commit(version) for version in gone])
+    assert table.repair(dry_run=False)["commits_missing"] == holes
+    assert len(ids(table)) == 36
+
+
 def test_temporary_files_older_than_a_day_go(table):
     path = f"{names.LOG}/.{3:020d}.json.{'0a' * 16}.tmp"
     table.store.put(path, b"{")
