@@ -70,6 +70,15 @@ def strings(values: Sequence[str | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
 
 
+def binaries(values: Sequence[bytes]) -> pa.Array:
+    """A binary column without nulls.
+
+    Raises:
+        OverflowError: more than 2 GiB in all.
+    """
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, _offsets(values), pa.py_buffer(b"".join(values))])
+
+
 def int64s(values: Sequence[int] | NDArray[Any]) -> pa.Array:
     """An int64 column without nulls; the way row numbers reach ``take``."""
     return pa.Array.from_buffers(

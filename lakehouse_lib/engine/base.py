@@ -80,7 +80,7 @@ class Engine(Protocol):
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         """The concatenated results, in the order of the tasks.
 
-        All results of a function have one schema: ``FILE_SCHEMA``, perhaps with columns of its own beside it.
+        All results of a function have one schema, usually ``FILE_SCHEMA``, perhaps with columns of its own beside it.
         Without tasks the result is an empty files table.
         """
 

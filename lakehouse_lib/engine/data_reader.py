@@ -48,7 +48,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None:
             return count
-        start = self._starts[group]
+        start = self.starts[group]
         return count - self.deleted.range_cardinality(start, start + count)
 
     def kept(self, group: int) -> pa.BooleanArray | None:
@@ -56,7 +56,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None or self.live_rows_of(group) == count:
             return None
-        return deletion_vectors.kept_rows(self.deleted, self._starts[group], count)
+        return deletion_vectors.kept_rows(self.deleted, self.starts[group], count)
 
     @cached_property
     def columns(self) -> list[pa.Field]:
@@ -94,7 +94,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         return has_field_ids(self.columns)
 
     @cached_property
-    def _starts(self) -> list[int]:
+    def starts(self) -> list[int]:
         """The position of each row group's first row."""
         starts, start = [], 0
         for group in range(self.num_row_groups):

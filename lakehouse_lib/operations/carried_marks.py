@@ -1,13 +1,16 @@
 """Rows that others marked as deleted while they were being copied: the same marks, where the rows are now.
 
-Maintenance must neither lose to a writer nor bring back what it deleted. A rewrite that keeps the order of rows knows
-the new place of each: the rows before it in its file and in those before, without those left out in copying.
+Maintenance must neither lose to a writer nor bring back what it deleted. A rewrite has copied the rows that a file's
+deletion vector left then; what the vector of now has beyond that has been deleted since. Where those rows went only the
+rewrite itself knows: compaction keeps their order and counts (``places_in_order``), clustering sends their keys the
+same way once more (``clustering.marks``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,81 +27,108 @@ from lakehouse_lib.store import ObjectStore
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A group of a rewrite.
+class MarkedGroup:
+    """A group of a rewrite whose files are all there, some of them with other deletion vectors. Files tables all.
 
     Attributes:
-        removed: its files as they are in the latest version.
-        marks: the positions, in the file that was written for them, of rows that are deleted by now.
+        copied: its files as they were when their rows were copied.
+        removed: the same files, in the same order, as they are in the latest version.
+        added: what was written for them.
     """
 
+    copied: pa.Table
     removed: pa.Table
-    marks: BitMap64
+    added: pa.Table
 
-    def applied(self, added: pa.Table, store: ObjectStore) -> pa.Table:
-        """The one written file with the marks on it; without any file when they leave no row."""
-        row = added.to_pylist()[0]
-        stats = json.loads(row["stats"])
-        if stats["numRecords"] == len(self.marks):
-            return added.slice(0, 0)
-        # Bounds of rows that are gone are still bounds, but no longer of rows that are there.
-        row["stats"] = json.dumps({**stats, "tightBounds": False}, separators=(",", ":"))
-        row["deletionVector"] = deletion_vectors.save(store, self.marks)
-        return pa.Table.from_pylist([row], schema=added.schema)
+    @property
+    def vectors(self) -> list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
+        """The deletion vectors of each file, as it was copied and as it is now."""
+        return list(
+            zip(self.copied["deletionVector"].to_pylist(), self.removed["deletionVector"].to_pylist(), strict=True)
+        )
+
+    def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
+        """``added`` with these rows of each file marked as deleted; without the files of which no row is left."""
+        rows = []
+        for row, deleted in zip(self.added.to_pylist(), marks, strict=True):
+            if deleted:
+                stats = json.loads(row["stats"])
+                if stats["numRecords"] == len(deleted):
+                    continue
+                # Bounds of rows that are gone are still bounds, but no longer of rows that are there.
+                row["stats"] = json.dumps({**stats, "tightBounds": False}, separators=(",", ":"))
+                row["deletionVector"] = deletion_vectors.save(store, deleted)
+            rows.append(row)
+        return pa.Table.from_pylist(rows, schema=self.added.schema)
 
 
-def carried(copied: pa.Table, groups: NDArray[np.int64], latest: Snapshot) -> dict[int, Carried]:
-    """The groups of which no file is gone and some have other deletion vectors than when they were copied.
+#: Where the rows are that have been marked in these groups: for each group, by number, the positions in each file of
+#: its ``added``. A group for which that cannot be told is left out.
+Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
+
+
+def marked_groups(
+    removed: tuple[pa.Table, NDArray[np.int64]], added: tuple[pa.Table, NDArray[np.int64]], latest: Snapshot
+) -> dict[int, MarkedGroup]:
+    """The groups of a rewrite of which no file is gone and some have other deletion vectors than when they were copied.
 
     Args:
-        copied: the files (a files table) as they were then; a group's rows were copied in this order.
-        groups: the group of each.
+        removed, added: the files that were copied and those that were written, and the group of each.
     """
+    copied, groups = removed
+    written, written_groups = added
     store = latest.store
     files = latest.files
     now = pc.index_in(file_paths.canonical(copied["path"], store), value_set=file_paths.canonical(files["path"], store))
-    rows = live_records(copied)
     before = copied["deletionVector"].to_pylist()
-    found: dict[int, Carried] = {}
+    found: dict[int, MarkedGroup] = {}
     for group in np.unique(groups).tolist():
         members = np.flatnonzero(groups == group)
         places = now.take(pa.array(members))
-        if places.null_count or rows.take(pa.array(members)).null_count:
+        if places.null_count:
             continue
-        removed = files.take(places)
-        after = removed["deletionVector"].to_pylist()
-        if [before[member] for member in members] == after:
-            continue
-        marks = _marks(store, [before[member] for member in members], after, [rows[int(m)].as_py() for m in members])
-        if marks is not None:
-            found[group] = Carried(removed, marks)
+        group_now = files.take(places)
+        if [before[member] for member in members] != group_now["deletionVector"].to_pylist():
+            ours = written.filter(pa.array(written_groups == group))
+            found[group] = MarkedGroup(copied.take(pa.array(members)), group_now, ours)
     return found
 
 
-def _marks(
-    store: ObjectStore,
-    before: list[Mapping[str, Any] | None],
-    after: list[Mapping[str, Any] | None],
-    copied_rows: list[int],
-) -> BitMap64 | None:
-    """Where the rows are that have been marked since; None where rows have come back."""
-    marks = BitMap64()
-    start = 0
-    for was, now, rows in zip(before, after, copied_rows, strict=True):
-        if was != now:
-            left_out, deleted = _loaded(store, was), _loaded(store, now)
-            if not left_out <= deleted:
-                return None
-            new = _positions(deleted - left_out)
-            places = start + new - np.searchsorted(_positions(left_out), new)
-            marks |= BitMap64(places.tolist())
-        start += rows
-    return marks
+def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+    """``Places`` of a rewrite whose groups are one file each, with the rows of the copied ones one after another.
+
+    The place of a row is the number of rows before it in its file and in those before, without those left out.
+    """
+    found: dict[int, list[BitMap64]] = {}
+    for number, group in groups.items():
+        counts = live_records(group.copied)
+        if counts.null_count:
+            continue
+        marks = BitMap64()
+        start = 0
+        for (was, now), count in zip(group.vectors, counts.to_pylist(), strict=True):
+            if was != now:
+                left_out, deleted = vector(store, was), vector(store, now)
+                if not left_out <= deleted:
+                    break  # rows have come back, and were not copied
+                new = positions(deleted - left_out)
+                marks |= bitmap(start + new - np.searchsorted(positions(left_out), new))
+            start += count
+        else:
+            found[number] = [marks]
+    return found
 
 
-def _loaded(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
+def vector(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
+    """The rows that a deletion vector names; none where there is no vector."""
     return BitMap64() if descriptor is None else deletion_vectors.load(store, descriptor)
 
 
-def _positions(bitmap: BitMap64) -> NDArray[np.int64]:
-    return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
+def positions(marks: BitMap64) -> NDArray[np.int64]:
+    """Its numbers, ascending."""
+    return np.frombuffer(marks.to_array(), dtype=np.uint64).astype(np.int64)
+
+
+def bitmap(numbers: NDArray[np.int64]) -> BitMap64:
+    """The other way round."""
+    return BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))

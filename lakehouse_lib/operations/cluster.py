@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import file_schema, target_size_of
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.carried_marks import Places
 from lakehouse_lib.operations.clustering.kd_tree import split
 from lakehouse_lib.operations.clustering.keys import has_order
+from lakehouse_lib.operations.clustering.marks import places_of_keys
 from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
 from lakehouse_lib.operations.clustering.waves import (
     CHUNK_ROWS,
@@ -79,7 +82,8 @@ def z_order(
 
     A partition gets ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is never
     spread over files unless it alone is heavier than one. A partition of one file that fits the target stays as it is,
-    and without any other nothing is committed. A file that a concurrent commit removed costs its own partition only.
+    and without any other nothing is committed. A file that a concurrent commit removed costs its own partition only;
+    rows that were marked as deleted meanwhile (a deletion vector) are so in the new files.
 
     Args:
         columns: the columns that queries select by, up to four or so; their order does not matter.
@@ -104,7 +108,7 @@ def z_order(
     size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
-        return _result(plan, _by_partition(snapshot, plan.files, plan.files), by, snapshot.version)
+        return _result(plan, plan.files, plan.files, by, snapshot.version)
     added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
     parameters = {
         "predicate": json.dumps([] if predicate is None else [predicate.sql]),
@@ -117,10 +121,10 @@ def z_order(
     except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    version, done = commit_rewrite(
-        snapshot, _by_partition(snapshot, plan.files, added), parameters, started, commit_properties
-    )
-    return _result(plan, done, by, version)
+    places = partial(places_of_keys, engine, _keys_reader(snapshot, by), plan.tasks, len(plan.outputs))
+    rewrite = _by_partition(snapshot, plan.files, added, places)
+    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    return _result(plan, done.removed, done.added, by, version)
 
 
 def plan_z_order(
@@ -141,7 +145,7 @@ def plan_z_order(
         return Plan(len(files), files.slice(0, 0), 0, (), ())
     chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
     known = _known(files, sizes, snapshot, columns)
-    keys_reader = TableReader(snapshot.store, select(snapshot.schema, columns), (), snapshot.column_mapping)
+    keys_reader = _keys_reader(snapshot, columns)
     whole = [FilePart(*one) for one in zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), strict=True)]
     target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
@@ -272,17 +276,19 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
         )
 
 
-def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> Rewrite:
+def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
+    return TableReader(snapshot.store, select(snapshot.schema, columns), (), snapshot.column_mapping)
+
+
+def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:
     """Rows never leave their partition, so each is a group of its own."""
     values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
     codes = partition_codes(values, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
-    return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :])
+    return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
 
 
-def _result(plan: Plan, done: Rewrite, by: Sequence[str], version: int) -> dict[str, Any]:
-    metrics = rewrite_metrics(
-        plan.considered, done.removed, done.added, partitions=plan.partitions, batches=len(plan.tasks)
-    )
+def _result(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
+    metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.tasks))
     return {**metrics, "zOrderBy": list(by), "version": version}
 
 

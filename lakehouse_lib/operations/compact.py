@@ -17,6 +17,7 @@ from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema, target_size_of
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.operations.carried_marks import places_in_order
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
@@ -129,7 +130,7 @@ def compact(
         np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
         written.drop_columns([_BIN]),
         written[_BIN].to_numpy(),
-        in_order=True,
+        places_in_order,
     )
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
     version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.errors import ConcurrentDeleteDeleteError
+from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
-from lakehouse_lib.operations.carried_marks import Carried, carried
+from lakehouse_lib.operations.carried_marks import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.files import size_summary, total_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+
+logger = logging.getLogger(__name__)
+
+#: How often rows are looked for that others have marked meanwhile.
+_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -33,14 +41,14 @@ class Rewrite:
     Attributes:
         removed, added: files tables.
         removed_groups, added_groups: the group of each of their files.
-        in_order: a group's rows lie in one added file as they did in the removed ones, one after another.
+        places: where rows are now that others have marked as deleted since.
     """
 
     removed: pa.Table
     removed_groups: NDArray[np.int64]
     added: pa.Table
     added_groups: NDArray[np.int64]
-    in_order: bool = False
+    places: Places
 
     def split(self, kept: NDArray[np.int64]) -> tuple[Rewrite, Rewrite]:
         """The groups that are in ``kept``, and the others."""
@@ -53,7 +61,7 @@ class Rewrite:
             self.removed_groups[old],
             self.added.filter(pa.array(new)),
             self.added_groups[new],
-            self.in_order,
+            self.places,
         )
 
 
@@ -83,7 +91,8 @@ def commit_rewrite(
 ) -> tuple[int, Rewrite]:
     """Commit a rewrite, but for the groups of which a concurrent commit removed a file; what they wrote is deleted.
 
-    Where others only marked rows as deleted, and the rewrite is in order, the marks go on to the rows' new places.
+    Where others only marked rows as deleted, the marks go on to the rows' new places. A group of which somebody marks
+    rows faster than they can be found is left out, too, in the end.
 
     Args:
         parameters: commitInfo's operationParameters.
@@ -98,42 +107,74 @@ def commit_rewrite(
         CommitUnknownError: the store stopped answering.
     """
     copied = rewrite
-    while len(rewrite.removed):
+    found = _Found({}, {})
+    for attempt in count():
         outcome = _transaction(snapshot, parameters, rewrite, started).commit(properties)
         if not isinstance(outcome, Conflict):
             return version_of(outcome), rewrite
+        if not isinstance(outcome.error, ConcurrentDeleteDeleteError):
+            discard(snapshot.store, copied.added)
+            raise outcome.error
         latest = snapshot.update()
-        marked = carried(copied.removed, copied.removed_groups, latest) if copied.in_order else {}
+        if attempt < _ROUNDS:
+            found = found.after(copied, latest)
+        else:
+            found = _Found({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
         there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
-        lost = set(copied.removed_groups[~there.to_numpy(zero_copy_only=False)].tolist()) - marked.keys()
-        kept, gone = copied.split(np.setdiff1d(copied.removed_groups, np.array(sorted(lost), np.int64)))
-        beaten = isinstance(outcome.error, ConcurrentDeleteDeleteError) and (lost or marked)
-        if not beaten or not len(kept.removed):
+        changed = np.unique(copied.removed_groups[~there.to_numpy(zero_copy_only=False)])
+        lost = np.setdiff1d(changed, np.array(list(found.marks), np.int64))
+        kept, gone = copied.split(np.setdiff1d(copied.removed_groups, lost))
+        if not len(changed) or not len(kept.removed):
             discard(snapshot.store, copied.added)
             raise outcome.error
         discard(snapshot.store, gone.added)
-        rewrite, copied, snapshot = _marked(kept, marked, latest.store), kept, latest
-    return snapshot.version, rewrite
+        rewrite, copied, snapshot = _marked(kept, found, latest.store), kept, latest
+    raise AssertionError("unreachable")
 
 
-def _marked(rewrite: Rewrite, marked: Mapping[int, Carried], store: ObjectStore) -> Rewrite:
+@dataclass(frozen=True)
+class _Found:
+    """Groups with marks since they were copied, and for those where they could be found, the rows' new places."""
+
+    groups: Mapping[int, MarkedGroup]
+    marks: Mapping[int, Sequence[BitMap64]]
+
+    def after(self, copied: Rewrite, latest: Snapshot) -> _Found:
+        """The same for a later version; only what others have marked since is looked for."""
+        now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
+        known = {
+            number: self.marks[number]
+            for number, group in now.items()
+            if number in self.marks and self.groups[number].vectors == group.vectors
+        }
+        try:
+            new = copied.places(latest.store, {number: one for number, one in now.items() if number not in known})
+        except DeltaError as error:
+            # The others need not fail with them.
+            logger.warning("rows of %s that others have deleted since were not found: %s", latest.store.root, error)
+            new = {}
+        return _Found(now, {**known, **new})
+
+
+def _marked(rewrite: Rewrite, found: _Found, store: ObjectStore) -> Rewrite:
     """The rewrite of the files as they are now, with the marks of some groups on what was written for them."""
-    ours, rest = rewrite.split(np.array(sorted(marked), np.int64))
+    _, rest = rewrite.split(np.array(list(found.marks), np.int64))
     removed, removed_groups = [rest.removed], [rest.removed_groups]
     added, added_groups = [rest.added], [rest.added_groups]
-    for group, marks in marked.items():
-        removed.append(marks.removed)
-        removed_groups.append(np.full(len(marks.removed), group))
-        files = marks.applied(ours.added.filter(pa.array(ours.added_groups == group)), store)
+    for number, marks in found.marks.items():
+        group = found.groups[number]
+        removed.append(group.removed)
+        removed_groups.append(np.full(len(group.removed), number))
+        files = group.with_marks(marks, store)
         added.append(files)
-        added_groups.append(np.full(len(files), group))
+        added_groups.append(np.full(len(files), number))
     return Rewrite(
         pa.concat_tables(removed),
         np.concatenate(removed_groups),
         pa.concat_tables(added),
         np.concatenate(added_groups),
-        rewrite.in_order,
+        rewrite.places,
     )
 
 

@@ -7,8 +7,9 @@ groups and pages can be skipped too, and writes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
-from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.data_reader import DataFile, TableReader
 from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.operations.clustering.kd_tree import Tree, assign, split
@@ -95,18 +96,7 @@ class OutputFile:
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
     """Wave 1: the rows of a task, sorted by leaf; a piece's order is its block's number in the file."""
-    pending: dict[tuple[int, int], list[pa.Table]] = {}
-    count = size = 0
-    for load in task.loads:
-        for rows in _batches(task.reader, load.sources):
-            for file, block, part in _by_leaf(rows, load.layout):
-                pending.setdefault((file, block), []).append(part)
-            count += len(rows)
-            size += rows.nbytes
-            if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
-                yield from _pieces(pending)
-                pending, count, size = {}, 0, 0
-    yield from _pieces(pending)
+    return sent(task.loads, partial(_stored, task.reader))
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
@@ -114,25 +104,54 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     schema = file_schema(file.target.schema, file.target.partition_columns)
     writer = DataFileWriter(file.target, file.values)
     try:
-        for block in _blocks(pieces):
-            for rows in _row_groups(block, file.columns):
-                writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
-                writer.flush()
+        for rows in collected(pieces, file.columns):
+            writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
+            writer.flush()
         return files_table(writer.finish(), data_change=file.target.data_change)
     except BaseException:
         writer.abort()
         raise
 
 
-def _batches(reader: TableReader, sources: Sequence[FilePart]) -> Iterator[pa.Table]:
-    """The rows of the sources in order, as many at a time as a processor's cache holds."""
-    for source in sources:
-        with reader.open(source.path, source.vector) as file:
-            groups = file.num_row_groups
-            for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
-                rows = reader.row_group(file, index, {})
-                for start in range(0, len(rows), _BATCH_ROWS):
-                    yield rows.slice(start, _BATCH_ROWS)
+# Where a row goes follows from the key columns and from the order of the rows, never from how large the rows are: the
+# same rows with other columns beside their keys, sent through these two, come out in the same places (``marks.py``).
+
+
+def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
+    """The pieces of what ``read`` gives of each part of a file: in order, a row group at a time."""
+    pending: dict[tuple[int, int], list[pa.Table]] = {}
+    count = size = 0
+    for load in loads:
+        for group in (group for source in load.sources for group in read(source)):
+            # As many at a time as a processor's cache holds.
+            for rows in (group.slice(start, _BATCH_ROWS) for start in range(0, len(group), _BATCH_ROWS)):
+                for file, block, part in _by_leaf(rows, load.layout):
+                    pending.setdefault((file, block), []).append(part)
+                count += len(rows)
+                size += rows.nbytes
+                if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield from _pieces(pending)
+                    pending, count, size = {}, 0, 0
+    yield from _pieces(pending)
+
+
+def collected(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a file in their final order, a row group at a time."""
+    for block in _blocks(pieces):
+        yield from _row_groups(block, columns)
+
+
+def row_groups(reader: TableReader, source: FilePart) -> Iterator[tuple[DataFile, int]]:
+    """The row groups of a part of a file: the open file, closed after the last one, and their numbers."""
+    with reader.open(source.path, source.vector) as file:
+        groups = file.num_row_groups
+        for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
+            yield file, index
+
+
+def _stored(reader: TableReader, source: FilePart) -> Iterator[pa.Table]:
+    for file, index in row_groups(reader, source):
+        yield reader.row_group(file, index, {})
 
 
 def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
@@ -187,17 +206,20 @@ def _stream(rows: pa.Table) -> pa.Buffer:
 
 
 def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
-    """The rows of each block, or of as much of it as fits."""
+    """The rows of each block, or of as much of it as fits, however they were cut into pieces."""
     for _, block in groupby(pieces, key=lambda piece: piece.order):
         pending: list[pa.Table] = []
         count = 0
         for piece in block:
             with pa.ipc.open_stream(piece.data) as stream:
-                pending.append(stream.read_all())
-            count += len(pending[-1])
-            if count >= _BLOCK_ROWS:
-                yield pa.concat_tables(pending)
-                pending, count = [], 0
+                rows = stream.read_all()
+            while count + len(rows) >= _BLOCK_ROWS:
+                room = _BLOCK_ROWS - count
+                yield pa.concat_tables([*pending, rows.slice(0, room)])
+                pending, count, rows = [], 0, rows.slice(room)
+            if len(rows):
+                pending.append(rows)
+                count += len(rows)
         if count:
             yield pa.concat_tables(pending)
 

@@ -1,0 +1,308 @@
+"""A clustering beside somebody who marks rows as deleted: the marks go with the rows, wherever those have moved."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as DeltaRs
+from deltalake import QueryBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.errors import ConcurrentDeleteDeleteError
+from lakehouse_lib.operations import cluster, rewrite
+from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.clustering import marks, waves
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import LocalStore
+from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
+from tests.peers import read_duckdb
+
+ROWS = 2_000
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Both engines, Spark's by either way that pieces take between the waves."""
+    if request.param == "arrow":
+        return ArrowEngine()
+    chosen = SparkEngine(request.getfixturevalue("spark"))
+    chosen.__dict__["shares_disk"] = request.param == "spark"
+    return chosen
+
+
+def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
+    """Two partitions of so many files of ``rows`` rows; the files' paths, of "a" and then of "b". ``k`` counts rows."""
+    random = np.random.default_rng(3)
+    for number in range(2 * files):
+        data = {
+            "k": pa.array(range(number * rows, (number + 1) * rows), pa.int64()),
+            "x": pa.array(random.integers(0, 500, rows)),
+            "y": pa.array(random.choice(np.array(["red", "green", "blue"]), rows)),
+            "part": pa.array(["ab"[number // files]] * rows),
+        }
+        write_deltalake(root, pa.table(data), mode="append", partition_by=["part"])
+    found = DeltaTable(root).snapshot.files
+    lowest = [json.loads(stats)["minValues"]["k"] for stats in found["stats"].to_pylist()]
+    return [path for _, path in sorted(zip(lowest, found["path"].to_pylist(), strict=True))]
+
+
+def check(root: Path, gone: set[int], rows: int = 6 * ROWS) -> None:
+    expected = [k for k in range(rows) if k not in gone]
+    assert sorted(DeltaTable(root).to_pyarrow_table()["k"].to_pylist()) == expected
+    assert DeltaTable(root).count() == len(expected)
+    assert sorted(read_duckdb(root)["k"].to_pylist()) == expected
+    answer = pa.table(QueryBuilder().register("t", DeltaRs(root)).execute("SELECT k FROM t"))
+    assert sorted(answer["k"].to_pylist()) == expected
+
+
+def cluster_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> dict[str, Any]:
+    size = sum(before.files["size"].to_pylist()) // (2 * files)
+    return z_order(before, engine, ["x", "y"], target_size=size)
+
+
+def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engine: Engine) -> None:
+    first, second, third, fourth, *_ = table(tmp_path)
+    old = {0, 5, ROWS - 1}
+    delete_by_vector(tmp_path, {first: inline(old), third: inline({7})})
+    before = DeltaTable(tmp_path).snapshot
+    more = set(range(1, ROWS, 2)) - {5}
+    (large,) = in_file(tmp_path, old | more)
+    delete_by_vector(tmp_path, {first: large, second: inline(set(range(0, ROWS, 500))), fourth: inline({0})})
+    metrics = cluster_by_x_and_y(before, engine)
+    gone = old | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7, 3 * ROWS}
+    check(tmp_path, gone)
+    after = DeltaTable(tmp_path).snapshot
+    assert metrics["numFilesRemoved"] == 6
+    assert metrics["version"] == after.version == before.version + 2
+    assert len(after.files) == metrics["numFilesAdded"] >= 8
+    assert not any(file["dataChange"] for file in after.files.to_pylist())
+    for file in after.files.to_pylist():
+        assert json.loads(file["stats"]).get("tightBounds", True) is (file["deletionVector"] is None)
+
+
+def test_somebody_deletes_meanwhile(tmp_path: Path, engine: Engine) -> None:
+    first, *_ = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0})})  # the table has the feature
+    command = [sys.executable, "-m", "tests.marking_writer", str(tmp_path), "1", "9"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "started\n"
+        cluster_by_x_and_y(DeltaTable(tmp_path).snapshot, engine)
+        said, _ = other.communicate("\n", timeout=60)
+    gone = set(json.loads(said))
+    assert len(gone) >= 5
+    assert [one["operation"] for one in DeltaTable(tmp_path).history()].count("OPTIMIZE") == 1
+    check(tmp_path, gone | {0})
+
+
+def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tmp_path: Path) -> None:
+    first, *_, last = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({1})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {last: inline({2})})
+    now = DeltaTable(tmp_path).snapshot
+    delete(now, parse(f"k = {ROWS}", now.schema), ArrowEngine())
+    metrics = cluster_by_x_and_y(before, ArrowEngine())
+    assert metrics["numFilesRemoved"] == 3
+    check(tmp_path, {1, ROWS, 5 * ROWS + 2})
+
+
+def test_what_is_marked_while_marks_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, *_, last = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    told = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
+    looked_at: list[list[int]] = []
+    find = cluster.places_of_keys
+
+    def watched(*arguments: Any) -> Any:
+        looked_at.append(list(arguments[-1]))
+        return find(*arguments)
+
+    class Raced(LocalStore):
+        """Somebody is faster three times."""
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if told:
+                delete_by_vector(tmp_path, told.pop(0))
+            return super().put_if_absent(path, data)
+
+    monkeypatch.setattr(cluster, "places_of_keys", watched)
+    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    cluster_by_x_and_y(before, ArrowEngine())
+    check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
+    # The last one is of the other partition: what was found of the first one stays as it is.
+    assert [len(groups) for groups in looked_at] == [1, 1, 1]
+    assert looked_at[0] == looked_at[1] != looked_at[2]
+
+
+def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_ = table(tmp_path, 2, 50)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    marked = [0]
+
+    class Raced(LocalStore):
+        """Somebody is always faster."""
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if first.encode() in data:
+                marked.append(len(marked))
+                delete_by_vector(tmp_path, {first: inline(marked)})
+            return super().put_if_absent(path, data)
+
+    monkeypatch.setattr(rewrite, "_ROUNDS", 2)
+    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert metrics["numFilesRemoved"] == 2
+    assert len(marked) == 4
+    check(tmp_path, set(marked), 200)
+
+
+def test_files_of_which_no_row_is_left_are_not_added(tmp_path: Path) -> None:
+    first, second, *_ = table(tmp_path, 2, 50)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline(range(50)), second: inline(range(50))})
+    cluster_by_x_and_y(before, ArrowEngine(), 2)
+    after = DeltaTable(tmp_path).snapshot.files
+    assert {dict(values)["part"] for values in after["partitionValues"].to_pylist()} == {"b"}
+    check(tmp_path, set(range(100)), 200)
+
+
+def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
+    first, *_ = table(tmp_path, 2, 50)
+    delete_by_vector(tmp_path, {first: inline({1, 2})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({2})})
+    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert metrics["numFilesRemoved"] == 2
+    check(tmp_path, {2}, 200)
+
+
+def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, *_ = table(tmp_path, 2, 50)
+    (lost,) = in_file(tmp_path, {1})
+    delete_by_vector(tmp_path, {first: lost})
+    before = DeltaTable(tmp_path).snapshot
+
+    class Raced(LocalStore):
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            for vector in tmp_path.glob("deletion_vector_*.bin"):
+                vector.unlink()
+                delete_by_vector(tmp_path, {first: inline({1, 2})})
+            return super().put_if_absent(path, data)
+
+    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    with caplog.at_level(logging.WARNING):
+        metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert "others have deleted since" in caplog.text
+    assert metrics["numFilesRemoved"] == 2
+    check(tmp_path, {1, 2}, 200)
+
+
+def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = table(tmp_path, 2, 50)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({0, 1})})
+    monkeypatch.setattr(marks, "collected", lambda *given: (one.slice(1) for one in waves.collected(*given)))
+    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert metrics["numFilesRemoved"] == 2
+    check(tmp_path, {0, 1}, 200)
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1.5, -1.5, float("nan"), float("inf"), None])
+TEXTS = st.sampled_from(["", "a", "b", "ab", "a very long text that is cut in the statistics of a file", None])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Mapping[str, Any]:
+    """Files with many equal rows, what is deleted before a clustering reads them, and what while it does."""
+    files = draw(st.lists(st.lists(st.tuples(NUMBERS, TEXTS), min_size=1, max_size=40), min_size=2, max_size=4))
+    chosen = [draw(st.sets(st.integers(0, len(rows) - 1))) for rows in files]
+    before = [draw(st.sets(st.sampled_from(sorted(one)))) if one else set() for one in chosen]
+    return {"files": files, "after": chosen, "before": before, "outputs": draw(st.integers(1, 5))}
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]))
+def test_whichever_rows_are_marked_those_are_gone(
+    tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("marked")
+    start = 0
+    starts = []
+    for rows in history["files"]:
+        numbers, texts = zip(*rows, strict=True)
+        k = pa.array(range(start, start + len(rows)), pa.int64())
+        # The bytes of the payload decide how rows are cut into pieces, and must not decide where they go.
+        payload = pa.array(["-" * (17 * row % 301) for row in range(len(rows))])
+        data = {"k": k, "x": pa.array(numbers, pa.float64()), "y": pa.array(texts, pa.string()), "payload": payload}
+        write_deltalake(root, pa.table(data), mode="append")
+        starts.append(start)
+        start += len(rows)
+    files = DeltaTable(root).snapshot.files.to_pylist()
+    paths = [path for _, path in sorted((json.loads(one["stats"])["minValues"]["k"], one["path"]) for one in files)]
+    # One row is gone from the beginning, so that the table has the feature.
+    before = [one | {0} if not number else one for number, one in enumerate(history["before"])]
+    after = [one | {0} if not number else one for number, one in enumerate(history["after"])]
+    delete_by_vector(root, {path: inline(one) for path, one in zip(paths, before, strict=True) if one})
+    snapshot = DeltaTable(root).snapshot
+    new = {path: inline(now) for path, was, now in zip(paths, before, after, strict=True) if was != now}
+    delete_by_vector(root, new)
+    size = max(sum(snapshot.files["size"].to_pylist()) // history["outputs"], 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "CHUNK_ROWS", 8)
+        for name, value in {
+            "CHUNK_ROWS": 8,
+            "_CHUNK_BYTES": 900,
+            "_BATCH_ROWS": 7,
+            "_SMALL_BATCH_ROWS": 2,
+            "_PIECE_BYTES": 300,
+            "_BLOCK_ROWS": 11,
+            "_ROW_GROUP_ROWS": 6,
+            "_CELL_ROWS": 2,
+            "_CELL_SAMPLE": 1,
+            "_WORDS": 3,
+        }.items():
+            patch.setattr(waves, name, value)
+        z_order(snapshot, ArrowEngine(2), columns, target_size=size)
+    gone = {start + row for start, rows in zip(starts, after, strict=True) for row in rows}
+    left = DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist()
+    assert sorted(left) == [k for k in range(sum(map(len, history["files"]))) if k not in gone]
+
+
+def test_nothing_left_of_a_table_of_one_partition(tmp_path: Path) -> None:
+    for number in range(2):
+        write_deltalake(tmp_path, pa.table({"k": range(number * 10, number * 10 + 10), "x": [1] * 10}), mode="append")
+    one, other = sorted(DeltaTable(tmp_path).snapshot.files["path"].to_pylist())
+    delete_by_vector(tmp_path, {one: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {one: inline({0, 1})})
+    now = DeltaTable(tmp_path).snapshot
+    delete(now, parse("k >= 0", now.schema), ArrowEngine())
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        z_order(before, ArrowEngine(), ["x"])
+    assert other not in DeltaTable(tmp_path).snapshot.files["path"].to_pylist()

@@ -1,0 +1,57 @@
+"""A process that marks rows of a table as deleted, by deletion vectors, three commits a second.
+
+``python -m tests.marking_writer TABLE SEED COMMITS`` prints a line when it has committed once. When it has made so many
+commits, or is told to end by its input, it prints one JSON line: the values of column ``k`` of the rows that are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import select
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from lakehouse_lib import deletion_vectors
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import open_store
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+
+
+def mark_one_file(snapshot: Snapshot, choice: random.Random) -> set[int]:
+    """Delete a few rows of some file; their ``k``, nothing when somebody else was faster."""
+    file = choice.choice(snapshot.files.to_pylist())
+    before = file["deletionVector"]
+    deleted = BitMap64() if before is None else deletion_vectors.load(snapshot.store, before)
+    keys = pq.ParquetFile(Path(snapshot.store.root) / file["path"]).read(["k"])["k"].to_pylist()
+    alive = [place for place in range(len(keys)) if place not in deleted]
+    rows = choice.sample(alive, min(5, len(alive) - 1))
+    vector = deletion_vectors.save(snapshot.store, deleted | BitMap64(rows))
+    stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {})
+    transaction.remove(pa.Table.from_pylist([file], schema=snapshot.files.schema))
+    marked = {**file, "deletionVector": vector, "stats": stats, "dataChange": True}
+    transaction.add(pa.Table.from_pylist([marked], schema=snapshot.files.schema))
+    return {keys[row] for row in rows} if isinstance(transaction.commit(), Committed) else set()
+
+
+def main(root: str, seed: int, commits: int) -> None:
+    choice = random.Random(seed)
+    snapshot = load_snapshot(open_store(root))
+    gone: set[int] = set()
+    while commits and not select.select([sys.stdin], [], [], 0.3)[0]:
+        snapshot = snapshot.update()
+        new = mark_one_file(snapshot, choice)
+        if new and not gone:
+            print("started", flush=True)
+        gone |= new
+        commits -= bool(new)
+    print(json.dumps(sorted(gone)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
