@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -103,9 +104,25 @@ def judge(
     if witnesses is None:
         return Verdict("answer")
     verdict = _compared(root, ours, witnesses.rows(root, version))
-    if verdict.kind == "contradicted" and sound is not None and _same(ours, ask_us(sound, version, grows=False)):
+    if verdict.kind != "contradicted":
+        return verdict
+    if sound is not None and _same(ours, ask_us(sound, version, grows=False)):
         return Verdict("answer")
-    return verdict
+    # The others take protocol and metadata from a checksum without comparing it with the log, which is what counts.
+    with _without_checksums(root):
+        return _compared(root, ours, witnesses.rows(root, version))
+
+
+@contextmanager
+def _without_checksums(root: Path) -> Iterator[None]:
+    taken = {file: file.read_bytes() for file in root.glob("_delta_log/*.crc")}
+    for file in taken:
+        file.unlink()
+    try:
+        yield
+    finally:
+        for file, data in taken.items():
+            file.write_bytes(data)
 
 
 def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[str], None]) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +105,19 @@ def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: li
     assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
     other = judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[1])  # type: ignore[arg-type]
     assert other.kind == "contradicted"
+
+
+def test_a_checksum_is_no_testimony_against_the_log(tables: list[Path], tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    shutil.copytree(Path("tests/data/delta_spark/tables/in_commit_timestamps"), root)
+    first = root / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace(r"\"name\":\"id\"", r"\"name\":\"other\""))
+    before = _contents(root)
+    witnesses = judges.Witnesses(duckdb_delta())
+    assert judges._compared(root, judges.ask_us(root, None, grows=True), witnesses.rows(root, None)).kind != "answer"
+    assert judges.judge(root, None, witnesses, lambda _: None, grows=True).kind == "answer"
+    assert _contents(root) == before
+    assert judges.judge(root, None, _Lying(), lambda _: None, grows=True).kind == "contradicted"  # type: ignore[arg-type]
 
 
 def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> None:
