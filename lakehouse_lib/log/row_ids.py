@@ -15,24 +15,29 @@ from lakehouse_lib import features
 from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, excerpt, parse_json
 from lakehouse_lib.arrow_values import bools, int64s
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.statistics import num_records
 
 DOMAIN = "delta.rowTracking"
 _HIGHEST = "rowIdHighWaterMark"
 _STABLE = "delta.enableRowTracking"
 _SUSPENDED = "delta.rowTrackingSuspended"
+_IDS = ("baseRowId", "defaultRowCommitVersion")
+_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
 _MOST = 2**63 - 1
 
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether files of this table get ids for their rows."""
-    suspended = metadata.configuration.get(_SUSPENDED, "").lower() == "true"
-    return "rowTracking" in features.writer_features(protocol) and not suspended
+    return _is_supported(protocol) and not _is_true(metadata, _SUSPENDED)
 
 
-def are_stable(properties: Mapping[str, str]) -> bool:
-    """Whether a row keeps its id when it is copied to another file."""
-    return properties.get(_STABLE, "").lower() == "true"
+def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether a row of this table keeps its id when it is copied to another file."""
+    return _is_supported(protocol) and _is_true(metadata, _STABLE)
 
 
 def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,13 +46,40 @@ def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
     return {**info, "tags": {**(tags if isinstance(tags, dict) else {}), "delta.rowTracking.preserved": "true"}}
 
 
-def check_copies(metadata: Metadata, *, table: str, version: int) -> None:
+def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
+    """Refuse a table whose ids could not be kept.
+
+    Raises:
+        DeltaProtocolError: nothing may be written that tells the highest id, or a column of the schema has the name of
+            one that holds ids.
+    """
+    if not _is_supported(protocol):
+        return
+    if "domainMetadata" not in features.writer_features(protocol):
+        raise DeltaProtocolError(
+            "the protocol has rowTracking without domainMetadata, where the highest id is kept",
+            table=table,
+            version=version,
+            hint="Add the feature domainMetadata, or drop rowTracking, with the engine that added it",
+        )
+    for key in _COLUMNS:
+        name = metadata.configuration.get(key)
+        if name is not None and schema.get(name) is not None:
+            raise DeltaProtocolError(
+                f"the column {name!r} has the name that {key} keeps for what rows keep",
+                table=table,
+                version=version,
+                hint="Give the column another name",
+            )
+
+
+def check_copies(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
     """Refuse to copy rows of a table in which they keep their ids: the columns that would hold those are not written.
 
     Raises:
         UnsupportedFeatureError: rows keep their ids.
     """
-    if are_stable(metadata.configuration):
+    if are_stable(protocol, metadata):
         raise UnsupportedFeatureError(
             f"rows cannot be copied to other files of a table that uses rowTracking ({_STABLE} = true: rows keep their "
             "ids, and the ids of copied rows are not written yet)",
@@ -115,8 +147,30 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     first = highest + 1 + np.cumsum(counts) - counts
     ids = pc.coalesce(adds["baseRowId"], int64s(first))
     versions = pc.coalesce(adds["defaultRowCommitVersion"], pa.scalar(version, pa.int64()))
-    for name, values in (("baseRowId", ids), ("defaultRowCommitVersion", versions)):
+    for name, values in zip(_IDS, (ids, versions), strict=True):
         adds = adds.set_column(adds.column_names.index(name), adds.schema.field(name), values)
     if not total:
         return adds, None
     return adds, DomainMetadata(DOMAIN, json.dumps({_HIGHEST: highest + total}, separators=(",", ":")))
+
+
+def renewed(removes: pa.Table, given: pa.Table) -> pa.Table:
+    """Removes with the ids that their files got after they were planned.
+
+    Args:
+        removes: a table of TOMBSTONE_SCHEMA.
+        given: a files table, the newest first.
+    """
+    found = pc.index_in(removes["path"], value_set=given["path"].combine_chunks())
+    for name in _IDS:
+        values = pc.coalesce(given[name].combine_chunks().take(found.combine_chunks()), removes[name].combine_chunks())
+        removes = removes.set_column(removes.column_names.index(name), removes.schema.field(name), values)
+    return removes
+
+
+def _is_supported(protocol: Protocol) -> bool:
+    return "rowTracking" in features.writer_features(protocol)
+
+
+def _is_true(metadata: Metadata, name: str) -> bool:
+    return metadata.configuration.get(name, "").lower() == "true"

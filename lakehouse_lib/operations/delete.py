@@ -108,7 +108,7 @@ def plan_delete(
         keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
         unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
     chosen = unknown.select(["path", "partitionValues", "deletionVector"])
-    copies = not row_ids.are_stable(snapshot.configuration)
+    copies = not row_ids.are_stable(snapshot.protocol, snapshot.metadata)
     tasks = [
         DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping, copies)
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
@@ -151,7 +151,9 @@ def delete(
         seen = seen.after(engine.run(rewrite_without, plan.tasks) if plan.tasks else None, plan.candidates, snapshot)
         removed, results, stale = seen.among(plan, snapshot)
         if pc.any(pc.and_(pc.greater(results["kept"], 0), results["path"].is_null()), min_count=0).as_py():
-            row_ids.check_copies(snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
+            row_ids.check_copies(
+                snapshot.protocol, snapshot.metadata, table=snapshot.store.root, version=snapshot.version
+            )
         scanning, rewriting = scanning + planned - begun, rewriting + time.monotonic() - planned
         added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
         metrics = _metrics(plan, results, added, removed, time.monotonic() - started, scanning, rewriting)

@@ -71,7 +71,7 @@ def rewrite_target(snapshot: Snapshot) -> WriteTarget:
     Raises:
         UnsupportedFeatureError: rows keep their ids in this table, and those of copied rows are not written yet.
     """
-    row_ids.check_copies(snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
+    row_ids.check_copies(snapshot.protocol, snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
     return WriteTarget(
         snapshot.store,
         snapshot.schema,

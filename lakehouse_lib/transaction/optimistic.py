@@ -290,8 +290,9 @@ class OptimisticTransaction:
         if self._snapshot is not None:
             self._snapshot.check_writable()
         features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
+        row_ids.check_table(protocol, metadata, schema, table=self._store.root, version=version)
         if self._adds and not all(_any_change(table) for table in self._removes):
-            row_ids.check_copies(metadata, table=self._store.root, version=version)
+            row_ids.check_copies(protocol, metadata, table=self._store.root, version=version)
         if self._removes_rows():
             # What the table promises now counts, not what this commit makes of it.
             before = self._snapshot.metadata if self._snapshot else metadata

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from lakehouse_lib.actions import Metadata, Protocol
+import pyarrow as pa
+
+from lakehouse_lib.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.commit import CommitActions
@@ -23,6 +25,7 @@ class Predecessor:
         protocol, metadata: its own; None before the first version.
         moment: when it was committed, ms since the epoch; None: not asked yet.
         highest_id: that a row has got so far; -1: none has.
+        given: files (a files table) to which others have given ids since the commit was planned, the newest first.
     """
 
     version: int = -1
@@ -30,6 +33,7 @@ class Predecessor:
     metadata: Metadata | None = None
     moment: int | None = None
     highest_id: int = -1
+    given: pa.Table = field(default_factory=FILE_SCHEMA.empty_table)
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> Predecessor:
@@ -53,9 +57,14 @@ class Predecessor:
             highest_id = highest_id if told is None else max(highest_id, told)
         last = winners[-1]
         assert metadata is not None
+        assert protocol is not None
+        given = self.given
+        if row_ids.are_assigned(protocol, metadata):
+            newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
+            given = pa.concat_tables([*newer, given])
         timed = has_time(metadata.configuration, last.version)
         moment = time_in(last.info, table=table, version=last.version) if timed else None
-        return Predecessor(last.version, protocol, metadata, moment, highest_id)
+        return Predecessor(last.version, protocol, metadata, moment, highest_id, given)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         """The commit as the version after this one.
@@ -89,9 +98,10 @@ class Predecessor:
         if not row_ids.are_assigned(protocol, metadata):
             return commit
         adds, domain = row_ids.assign(commit.adds, self.highest_id, table=table, version=commit.version)
-        info = row_ids.say_preserved(commit.info) if row_ids.are_stable(metadata.configuration) else commit.info
+        removes = row_ids.renewed(commit.removes, self.given) if len(self.given) else commit.removes
+        info = row_ids.say_preserved(commit.info) if row_ids.are_stable(protocol, metadata) else commit.info
         domains = commit.domains if domain is None else (*commit.domains, domain)
-        return replace(commit, adds=adds, domains=domains, info=info)
+        return replace(commit, adds=adds, removes=removes, domains=domains, info=info)
 
     def _moment(self, store: ObjectStore) -> int:
         if self.moment is not None:

@@ -193,6 +193,41 @@ def test_a_file_that_is_committed_again_keeps_its_ids(tmp_path):
     assert found == {path: (0 if path == "a" else 3, 1), "c": (5, 2)}
 
 
+def test_a_file_that_got_ids_meanwhile_goes_with_them(tmp_path):
+    snapshot = create(tmp_path)
+    begin(snapshot, a=3, b=2).commit()
+    snapshot = load_snapshot(snapshot.store)
+    upgrade = OptimisticTransaction(snapshot, snapshot.store, "UPGRADE PROTOCOL", {})
+    upgrade.set_protocol(TRACKED)
+    late = begin(snapshot, c=4)
+    late.remove(snapshot.files)
+    assert upgrade.commit() == Committed(2, 1)
+    backfill = OptimisticTransaction(load_snapshot(snapshot.store), snapshot.store, "ROW TRACKING BACKFILL", {})
+    backfill.add(sized(a=3, b=2))
+    assert backfill.commit() == Committed(3, 1)
+    assert late.commit() == Committed(4, 2)
+    removes = actions(snapshot.store, 4, "remove")
+    gone = {one["path"]: (one["baseRowId"], one["defaultRowCommitVersion"]) for one in removes}
+    assert gone == {"a": (0, 3), "b": (3, 3)}
+    assert ranges(snapshot.store, 4) == {"c": (5, 9)}
+
+
+def test_a_table_that_cannot_keep_ids_is_refused_by_name(tmp_path):
+    alone = Protocol(1, 7, None, frozenset({"rowTracking"}))
+    with pytest.raises(DeltaProtocolError, match="rowTracking without domainMetadata"):
+        create(tmp_path / "alone", protocol=alone)
+    taken = {"delta.rowTracking.materializedRowIdColumnName": "ID"}
+    with pytest.raises(DeltaProtocolError, match=r"'ID' has the name.*materializedRowIdColumnName"):
+        create(tmp_path / "taken", taken, TRACKED)
+    # A property that no feature stands for asks for nothing.
+    plain = create(tmp_path / "plain", STABLE)
+    rearranging = OptimisticTransaction(plain, plain.store, "OPTIMIZE", {})
+    rearranging.add(files("c", data_change=False))
+    rearranging.remove(files("a"), data_change=False)
+    assert rearranging.commit() == Committed(1, 1)
+    assert "baseRowId" not in actions(plain.store, 1, "add")[0]
+
+
 def test_nothing_is_given_while_row_tracking_is_suspended(tmp_path):
     snapshot = create(tmp_path, {"delta.rowTrackingSuspended": "true"}, TRACKED)
     begin(snapshot, a=3).commit()
