@@ -281,9 +281,9 @@ def test_whichever_rows_are_marked_those_are_gone(
             "_BATCH_ROWS": 7,
             "_SMALL_BATCH_ROWS": 2,
             "_PIECE_BYTES": 300,
-            "_BLOCK_ROWS": 11,
-            "_ROW_GROUP_ROWS": 6,
-            "_CELL_ROWS": 2,
+            "_BLOCK_ROWS": 5,
+            "_ROW_GROUP_ROWS": 2,
+            "_CELL_ROWS": 1,
             "_CELL_SAMPLE": 1,
             "_WORDS": 3,
         }.items():
