@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakehouse_lib.arrow_values import strings, whole
 from lakehouse_lib.errors import PathOutsideTableError
@@ -32,8 +33,7 @@ _HERE = r"^(?i:file)://(?i:localhost)/"
 _IN_S3 = r"^(?i:s3[an]?)://([^/]+/)"
 _S3 = "s3:/"  # before an absolute path whose first step is the bucket
 _NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
-_SLASH, _PERCENT, _COLON, _NUL = b"/%:\0"
-_ODD_STARTS = np.frombuffer(b"/.", np.uint8)  # of a path or a segment: what may need mending, and few others
+_SLASH, _DOT, _PERCENT, _COLON, _NUL = b"/.%:\0"
 _BYTES_A_LOOK = 1 << 20
 _MOST_PASSES = 60  # beyond, decoding path by path is no slower
 
@@ -161,16 +161,21 @@ def _are_plain(paths: pa.Array) -> bool:
     if data is None:
         return False
     text = np.frombuffer(data, np.uint8)
-    if (ends[:-1] == ends[1:]).any() or np.isin(text[ends[:-1]], _ODD_STARTS).any():
+    if (ends[:-1] == ends[1:]).any() or _are_odd_starts(text[ends[:-1]]):
         return False
     if (text[ends[1:] - 1] == _SLASH).any():
         return False
     for start in range(int(ends[0]), int(ends[-1]), _BYTES_A_LOOK):
         block = text[start : min(start + _BYTES_A_LOOK + 1, int(ends[-1]))]
         after_slash = block[1:][block[:-1] == _SLASH]
-        if any((block == byte).any() for byte in (_PERCENT, _COLON, _NUL)) or np.isin(after_slash, _ODD_STARTS).any():
+        if any((block == byte).any() for byte in (_PERCENT, _COLON, _NUL)) or _are_odd_starts(after_slash):
             return False
     return True
+
+
+def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
+    """Whether a path or a segment begins with what may need mending, and few others do."""
+    return bool(((characters == _SLASH) | (characters == _DOT)).any())
 
 
 def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:

@@ -184,14 +184,12 @@ class DeltaTable(ReadableTable):
 
     def _latest(self) -> Snapshot:
         """Verbs work on the latest version, whichever the table is open at."""
-        self._snapshot = load_snapshot(self.store) if self._is_behind() else self._snapshot.update()
-        return self._snapshot
-
-    def _is_behind(self) -> bool:
-        newest = latest_version(self.store)
+        newest = latest_version(self.store, self._snapshot.version)
         if newest is None:
             raise TableNotFoundError("the table is gone", table=self.table_uri, hint="Create it again")
-        return newest > self._snapshot.version
+        if newest > self._snapshot.version:
+            self._snapshot = load_snapshot(self.store)
+        return self._snapshot
 
     def _moved(self, metrics: dict[str, Any]) -> dict[str, Any]:
         self.update_incremental()

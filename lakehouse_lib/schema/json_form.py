@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lakehouse_lib.actions import excerpt, parse_json
@@ -13,6 +14,8 @@ from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Prim
 #: Levels of types below a column: far beyond what tables have, and within what Python's stack holds when two schemas
 #: are compared, the walk that takes the most of it (six frames a level).
 MAX_NESTING = 100
+#: Types are values that can be shared, and every version of a table has the same text for its schema, as a rule.
+_KEPT = 32
 
 
 def dump(value: DataType | Field) -> str:
@@ -20,6 +23,7 @@ def dump(value: DataType | Field) -> str:
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 
 
+@lru_cache(_KEPT)
 def load(text: str) -> DataType:
     """Raises InvalidSchemaError for text that is no JSON, or no type. A type of an unknown name is kept as written."""
     return _type_from_value(_parse(text))

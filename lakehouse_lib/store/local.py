@@ -128,13 +128,18 @@ class LocalStore:
         with self._failures(folder):
             try:
                 with os.scandir(self._full(folder)) as entries:
-                    names = sorted(entry.name for entry in entries if entry.name >= start)
+                    found = sorted((entry for entry in entries if entry.name >= start), key=lambda entry: entry.name)
             except (FileNotFoundError, NotADirectoryError):
                 return
-        for name in names:
-            meta = self.head(f"{folder}/{name}" if folder else name)
-            if meta is not None:
-                yield meta
+        for entry in found:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            with self._failures(path):
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue  # it has gone since
+            if not _is_folder(status):
+                yield _meta(path, status)
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         with self._failures(""):
