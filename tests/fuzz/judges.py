@@ -134,6 +134,8 @@ def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[
         return _refusal(error)
     except Exception as error:
         return Verdict("bare", _shown(error))
+    if "\\" in sql:  # Spark's escape in a text, as ours; to the others a character like any
+        return Verdict("answer")
     note("others")
     return _compared(root, ours, witnesses.matching(root, sql))
 

@@ -93,6 +93,9 @@ class _Lying:
     def rows(self, root: Path, version: int | None) -> list[list[judges.Answer]]:
         return [[judges.Answer(("id",), 1, [(7,)])]] * 2
 
+    def matching(self, root: Path, sql: str) -> list[list[judges.Answer]]:
+        return self.rows(root, None)
+
 
 def test_a_contradiction_is_one(tables: list[Path]) -> None:
     verdict = judges.judge(tables[0], None, _Lying(), lambda _: None, grows=False)  # type: ignore[arg-type]
@@ -105,6 +108,14 @@ def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: li
     assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
     other = judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[1])  # type: ignore[arg-type]
     assert other.kind == "contradicted"
+
+
+def test_no_two_dialects_are_compared(tables: list[Path]) -> None:
+    def kind(sql: str) -> str:
+        return judges.judge_predicate(tables[0], sql, _Lying(), lambda _: None).kind  # type: ignore[arg-type]
+
+    assert kind("text = 'a\\b'") == "answer"
+    assert kind("text = 'ab'") == "contradicted"
 
 
 def test_a_checksum_is_no_testimony_against_the_log(tables: list[Path], tmp_path: Path) -> None:
