@@ -19,7 +19,7 @@ from lakehouse_lib.features import FEATURES, reader_features, writer_features
 from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.table_properties import TableProperties
+from lakehouse_lib.table_properties import LogRetention, TableProperties
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
 # Properties that switch on a feature this library cannot keep: the feature, and the value that leaves it off.
@@ -32,6 +32,16 @@ _NEED_MORE = {
     "delta.enableIcebergCompatV2": ("icebergCompatV2", "false"),
     "delta.enableIcebergCompatV3": ("icebergCompatV3", "false"),
 }
+#: Properties that are on or off; one that is neither would be off, and whoever set it believes otherwise.
+_SWITCHES = frozenset(
+    (
+        "delta.appendOnly",
+        "delta.enableChangeDataFeed",
+        "delta.enableExpiredLogCleanup",
+        "delta.enableInCommitTimestamps",
+        *(key for key, (_, off) in _NEED_MORE.items() if off == "false"),
+    )
+)
 _BASE = Protocol(1, 2)
 
 #: Modes of writing, and commitInfo's names of them.
@@ -208,7 +218,20 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
 
 def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
     TableProperties.of(properties)
+    LogRetention.of(properties)
     codec_of(properties)
+    for key in _SWITCHES & properties.keys():
+        if properties[key].strip().lower() not in ("true", "false"):
+            raise InvalidArgumentError(
+                f"{key} = {properties[key]!r} is neither on nor off", table=table, hint='Set it to "true" or "false"'
+            )
+    for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
+        if key in properties:
+            raise InvalidArgumentError(
+                f"{key} is no property that a table keeps",
+                table=table,
+                hint="Leave it out: a table gets the least protocol that its schema and properties need",
+            )
     target_size_of(properties, table=table)
     if _policy(properties) not in ("classic", "v2"):
         raise InvalidArgumentError(
