@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -42,11 +42,14 @@ test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that 
 test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
 	@$(python) -m pytest -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
 
+test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark fetches hadoop-aws, 0.7 GB, once)
+	@$(python) -m pytest -rP tests/s3/spark.py
+
 fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
 interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
-	@$(python) -m pytest tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py
+	@$(python) -m pytest tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py
 
 interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))

@@ -41,10 +41,6 @@ class ReadableTable:
     """
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
-        if engine is not None and engine.name == "spark":
-            from lakehouse_lib.engine.spark import check_location
-
-            check_location(store)
         self.store = store
         self._snapshot = snapshot
         self._engine = engine

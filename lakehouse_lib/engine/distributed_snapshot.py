@@ -19,7 +19,7 @@ from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
-from lakehouse_lib.engine.spark import SparkEngine, check_location
+from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.engine.spark_manifest import manifest
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
@@ -169,8 +169,6 @@ def distribute(
         LogCorruptedError: an object of the log cannot be read.
         StoreError: the scratch folder is full, or failed.
     """
-    if not isinstance(engine, ArrowEngine):
-        check_location(snapshot.store)
     folder = _local_folder(engine, snapshot) if scratch is None else scratch
     with _folder_of_its_own(folder, snapshot) as own:
         target = open_store(own)

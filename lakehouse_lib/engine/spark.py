@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine import spark_reading, spark_writing
+from lakehouse_lib.engine import spark_direct, spark_reading, spark_s3a, spark_writing
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
@@ -47,7 +47,7 @@ class SparkEngine:
 
     Args:
         spark: a ``SparkSession``. Its Python workers need this library and pyarrow; its driver and its executors reach
-            the table's files under the same paths as this process.
+            the table's files under the same paths as this process. Spark reads tables in S3 by ``hadoop-aws``.
     """
 
     name = "spark"
@@ -118,17 +118,18 @@ class SparkEngine:
             return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
-        check_location(target.store)
         rows = incoming(data)
         frame = rows.rows
         if not rows.is_spark:
             table = align(rows.rows.read_all(), target.schema, table=target.store.root)
             frame = self.spark.createDataFrame(table, spark_reading.struct_type(target.schema))
         with spark_failures():
+            if spark_s3a.is_in_s3(target.store):
+                shaped = spark_writing.shaped(frame, target, spelled=False)
+                return self._results(spark_direct.files_of(shaped, target))
             return spark_writing.write_frame(frame, target, self)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
-        check_location(snapshot.store)
         scan = Scan.of(snapshot, columns, predicate)
         with spark_failures():
             return spark_reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
@@ -150,17 +151,16 @@ class SparkEngine:
 
 
 def check_location(store: ObjectStore) -> None:
-    """Refuse a table that Spark itself has no way to.
+    """Refuse a table that a load has no way to: Spark reads its staged rows from a disk.
 
     Raises:
         InvalidArgumentError: the table is in an object store.
     """
     if "://" in store.root:
         raise InvalidArgumentError(
-            "the Spark engine needs a table on a disk that driver and executors share, not in an object store",
+            "a load needs tables on a disk that driver and executors share, not in an object store",
             table=store.root,
-            hint="Leave the engine out: this process reads and writes the table itself; to_pyarrow_table() gives rows "
-            "that spark.createDataFrame takes",
+            hint="Load into a table on a disk, or append with write_deltalake",
         )
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
+from lakehouse_lib.engine import spark_s3a
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
@@ -87,12 +88,15 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
 
 
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """``file:`` URIs of store paths."""
+    """URIs of store paths, as Spark calls them."""
+    in_s3 = spark_s3a.is_in_s3(store)
     full = file_paths.absolute(paths, store)
     odd = pc.match_substring_regex(full, _NEEDS_QUOTING)
     if pc.any(odd, min_count=0).as_py():
-        quoted = [quote(path, safe="/=") for path in full.filter(odd).to_pylist()]
+        quoted = [quote(path, safe="/=:" if in_s3 else "/=") for path in full.filter(odd).to_pylist()]
         full = pc.replace_with_mask(full, odd, pa.array(quoted, full.type))
+    if in_s3:
+        return pc.replace_substring(full, "s3://", spark_s3a.uri(""), max_replacements=1)
     return pc.binary_join_element_wise("file://", full, "")
 
 

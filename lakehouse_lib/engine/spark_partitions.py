@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import partition_values
+from lakehouse_lib import file_paths, partition_values
 from lakehouse_lib.schema import DataType
 
 # Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
@@ -38,7 +38,7 @@ def branches(
     if any(str(kind) not in _SPELLED_ALIKE for kind in partition_types.values()):
         return none.dictionary_encode()
     paths = files["path"].combine_chunks()
-    inside = pc.invert(pc.starts_with(paths, "/"))
+    inside = pc.invert(file_paths.are_absolute(paths))
     parts = pc.extract_regex(pc.binary_join_element_wise(root, paths, "/"), _FOLDERS)
     base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()

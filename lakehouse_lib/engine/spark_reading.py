@@ -24,6 +24,7 @@ from lakehouse_lib.engine.spark_deletion_vectors import without_deleted
 from lakehouse_lib.engine.spark_layouts import layouts
 from lakehouse_lib.engine.spark_manifest import manifest
 from lakehouse_lib.engine.spark_partitions import branches
+from lakehouse_lib.engine.spark_s3a import scan_options
 from lakehouse_lib.predicates import to_spark_sql
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.schema.column_mapping import physical_name
@@ -154,7 +155,9 @@ class _Part:
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
         """Spark's scan over a manifest. ``folders``: partition values from folder names."""
-        options = OPTIONS if folders else {**OPTIONS, "recursiveFileLookup": "true"}
+        options = {**OPTIONS, **scan_options(self.spark, self.snapshot.store)}
+        if not folders:
+            options["recursiveFileLookup"] = "true"
         listed = manifest(files, self.snapshot.store, numbered=numbered)
         return self.spark.read.schema(struct_type(stored)).options(**options).parquet(listed)
 

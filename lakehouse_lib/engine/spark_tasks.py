@@ -46,9 +46,9 @@ def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             # Written by the driver of this very job, never read from storage.
             function, task = pickle.loads(payload)  # noqa: S301
             try:
-                yield _result(position, function(task))
+                yield result(position, function(task))
             except DeltaError as error:
-                yield _failure(position, error)
+                yield failure(position, error)
 
 
 def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,9 +81,9 @@ def gather_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             continue
         pieces = (Piece(group, order, data) for _, order, data, _ in _chain(first, rows))
         try:
-            yield _result(group, gather(task, pieces))
+            yield result(group, gather(task, pieces))
         except DeltaError as error:
-            yield _failure(group, error)
+            yield failure(group, error)
 
 
 def to_stream(table: pa.Table) -> pa.Buffer:
@@ -138,11 +138,13 @@ def _buffers(batch: pa.RecordBatch, index: int) -> list[pa.Buffer]:
     return [value.as_buffer() or pa.py_buffer(b"") for value in array]
 
 
-def _result(position: int, table: pa.Table) -> pa.RecordBatch:
+def result(position: int, table: pa.Table) -> pa.RecordBatch:
+    """A task's answer, a row of RESULTS."""
     return _result_batch(position, to_stream(table), None)
 
 
-def _failure(position: int, error: DeltaError) -> pa.RecordBatch:
+def failure(position: int, error: DeltaError) -> pa.RecordBatch:
+    """Why a task has none, a row of RESULTS."""
     return _result_batch(position, None, pickle.dumps(error))
 
 

@@ -100,8 +100,12 @@ def read_footers(task: FooterTask) -> pa.Table:
     return files_table(rows, data_change=target.data_change)
 
 
-def shaped(frame: Any, target: WriteTarget) -> Any:
-    """The frame with exactly the table's columns, order and types; partition timestamps spelled in UTC."""
+def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
+    """The frame with exactly the table's columns, order and types, but void ones.
+
+    Args:
+        spelled: partition timestamps become text, in UTC.
+    """
     from pyspark.sql import functions as F
 
     theirs = Schema.from_json(frame.schema.json())
@@ -116,7 +120,7 @@ def shaped(frame: Any, target: WriteTarget) -> Any:
             column = F.lit(None).cast(_spark_type(one.type))
         else:
             column = _shaped(F.col(f"`{source.name.replace('`', '``')}`"), source.type, one.type)
-        if one.name in target.partition_columns and one.type == PrimitiveType("timestamp"):
+        if spelled and one.name in target.partition_columns and one.type == PrimitiveType("timestamp"):
             # Spark would spell it in the session's zone, where an hour of autumn happens twice.
             seconds = F.unix_micros(column) / F.lit(1_000_000).cast("decimal(20,0)")
             column = (F.expr("TIMESTAMP_NTZ'1970-01-01'") + F.make_dt_interval(secs=seconds)).cast("string")

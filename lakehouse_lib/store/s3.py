@@ -96,6 +96,11 @@ class S3Store:
     def allowed_roots(self) -> tuple[str, ...]:
         return self._options.allowed_roots
 
+    @property
+    def options(self) -> S3Options:
+        """How the bucket is reached, secrets included."""
+        return self._options
+
     def read(self, path: str) -> bytes:
         place = self._readable(path)
         data: bytes = self._client.ask(path, lambda client: client.get_object(**place)["Body"].read())

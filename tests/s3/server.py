@@ -9,10 +9,12 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 from botocore.auth import S3SigV4Auth
@@ -113,7 +115,9 @@ class Proxy:
     def __init__(
         self, port: int, *, lose: Callable[[str, str], bool] | None = None, strip: tuple[str, ...] = ()
     ) -> None:
-        handler = type("_Handler", (_Handler,), {"port": port, "lose": staticmethod(lose or _never), "strip": strip})
+        self._seen: list[str] = []
+        of_this = {"port": port, "lose": staticmethod(lose or _never), "strip": strip, "seen": self._seen.append}
+        handler = type("_Handler", (_Handler,), of_this)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -122,6 +126,11 @@ class Proxy:
     def __enter__(self) -> Proxy:
         self._thread.start()
         return self
+
+    def counted(self) -> dict[str, int]:
+        """Requests by verb since the last call."""
+        found = [self._seen.pop() for _ in range(len(self._seen))]
+        return dict(sorted(Counter(found).items()))
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
@@ -138,8 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
     port = 0
     strip: tuple[str, ...] = ()
     lose: Callable[[str, str], bool] = staticmethod(_never)
+    seen: Callable[[str], None]
 
     def _pass_on(self) -> None:
+        self.seen(self._verb())
         body = self._body()
         headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         if any(name.lower() in self.strip for name in headers):
@@ -167,6 +178,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _verb(self) -> str:
+        """COPY, LIST, DELETE (of many objects, too), the steps of an upload in parts, or the HTTP method."""
+        query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+        if self.command == "PUT" and "x-amz-copy-source" in self.headers:
+            return "COPY"
+        if "uploadId" in query or "uploads" in query:
+            return f"{self.command} of an upload in parts"
+        if self.command == "GET" and "list-type" in query:
+            return "LIST"
+        return "DELETE" if self.command == "POST" and "delete" in query else self.command
 
     def _body(self) -> bytes:
         """As it comes: pyarrow's uploads are in chunks, which stay chunks."""

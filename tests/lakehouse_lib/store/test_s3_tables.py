@@ -1,4 +1,4 @@
-"""Tables in S3 (moto's server): every verb, what each asks of the server, and what Spark must not be asked."""
+"""Tables in S3 (moto's server): every verb and what each asks of the server."""
 
 from pathlib import Path
 
@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, TableNotFoundError
+from lakehouse_lib.errors import DeltaError, StoreError, TableNotFoundError
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.store import open_store
@@ -200,22 +199,6 @@ def test_no_table_there(s3_server, location):
     options = s3_server.options
     with pytest.raises(StoreError, match="NoSuchBucket"):
         DeltaTable("s3://no-such-bucket/t", storage_options=options)
-
-
-@pytest.mark.parametrize("use", ["open", "to_spark", "write", "read"])
-def test_the_spark_engine_refuses_a_table_in_s3(s3_server, location, use):
-    write_deltalake(location, rows(0), storage_options=s3_server.options)
-    table = DeltaTable(location, storage_options=s3_server.options)
-    engine = SparkEngine(None)
-    uses = {
-        "open": lambda: DeltaTable(location, storage_options=s3_server.options, engine=engine),
-        "to_spark": lambda: table.to_spark(None),
-        "write": lambda: write_deltalake(table, rows(100), mode="append", engine=engine),
-        "read": lambda: engine.read(table.snapshot, None, None),
-    }
-    with pytest.raises(InvalidArgumentError, match=r"Spark engine.*not in an object store.*Leave the engine out"):
-        uses[use]()
-    assert DeltaTable(location, storage_options=s3_server.options).version() == 0
 
 
 def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, location):

@@ -1,0 +1,150 @@
+"""Spark with s3a (``hadoop-aws``) on a real S3 server: ``make test-spark-s3``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.distributed_snapshot import distribute
+from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark_s3a import properties
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store import open_store
+from tests.s3.server import KEY, SECRET, Proxy, options_of
+from tests.s3.spark_session import session
+from tests.table_on_s3 import ids, rows, theirs
+
+TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
+
+
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes its log and its events."""
+    return tmp_path_factory.mktemp("told-by-spark")
+
+
+@pytest.fixture(scope="session")
+def spark(told: Path) -> Iterator[SparkSession]:
+    found = session(told)
+    yield found
+    found.stop()
+
+
+def by_spark(spark: SparkSession, table: DeltaTable) -> list[int]:
+    return sorted(row.id for row in table.to_spark(spark).select("id").collect())
+
+
+def test_every_verb_of_the_engine(server, location, spark):
+    options, engine = server.options, SparkEngine(spark)
+    frame = spark.range(0, 200, 1, 2).selectExpr("id", "concat('shop ', id % 4) AS shop", "id / 3.0D AS amount")
+    write_deltalake(location, frame, partition_by="shop", storage_options=options, engine=engine)
+    write_deltalake(location, rows(200), mode="append", storage_options=options)
+    table = DeltaTable(location, storage_options=options, engine=engine)
+    assert by_spark(spark, table) == list(range(300)) == theirs(location, options)
+    assert table.optimize.compact()["numFilesRemoved"] > 4
+    assert by_spark(spark, table) == list(range(300)) == theirs(location, options)
+    assert table.delete("id >= 250 OR shop = 'shop 1'")["num_deleted_rows"] == 113
+    left = [one for one in range(250) if one % 4 != 1]
+    assert by_spark(spark, table) == left == theirs(location, options)
+    assert table.optimize.z_order(["id"], target_size=2_000)["numFilesAdded"] > 3
+    assert by_spark(spark, table) == left == theirs(location, options)
+    found = table.to_spark(spark, ["id", "shop"], filters="shop = 'shop 2' AND id < 50").collect()
+    assert sorted((row.id, row.shop) for row in found) == [(one, "shop 2") for one in range(2, 50, 4)]
+    assert all(one.startswith("s3a://bucket/") for one in table.to_spark(spark).inputFiles())
+    with distribute(DeltaTable(location, storage_options=options).snapshot, engine) as spread:
+        assert spread.file_count == table.snapshot.file_count
+
+
+@pytest.mark.parametrize("name", ["deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"])
+def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, spark, name):
+    store = open_store(location, server.options)
+    for file in (TABLES / name).rglob("*"):
+        if file.is_file():
+            store.put(file.relative_to(TABLES / name).as_posix(), file.read_bytes())
+    here = DeltaTable(TABLES / name).to_spark(spark)
+    there = DeltaTable(location, storage_options=server.options).to_spark(spark)
+    assert here.schema == there.schema
+    assert sorted(map(repr, here.collect())) == sorted(map(repr, there.collect()))
+
+
+def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark):
+    # The figures are in docs/stores.md. A bucket of its own, for Spark goes to the other one without a proxy.
+    server.make_bucket("committers")
+    frame = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('shop ', id % 4) AS shop", "id / 3.0D AS amount")
+    with Proxy(server.port) as proxy:
+        options = options_of(proxy.url)
+        found = {}
+        for version in ("1", "2"):
+            committer = {
+                "mapreduce.fileoutputcommitter.algorithm.version": version,
+                "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+            }
+            store = open_store("s3://committers/table", options)
+            writer = frame.write.options(**properties(store), **committer).partitionBy("shop")
+            writer.parquet(f"s3a://committers/hadoop-{version}")
+            found[f"Hadoop's committer, algorithm {version}"] = proxy.counted()
+        write_deltalake(location, frame, partition_by="shop", storage_options=options, engine=SparkEngine(spark))
+        ours = found["the library, its commit included"] = proxy.counted()
+    for what, requests in found.items():
+        print(f"16 files by {what}: {sum(requests.values())} requests, {requests}")
+    assert found["Hadoop's committer, algorithm 2"]["COPY"] == 16
+    assert found["Hadoop's committer, algorithm 1"]["COPY"] == 32
+    assert "COPY" not in ours
+    assert ours["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests it by two more
+
+
+def test_a_bucket_has_one_set_of_options_an_application(server, location, spark):
+    write_deltalake(location, rows(0), storage_options=server.options)
+    DeltaTable(location, storage_options=server.options).to_spark(spark)
+    with Proxy(server.port) as proxy:
+        table = DeltaTable(location, storage_options=options_of(proxy.url))
+        with pytest.raises(InvalidArgumentError, match=r"has read the bucket bucket with other storage options"):
+            table.to_spark(spark)
+        assert ids(table.to_pyarrow_table()) == list(range(100))
+
+
+def test_no_secret_is_told_anywhere(server, location, spark, told, capfd):
+    options, engine = server.options, SparkEngine(spark)
+    write_deltalake(location, spark.range(0, 100), storage_options=options, engine=engine)
+    table = DeltaTable(location, storage_options=options, engine=engine)
+    frame = table.to_spark(spark)
+    assert frame.where("id < 7").count() == 7
+    frame.explain(extended=True)
+    assert table.delete("id < 7")["num_deleted_rows"] == 7
+    settings = [repr(spark.sparkContext.getConf().getAll()), repr(spark.sql("SET -v").collect())]
+    commands = [one.read_bytes().decode(errors="replace") for one in Path("/proc").glob("[0-9]*/cmdline")]
+    assert any("org.apache.spark.deploy.SparkSubmit" in one for one in commands)
+    spoken = capfd.readouterr()
+    written = [one.read_text(errors="replace") for one in told.rglob("*") if one.is_file()]
+    assert any("SparkListenerSQLExecutionStart" in one for one in written)
+    assert any(" INFO " in one for one in written)
+    for text in (*written, *settings, *commands, spoken.out, spoken.err, repr(table), repr(engine)):
+        assert SECRET not in text
+
+
+def test_credentials_of_the_environment(server, location, told):
+    write_deltalake(location, rows(0), storage_options=server.options)
+    credentials = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+    place = {"AWS_ENDPOINT_URL": server.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.s3.spark_session", location, str(told / "another")],
+        env={**os.environ, **credentials, **place},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "100 rows"
+    for text in (
+        done.stdout,
+        done.stderr,
+        *(one.read_text() for one in (told / "another").rglob("*") if one.is_file()),
+    ):
+        assert SECRET not in text
