@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.carried_marks import Places
 from lakehouse_lib.operations.clustering.kd_tree import split
 from lakehouse_lib.operations.clustering.keys import has_order
-from lakehouse_lib.operations.clustering.marks import places_of_keys
+from lakehouse_lib.operations.clustering.marks import PlacesOfKeys
 from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
 from lakehouse_lib.operations.clustering.waves import (
     CHUNK_ROWS,
@@ -121,7 +120,7 @@ def z_order(
     except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    places = partial(places_of_keys, engine, _keys_reader(snapshot, by), plan.tasks, len(plan.outputs))
+    places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, len(plan.outputs))
     rewrite = _by_partition(snapshot, plan.files, added, places)
     version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
     return _result(plan, done.removed, done.added, by, version)

@@ -2,7 +2,7 @@
 
 The rows' way through the two waves follows from their keys and their order alone. So it need not be written down while
 nothing conflicts: the key columns of the same files, as they were read then, take the same way once more, each row with
-a bit that says whether it has been marked since, and come out in the order in which the rows were written.
+the number of its file and its position there, and come out in the order in which the rows were written.
 """
 
 from __future__ import annotations
@@ -10,56 +10,60 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from lakehouse_lib import deletion_vectors
-from lakehouse_lib.arrow_values import binaries, bools, flags_of, int64s
+from lakehouse_lib.arrow_values import binaries, flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, Piece
 from lakehouse_lib.engine.data_reader import TableReader
-from lakehouse_lib.operations.carried_marks import MarkedGroup, bitmap, vector
+from lakehouse_lib.operations.carried_marks import MarkedGroup, bitmap, positions, vector
 from lakehouse_lib.operations.clustering.waves import FilePart, Load, ScatterTask, collected, row_groups, sent
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.store import ObjectStore
 
-_FOUND = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("marks", pa.binary())])
+#: Where a row was: its file's number in the group, and below that the position in the file.
+_Rows = NDArray[np.int64]
+_FILE = 40  # bits of the position
+
+#: Of so many rows in all it is remembered where each went (16 bytes a row), so that who goes on marking rows is caught
+#: up with at once; for others all keys are sent again.
+_REMEMBERED_ROWS = 1 << 24
+
+_FOUND = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
 
 
 @dataclass(frozen=True)
-class MarkTask:
+class KeyTask:
     """Wave 1 once more, with the keys alone.
 
     Attributes:
         reader: reads the key columns.
         loads: of a task of the first time.
-        vectors: the deletion vectors of files as they are now, by the files' paths in the log; no other file has any
-            row marked since.
+        numbers: of the loads' files in their groups, by path in the log.
     """
 
     reader: TableReader
     loads: tuple[Load, ...]
-    vectors: Mapping[str, Mapping[str, Any]]
+    numbers: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class MarkedFile:
-    """A group of wave 2: the number of a written file, and the columns that it is ordered by."""
+class WrittenFile:
+    """A group of wave 2: the number of a written file, what it is ordered by, and which rows are looked for.
+
+    Attributes:
+        rows: None: where each of the file's rows was is told.
+    """
 
     number: int
     columns: tuple[str, ...]
+    rows: _Rows | None
 
 
-def places_of_keys(
-    engine: Engine,
-    reader: TableReader,
-    tasks: Sequence[ScatterTask],
-    files: int,
-    store: ObjectStore,
-    groups: Mapping[int, MarkedGroup],
-) -> dict[int, list[BitMap64]]:
+class PlacesOfKeys:
     """``carried_marks.Places`` of a clustering.
 
     Args:
@@ -67,65 +71,144 @@ def places_of_keys(
         tasks: those that ``waves.scatter`` has done.
         files: into how many files, at most.
     """
-    changed = {number: now for number, group in groups.items() if (now := _changed(store, group)) is not None}
-    vectors = {path: one for now in changed.values() for path, one in now.items()}
-    group_of = {path: number for number in changed for path in groups[number].copied["path"].to_pylist()}
-    again: list[MarkTask] = []
-    numbers: dict[int, set[int]] = {number: set() for number in changed}
-    for task in tasks:
-        loads = tuple(load for load in task.loads if load.sources[0].path in group_of)
-        if loads:
-            paths = {source.path for load in loads for source in load.sources}
-            own = {path: one for path, one in vectors.items() if path in paths}
-            again.append(MarkTask(reader, loads, own))
-        for load in loads:
-            first = load.layout.first_file
-            numbers[group_of[load.sources[0].path]].update(range(first, first + sum(load.layout.tree["files"])))
-    columns = tuple(field.name for field in reader.schema.fields)
-    found = engine.exchange(
-        scatter_marks, gather_marks, again, [MarkedFile(number, columns) for number in range(files)]
-    ).to_pylist()
-    places: dict[int, list[BitMap64]] = {}
-    for number, own_files in numbers.items():
-        ours = [one for one in found if one["file"] in own_files]
-        # The first time they were counted by who wrote them: what differs from that is another table than was read.
-        if [one["rows"] for one in ours] == live_records(groups[number].added).to_pylist():
-            places[number] = [BitMap64.deserialize(one["marks"]) for one in ours]
-    return places
+
+    def __init__(self, engine: Engine, reader: TableReader, tasks: Sequence[ScatterTask], files: int) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._tasks = tasks
+        self._files = files
+        self._remembered: dict[int, _Written] = {}
+
+    def __call__(self, store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+        marked = {number: rows for number, group in groups.items() if (rows := _marked(store, group)) is not None}
+        new = {number: groups[number] for number in marked if number not in self._remembered}
+        found = self._look_for(new, marked) if new else {}
+        for number, written in self._remembered.items():
+            if number in marked:
+                found[number] = written.places(marked[number])
+        return {number: places for number, places in found.items() if places is not None}
+
+    def _look_for(
+        self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
+    ) -> dict[int, list[BitMap64] | None]:
+        """Send the keys of groups again: what can be is remembered, of the others the places are found."""
+        members = {
+            path: (number, place)
+            for number, group in groups.items()
+            for place, path in enumerate(group.copied["path"].to_pylist())
+        }
+        tasks: list[KeyTask] = []
+        group_of: dict[int, int] = {}
+        for task in self._tasks:
+            loads = tuple(load for load in task.loads if load.sources[0].path in members)
+            if loads:
+                paths = {source.path for load in loads for source in load.sources}
+                tasks.append(KeyTask(self._reader, loads, {path: members[path][1] for path in paths}))
+            for load in loads:
+                first = load.layout.first_file
+                files = range(first, first + sum(load.layout.tree["files"]))
+                group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
+        counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
+        remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})
+        columns = tuple(field.name for field in self._reader.schema.fields)
+        # Files of other groups are numbered, too, but no row goes there.
+        wanted = [
+            WrittenFile(file, columns, None if group is None or group in remembered else marked[group])
+            for file, group in ((file, group_of.get(file)) for file in range(self._files))
+        ]
+        answers = self._engine.exchange(scatter_keys, gather_keys, tasks, wanted).to_pylist()
+        found: dict[int, list[BitMap64] | None] = {}
+        for number in groups:
+            ours = [one for one in answers if group_of[one["file"]] == number]
+            numbers = [np.frombuffer(one["numbers"], np.int64) for one in ours]
+            # As many rows as were counted in writing, or it is another table than the one that was read.
+            if [one["rows"] for one in ours] != counts[number]:
+                continue
+            if number in remembered:
+                self._remembered[number] = _Written.of(numbers)
+            elif sum(map(len, numbers)) == len(marked[number]):
+                found[number] = [bitmap(one) for one in numbers]
+        return found
+
+    def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
+        room = _REMEMBERED_ROWS - sum(len(one.rows) for one in self._remembered.values())
+        chosen = set()
+        for number, count in rows.items():
+            if count <= room:
+                chosen.add(number)
+                room -= count
+        return chosen
 
 
-def scatter_marks(task: MarkTask) -> Iterator[Piece]:
-    """``waves.scatter`` of the keys, and a last column that says which rows have been marked."""
-    return sent(task.loads, partial(_keys_and_marks, task))
+@dataclass(frozen=True)
+class _Written:
+    """The rows of a group as they were written, file after file.
+
+    Attributes:
+        rows: where each was, ascending.
+        order: the place of each of these among all that were written.
+        edges: the place that each file begins at, and the end of the last one.
+    """
+
+    rows: _Rows
+    order: _Rows
+    edges: _Rows
+
+    @classmethod
+    def of(cls, files: Sequence[_Rows]) -> _Written:
+        """Args: files: where the rows of each file were."""
+        rows = np.concatenate([np.zeros(0, np.int64), *files])
+        order = np.argsort(rows)
+        return cls(rows[order], order, np.cumsum([0, *map(len, files)]))
+
+    def places(self, marked: _Rows) -> list[BitMap64] | None:
+        """The positions in each file of rows that were there; None where one was not."""
+        at = np.searchsorted(self.rows, marked)
+        if len(marked) and (at[-1] >= len(self.rows) or (self.rows[at] != marked).any()):
+            return None
+        places = np.sort(self.order[at])
+        cuts = np.searchsorted(places, self.edges)
+        return [
+            bitmap(places[low:high] - start)
+            for low, high, start in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
+        ]
 
 
-def gather_marks(file: MarkedFile, pieces: Iterator[Piece]) -> pa.Table:
-    """The file's number, how many rows it has, and the positions of those that have been marked."""
-    marks = BitMap64()
+def scatter_keys(task: KeyTask) -> Iterator[Piece]:
+    """``waves.scatter`` of the keys, and a last column that says where each row was."""
+    return sent(task.loads, partial(_keys_and_numbers, task))
+
+
+def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
+    """The file's number, how many rows it has, and as int64s where they were; or at which positions those are that are
+    looked for."""
+    found: list[_Rows] = [np.zeros(0, np.int64)]
     count = 0
     for rows in collected(pieces, file.columns):
-        marks |= bitmap(count + np.flatnonzero(flags_of(rows.column(rows.num_columns - 1))))
+        numbers = numbers_of(rows.column(rows.num_columns - 1).combine_chunks(), np.int64)
+        found.append(numbers if file.rows is None else count + np.flatnonzero(np.isin(numbers, file.rows)))
         count += len(rows)
-    return pa.table([int64s([file.number]), int64s([count]), binaries([marks.serialize()])], schema=_FOUND)
+    told = np.concatenate(found).tobytes()
+    return pa.table([int64s([file.number]), int64s([count]), binaries([told])], schema=_FOUND)
 
 
-def _keys_and_marks(task: MarkTask, source: FilePart) -> Iterator[pa.Table]:
-    deleted = vector(task.reader.store, task.vectors.get(source.path))
-    name = "marked " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
+def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
+    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
     for file, index in row_groups(task.reader, source):
         keys = task.reader.row_group(file, index, {})
         kept = file.kept(index)
-        there = deletion_vectors.kept_rows(deleted, file.starts[index], file.metadata.row_group(index).num_rows)
-        marked = ~flags_of(there if kept is None else there.filter(kept))
-        yield keys.append_column(name, bools(marked))
+        places = np.arange(len(keys)) if kept is None else np.flatnonzero(flags_of(kept))
+        first = (task.numbers[source.path] << _FILE) + file.starts[index]
+        yield keys.append_column(name, int64s(first + places))
 
 
-def _changed(store: ObjectStore, group: MarkedGroup) -> dict[str, Mapping[str, Any]] | None:
-    """The vectors of now of the group's files that have others; None when rows of one have come back."""
-    changed: dict[str, Mapping[str, Any]] = {}
-    for path, (was, now) in zip(group.copied["path"].to_pylist(), group.vectors, strict=True):
+def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
+    """The rows of a group that have been marked since, ascending; None when rows have come back."""
+    found: list[_Rows] = [np.zeros(0, np.int64)]
+    for number, (was, now) in enumerate(group.vectors):
         if was != now:
-            if now is None or not vector(store, was) <= vector(store, now):
+            left_out, deleted = vector(store, was), vector(store, now)
+            if not left_out <= deleted:
                 return None
-            changed[path] = now
-    return changed
+            found.append((number << _FILE) + positions(deleted - left_out))
+    return np.concatenate(found)

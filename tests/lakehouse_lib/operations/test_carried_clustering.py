@@ -124,17 +124,20 @@ def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tm
     check(tmp_path, {1, ROWS, 5 * ROWS + 2})
 
 
-def test_what_is_marked_while_marks_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("remembered", "looks"), [(3 * ROWS, 1), (3 * ROWS - 2, 2)], ids=["remembered", "too many"])
+def test_what_is_marked_while_marks_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int, looks: int
+) -> None:
     first, second, *_, last = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     told = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
     looked_at: list[list[int]] = []
-    find = cluster.places_of_keys
+    look_for = marks.PlacesOfKeys._look_for
 
-    def watched(*arguments: Any) -> Any:
-        looked_at.append(list(arguments[-1]))
-        return find(*arguments)
+    def watched(self: Any, groups: Any, marked: Any) -> Any:
+        looked_at.append(list(groups))
+        return look_for(self, groups, marked)
 
     class Raced(LocalStore):
         """Somebody is faster three times."""
@@ -144,13 +147,15 @@ def test_what_is_marked_while_marks_are_looked_for(tmp_path: Path, monkeypatch: 
                 delete_by_vector(tmp_path, told.pop(0))
             return super().put_if_absent(path, data)
 
-    monkeypatch.setattr(cluster, "places_of_keys", watched)
+    monkeypatch.setattr(marks.PlacesOfKeys, "_look_for", watched)
+    monkeypatch.setattr(marks, "_REMEMBERED_ROWS", remembered)
     object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
     cluster_by_x_and_y(before, ArrowEngine())
     check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
     # The last one is of the other partition: what was found of the first one stays as it is.
-    assert [len(groups) for groups in looked_at] == [1, 1, 1]
-    assert looked_at[0] == looked_at[1] != looked_at[2]
+    first_group, last_group = looked_at[0], looked_at[-1]
+    assert first_group != last_group
+    assert looked_at == [first_group] * looks + [last_group]
 
 
 def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,9 +252,9 @@ def histories(draw: st.DrawFn) -> Mapping[str, Any]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]))
+@given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]), st.sampled_from([0, 1 << 24]))
 def test_whichever_rows_are_marked_those_are_gone(
-    tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str]
+    tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str], remembered: int
 ) -> None:
     root = tmp_path_factory.mktemp("marked")
     start = 0
@@ -274,6 +279,7 @@ def test_whichever_rows_are_marked_those_are_gone(
     delete_by_vector(root, new)
     size = max(sum(snapshot.files["size"].to_pylist()) // history["outputs"], 1)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marks, "_REMEMBERED_ROWS", remembered)
         patch.setattr(cluster, "CHUNK_ROWS", 8)
         for name, value in {
             "CHUNK_ROWS": 8,
