@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib import arrow_values
-from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Transaction
+from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Protocol, Transaction
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -25,12 +25,12 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cleanup import cleanup
-from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.operations.create import create_table, new_metadata, protocol_for
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.predicates import Predicate, parse
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, version_of
 from tests.simulation.ledger import Ledger, Violation
 from tests.simulation.operations import Rows
 from tests.simulation.store import SimulatedStore
@@ -47,6 +47,7 @@ SCHEMA = Schema.from_json(
     )
 )
 KEYS = 3
+_TRACKED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata", "rowTracking"}))
 _FILE = {field.name: pa.nulls(1, field.type) for field in FILE_SCHEMA}
 _FILE["partitionValues"] = arrow_values.column([{}], FILE_SCHEMA.field("partitionValues").type)
 
@@ -100,8 +101,15 @@ class Actor:
             self.snapshot = load_snapshot(self.store)
         return self.snapshot
 
-    def create(self, configuration: Mapping[str, str]) -> None:
-        create_table(self.store, SCHEMA, configuration=configuration)
+    def create(self, configuration: Mapping[str, str], *, has_row_ids: bool = False) -> None:
+        if not has_row_ids:
+            create_table(self.store, SCHEMA, configuration=configuration)
+            return
+        metadata = new_metadata(SCHEMA, configuration=configuration)
+        work = OptimisticTransaction(None, self.store, "CREATE TABLE", {})
+        work.set_metadata(metadata)
+        work.set_protocol(protocol_for(metadata, _TRACKED))
+        version_of(work.commit())
 
     def found(self, configuration: Mapping[str, str]) -> None:
         """Create the table, unless somebody was first."""

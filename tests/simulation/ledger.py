@@ -33,16 +33,22 @@ class State(NamedTuple):
     tombstones: Mapping[str, int]
     count: int
     written: float  # ms
+    moment: int = -1  # inside the commit, ms
+    ids: Mapping[str, int] = {}  # the first of each file's rows
+    highest: int = -1
 
 
 @dataclass(frozen=True)
 class Terms:
     """What the table promises. ``retention``: ms for which files that were replaced, or wait for their commit, stay;
-    ``log_retention``: ms for which replaced versions can be opened."""
+    ``log_retention``: ms for which replaced versions can be opened; ``has_times``: commits
+    have theirs inside; ``has_row_ids``: rows have ids."""
 
     retention: float
     log_retention: float
     reorders_appends: bool = False
+    has_times: bool = False
+    has_row_ids: bool = False
 
 
 class Ledger:
@@ -157,7 +163,34 @@ class Ledger:
         count = before.count
         for body in actions.get("metaData", []):
             count = int(body["configuration"].get("simulated.count", 0))
-        return State(frozenset(files), rows, applications, tombstones, count, self.now())
+        moment = self._moment(version, before, actions)
+        ids, highest = self._ids(version, before, actions)
+        ids = {path: first for path, first in ids.items() if path in files}
+        return State(frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest)
+
+    def _moment(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> int:
+        """Whatever clocks do, the times inside commits rise."""
+        told = actions["commitInfo"][0].get("inCommitTimestamp")
+        if not self.terms.has_times and told is None:
+            return before.moment
+        if not self.terms.has_times or next(iter(actions)) != "commitInfo" or not told > before.moment:
+            raise Violation(f"version {version} was committed at {told}, after {before.moment}")
+        return int(told)
+
+    def _ids(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> tuple[Mapping[str, int], int]:
+        """No row gets an id that another one has had, and the highest of them is told."""
+        if not self.terms.has_row_ids:
+            return {}, -1
+        ids, highest = dict(before.ids), before.highest
+        for body in sorted(actions.get("add", []), key=lambda body: body["baseRowId"]):
+            if body["baseRowId"] <= highest or body["defaultRowCommitVersion"] != version:
+                raise Violation(f"version {version} gives ids after {highest} to {body}")
+            ids[body["path"]] = body["baseRowId"]
+            highest = body["baseRowId"] + len(self._data[body["path"]]) - 1
+        told = [json.loads(body["configuration"]) for body in actions.get("domainMetadata", [])]
+        if [one["rowIdHighWaterMark"] for one in told] != ([highest] if highest > before.highest else []):
+            raise Violation(f"version {version} says {told}, and the highest id is {highest}")
+        return ids, highest
 
     def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, found: Rows) -> None:
         """Find the operation's place in the serial order."""
@@ -181,6 +214,8 @@ class Ledger:
             raise Violation(f"the checkpoint of version {version} has the files {sorted(found.files)}")
         if found.applications != state.applications:
             raise Violation(f"the checkpoint of version {version} has the transactions {found.applications}")
+        if found.ids != state.ids or found.highest != state.highest:
+            raise Violation(f"the checkpoint of version {version} has the ids {found.ids}, up to {found.highest}")
         known = {path: when for path, when in state.tombstones.items() if path not in state.files}
         forgotten = {path for path, when in known.items() if when > self.now() - self.terms.retention}
         forgotten -= found.tombstones.keys()
@@ -198,6 +233,8 @@ class Ledger:
         if version >= len(self.states):
             raise Violation(f"a checksum of version {version}, which is not committed")
         state = self.states[version]
+        if self.terms.has_times and said.get("inCommitTimestampOpt") != state.moment:
+            raise Violation(f"the checksum of version {version} has another time than {state.moment}: {said}")
         transactions = said.get("setTransactions")
         if said["numFiles"] != len(state.files) or (
             transactions is not None and {t["appId"]: t["version"] for t in transactions} != state.applications

@@ -10,17 +10,29 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-_COLUMNS = ("add.path", "remove.path", "remove.deletionTimestamp", "txn.appId", "txn.version", "sidecar.path")
+_COLUMNS = (
+    "add.path",
+    "add.baseRowId",
+    "remove.path",
+    "remove.deletionTimestamp",
+    "txn.appId",
+    "txn.version",
+    "domainMetadata.configuration",
+    "sidecar.path",
+)
 
 
 @dataclass
 class Contents:
-    """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars."""
+    """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars; the first id of the
+    rows of files that have some, and the highest of all."""
 
     files: set[str] = field(default_factory=set)
     tombstones: dict[str, int] = field(default_factory=dict)
     applications: dict[str, int] = field(default_factory=dict)
     sidecars: set[str] = field(default_factory=set)
+    ids: dict[str, int] = field(default_factory=dict)
+    highest: int = -1
 
 
 def actions_of(data: bytes) -> dict[str, list[Any]]:
@@ -51,9 +63,13 @@ def _collect(contents: Contents, path: str, data: bytes) -> None:
     for row in rows:
         if (add := row.get("add")) and add.get("path"):
             contents.files.add(add["path"])
+            if add.get("baseRowId") is not None:
+                contents.ids[add["path"]] = add["baseRowId"]
         if (remove := row.get("remove")) and remove.get("path"):
             contents.tombstones[remove["path"]] = remove.get("deletionTimestamp") or 0
         if (txn := row.get("txn")) and txn.get("appId"):
             contents.applications[txn["appId"]] = txn["version"]
+        if (domain := row.get("domainMetadata")) and domain.get("configuration"):
+            contents.highest = json.loads(domain["configuration"])["rowIdHighWaterMark"]
         if (sidecar := row.get("sidecar")) and sidecar.get("path"):
             contents.sidecars.add(sidecar["path"])

@@ -45,6 +45,8 @@ class Plan:
         interval: commits between checkpoints.
         has_sidecars: checkpoints are of the V2 spec.
         reorders_appends: the table is WriteSerializable, not Serializable.
+        has_times: commits have their time inside.
+        has_row_ids: rows get ids.
         founding: what happens before the actors begin, in good weather.
         age: of the table then, hours.
         weather: what goes wrong while they work.
@@ -55,6 +57,8 @@ class Plan:
     interval: int
     has_sidecars: bool
     reorders_appends: bool
+    has_times: bool
+    has_row_ids: bool
     founding: tuple[Work, ...]
     age: float
     weather: Weather
@@ -93,12 +97,15 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         return tuple(Work(verb, f"{seed} {owner} {number}") for number, verb in enumerate(chosen))
 
     actors = dice.choice((2, 2, 3, 3, 4))
+    more = random.Random(f"{seed} features")
     weathers = [weather for _, weather in WEATHERS]
     return Plan(
         seed,
         interval=dice.choice((1, 2, 3, 100, 100, 100, 100, 100, 100)),
         has_sidecars=dice.random() < 0.3,
         reorders_appends=dice.random() < 0.25,
+        has_times=more.random() < 0.3,
+        has_row_ids=more.random() < 0.3,
         founding=tuple(Work("append", f"{seed} founder {number}") for number in range(dice.randint(0, 2))),
         age=dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
         weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
@@ -114,11 +121,18 @@ def configuration_of(plan: Plan) -> dict[str, str]:
         "delta.logRetentionDuration": f"interval {_LOG_RETENTION_HOURS} hours",
         "delta.isolationLevel": "WriteSerializable" if plan.reorders_appends else "Serializable",
         "delta.checkpointPolicy": "v2" if plan.has_sidecars else "classic",
+        "delta.enableInCommitTimestamps": str(plan.has_times).lower(),
     }
 
 
 def terms_of(plan: Plan) -> Terms:
-    return Terms(_RETENTION_HOURS * _HOUR, _LOG_RETENTION_HOURS * _HOUR, plan.reorders_appends)
+    return Terms(
+        _RETENTION_HOURS * _HOUR,
+        _LOG_RETENTION_HOURS * _HOUR,
+        plan.reorders_appends,
+        plan.has_times,
+        plan.has_row_ids,
+    )
 
 
 def run(plan: Plan | int) -> Report:
@@ -137,7 +151,7 @@ def run(plan: Plan | int) -> Report:
     founder, auditor = actor("founder"), actor("auditor")
 
     def found() -> None:
-        founder.create(configuration_of(plan))
+        founder.create(configuration_of(plan), has_row_ids=plan.has_row_ids)
         for work in plan.founding:
             founder.do(*work)
 

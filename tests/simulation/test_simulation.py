@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import names
+from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.transaction.predecessor import Predecessor
 from tests.simulation.campaign import shorten, tally, told
 from tests.simulation.choosers import CALM
 from tests.simulation.exploration import explore
@@ -78,6 +81,19 @@ def test_every_order_with_every_fault_of_a_call() -> None:
         assert found.violation is None, fault
         orders += found.orders
     assert orders > 100
+
+
+@pytest.mark.parametrize(("what", "seeds"), [("highest_id", range(5)), ("moment", range(50, 65))])
+def test_ids_and_times_that_forget_the_winners_are_found(
+    monkeypatch: pytest.MonkeyPatch, what: str, seeds: range
+) -> None:
+    after = Predecessor.after
+
+    def forgetful(self: Predecessor, winners: Sequence[CommitActions], table: str) -> Predecessor:
+        return replace(after(self, winners, table), **{what: getattr(self, what)})
+
+    monkeypatch.setattr(Predecessor, "after", forgetful)
+    assert any(run(seed).violation for seed in seeds)
 
 
 #: It takes two lost races in the right order, which seeds find seldom and all orders at once.
