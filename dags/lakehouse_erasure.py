@@ -67,16 +67,13 @@ if SUBJECT in REGISTRY.subjects:
 {%- endfor %}""",
         )
 
-        deletes = [
-            LakehouseEraseOperator(task_id=f"delete_{table}", table=table, **ERASURE)
-            for table in REGISTRY.subject(SUBJECT).tables()
-        ]
+        delete = LakehouseEraseOperator(task_id="delete", tables=REGISTRY.subject(SUBJECT).tables(), **ERASURE)
         purge = LakehousePurgeOperator(task_id="purge", **ERASURE)
         report = LakehouseErasureReportOperator(task_id="report", located_by="locate")
-        chain(locate, approve, *deletes, purge, report)
+        chain(locate, approve, delete, purge, report)
 
-        # Also when a delete failed: the rows that are gone are gone.
+        # Also when the delete failed: the rows that are gone by then are gone.
         publish = LakehousePublishOperator(
             task_id="publish", versions=locate.output["versions"], trigger_rule=TriggerRule.ALL_DONE
         )
-        deletes[-1] >> publish
+        delete >> publish

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from lakehouse_lib.errors import InvalidPredicateError
 from spark_jobs.job import Arguments, Result, read_text_file, run_job
 
 if TYPE_CHECKING:
@@ -27,16 +28,11 @@ def arguments() -> Arguments:
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     from lakehouse_lib import DeltaTable
-    from lakehouse_lib.errors import InvalidPredicateError
 
     predicate = options.predicate
     if predicate is None:
         predicate = read_text_file(options.predicate_file, "the predicate file")
-    if not predicate.strip():
-        # The library takes no predicate for every row; a job that got an empty one by mistake must not.
-        raise InvalidPredicateError(
-            "the predicate is empty", table=options.table, hint="Write TRUE to delete every row of the table"
-        )
+    require_predicate(predicate, options.table)
     storage_options = options.storage_options.get(options.table)
     DeltaTable(options.table, storage_options=storage_options)
 
@@ -48,6 +44,14 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         return {"table": options.table, "version": table.version(), "metrics": metrics}
 
     return run
+
+
+def require_predicate(predicate: str, table: str) -> None:
+    """The library takes no predicate for every row; a job that got an empty one by mistake must not."""
+    if not predicate.strip():
+        raise InvalidPredicateError(
+            "the predicate is empty", table=table, hint="Write TRUE to delete every row of the table"
+        )
 
 
 if __name__ == "__main__":

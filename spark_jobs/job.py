@@ -106,11 +106,13 @@ def read_text_file(path: str, what: str) -> str:
 
 def _storage_options(path: str) -> dict[str, dict[str, str]]:
     """An argparse type. No value is in its error: they may be secrets."""
-    found = read_json_file(path, "the file of storage options")
+    try:
+        found = read_json_file(path, "the file of storage options")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
     if not isinstance(found, dict) or not all(one is None or isinstance(one, dict) for one in found.values()):
-        raise InvalidArgumentError(
-            f"the file of storage options {path} is no JSON object of objects",
-            hint='Write {"s3://bucket/table": {"AWS_REGION": "eu-central-1"}}',
+        raise argparse.ArgumentTypeError(
+            f'{path} is no JSON object of objects, such as {{"s3://bucket/table": {{"AWS_REGION": "eu-central-1"}}}}'
         )
     return {location: options for location, options in found.items() if options}
 

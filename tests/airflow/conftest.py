@@ -28,6 +28,9 @@ os.environ.update(
     }
 )
 
+# These drivers live for seconds, in which the JVM's second compiler never gets back what it takes.
+(HOME / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n")
+
 # Airflow and what it stands on warn about each other.
 THIRD_PARTIES = (
     "GitWildMatchPattern:DeprecationWarning",
@@ -102,7 +105,8 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def spark_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The Spark connection ``spark_default``: two cores of this machine."""
+    """The Spark connection ``spark_default``: two cores of this machine, and a driver that starts with little ado."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(HOME))
     connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +114,21 @@ def _answer(client: Any, dag_id: str, task_id: str, option: str, question: list[
 
 def api_client(*, anonymous: bool = False) -> Any:
     """A client of Airflow's API server in this process, as the administrator or as nobody."""
-    from airflow.api_fastapi.app import create_app
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 
-    app = create_app()
+    app = _api_server()
     if anonymous:
         return TestClient(app)
     token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username="ann", role="ADMIN"))
     return TestClient(app, headers={"Authorization": f"Bearer {token}"})
+
+
+@cache
+def _api_server() -> Any:
+    from airflow.api_fastapi.app import create_app
+
+    return create_app()
 
 
 def _name(task_id: str, map_index: int) -> str:

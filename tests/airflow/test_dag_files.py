@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ _TIMED = """
 import json, runpy, sys, time
 import airflow.sdk
 from airflow.sdk import DAG, Asset, BaseHook, BaseOperator, BaseSensorOperator, Param
-start = time.perf_counter()
+start = time.process_time()  # other tests' processes may be at work on this machine
 for file in sys.argv[1:]:
     runpy.run_path(file)
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(json.dumps({"seconds": seconds, "heavy": sorted({"pyarrow", "pyspark", "pandas"} & set(sys.modules))}))
 """
 
@@ -36,10 +37,9 @@ def parse_all() -> dict[str, object]:
 
 
 def test_all_files_import_in_under_a_second(registry_file: Path) -> None:
-    parses = [parse_all() for _ in range(3)]
-    # The least disturbed of three: other tests' processes may be at work on this machine.
-    assert min(float(str(parse["seconds"])) for parse in parses) < 1.0
-    assert parses[0]["heavy"] == []
+    parse = parse_all()
+    assert float(str(parse["seconds"])) < 1.0
+    assert parse["heavy"] == []
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -61,9 +61,9 @@ def test_a_registry_without_report_or_subject_has_no_such_dag(registry_file: Pat
 
 def test_rows_go_from_the_far_end_after_the_approval(registry_file: Path) -> None:
     dag = load_dag("lakehouse_erasure")
-    order = ["locate", "approve", "delete_lineitem", "delete_orders_quarantine", "delete_orders", "delete_customer"]
-    for before, after in zip([*order, "purge"], [*order[1:], "purge", "report"], strict=True):
+    for before, after in pairwise(["locate", "approve", "delete", "purge", "report"]):
         assert after in dag.get_task(before).downstream_task_ids
+    assert dag.get_task("delete").tables == ("lineitem", "orders_quarantine", "orders", "customer")
 
 
 def test_the_report_is_released_by_its_tables_asset(registry_file: Path) -> None:
@@ -134,12 +134,8 @@ def test_the_command_line_lists_the_plugin_once(registry_file: Path) -> None:
 
 
 def test_the_connection_type_is_offered() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "airflow", "providers", "hooks", "-o", "json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    hooks = {hook["connection_type"]: hook for hook in json.loads(done.stdout[done.stdout.index("[") :])}
-    assert hooks["lakehouse"]["class"] == "lakehouse_airflow.hook.LakehouseHook"
+    from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
+
+    offered = ProvidersManagerTaskRuntime().hooks["lakehouse"]
+    assert offered is not None
+    assert offered.hook_class_name == "lakehouse_airflow.hook.LakehouseHook"

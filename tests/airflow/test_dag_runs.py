@@ -223,7 +223,7 @@ def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
     answer = answer_when_asked("lakehouse_erasure", "approve", "Reject")
     run = run_dag("lakehouse_erasure", {"customer_id": 2})
     answer.join(5)
-    assert run.states["delete_lineitem"] == run.states["delete_customer"] == run.states["purge"] == "skipped"
+    assert run.states["delete"] == run.states["purge"] == "skipped"
     assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
     assert run.asset_events() == {}
 
@@ -231,8 +231,8 @@ def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
 def test_marking_the_approval_as_success_deletes_nothing(registry_file: Path) -> None:
     tables = write_shop(registry_file)
     files = parquet_files(tables)
-    # Marked are also the deletes, one after the other: the purge has to ask for itself.
-    for marked in ("approve", "approve|delete_.*"):
+    # The delete is marked, too: the purge has to ask for itself.
+    for marked in ("approve", "approve|delete"):
         run = run_dag("lakehouse_erasure", {"customer_id": 2}, mark_success_pattern=marked)
         assert run.state == "failed"
         assert "success" not in {run.states["purge"], run.states["report"]}
@@ -254,5 +254,5 @@ def test_a_customer_that_is_none_is_refused_before_anything_runs(registry_file: 
 def test_a_missing_table_is_said_by_name(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run = run_dag("lakehouse_erasure", {"customer_id": 2})
     assert run.states["locate"] == "failed"
-    assert run.states["delete_customer"] == "upstream_failed"
+    assert run.states["delete"] == "upstream_failed"
     assert "TableNotFoundError: " in capfd.readouterr().out

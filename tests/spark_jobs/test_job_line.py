@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import aggregate, compact, delete_rows, ingest, z_order
+from spark_jobs import aggregate, compact, delete_rows, erase, ingest, z_order
 from spark_jobs.job import run_job
 from tests.spark_jobs.loading import Shop
 
 JOBS = {
     job.__name__.rpartition(".")[2]: (job.arguments, job.prepare)
-    for job in (aggregate, compact, delete_rows, ingest, z_order)
+    for job in (aggregate, compact, delete_rows, erase, ingest, z_order)
 }
 
 
@@ -32,7 +32,7 @@ def line_of(capsys: pytest.CaptureFixture[str], job: str, *argv: str) -> tuple[i
 def test_help_names_every_option(job: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"spark_jobs.{job}", "--help"], capture_output=True, check=True)
     assert done.stdout.startswith(f"usage: spark_jobs.{job}".encode())
-    assert (b"--output" if job == "aggregate" else b"--table") in done.stdout
+    assert {"aggregate": b"--output", "erase": b"--deletes-file"}.get(job, b"--table") in done.stdout
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -62,6 +62,38 @@ def test_empty_predicate_deletes_nothing(capsys: pytest.CaptureFixture[str], tmp
         capsys, "delete_rows", "--table", str(tmp_path), "--predicate-file", str(tmp_path / "predicate.sql")
     )
     assert (code, line["type"]) == (1, "InvalidPredicateError")
+
+
+@pytest.mark.parametrize(
+    ("deletes", "kind"),
+    [
+        ({"table": "t", "predicate": "a = 1"}, "InvalidArgumentError"),
+        ([{"table": "t"}], "InvalidArgumentError"),
+        ([{"table": "t", "predicate": 1}], "InvalidArgumentError"),
+        ([{"table": "t", "predicate": " "}], "InvalidPredicateError"),
+        ([{"table": "nowhere", "predicate": "a = 1"}], "TableNotFoundError"),
+    ],
+)
+def test_an_erasure_of_something_else_starts_no_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, deletes: Any, kind: str
+) -> None:
+    (tmp_path / "deletes.json").write_text(json.dumps(deletes))
+    code, line = line_of(capsys, "erase", "--deletes-file", str(tmp_path / "deletes.json"))
+    assert (code, line["type"]) == (1, kind)
+
+
+def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, table = tmp_path / "options.json", str(tmp_path / "t")
+    for text, said in (("hunter2", "is not JSON"), ('["hunter2"]', "no JSON object of objects"), ("", "is not JSON")):
+        file.write_text(text)
+        code, line = line_of(capsys, "compact", "--table", table, "--storage-options-file", str(file))
+        assert (code, line["type"]) == (1, "InvalidArgumentError")
+        assert said in line["message"]
+        assert "hunter2" not in line["message"]
+    file.write_text(json.dumps({table: {"aws_secret_access_key": "hunter2"}}))
+    code, line = line_of(capsys, "compact", "--table", table, "--storage-options-file", str(file))
+    assert "storage options ['aws_secret_access_key'] for a local table" in line["message"]
+    assert "hunter2" not in line["message"]
 
 
 @pytest.mark.parametrize(

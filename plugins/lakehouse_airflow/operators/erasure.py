@@ -6,9 +6,11 @@ were theirs, and a run that broke off in between could not be finished.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Param
@@ -18,7 +20,7 @@ from lakehouse_airflow.approval import require_approval
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
-from lakehouse_airflow.operators.delete_rows import LakehouseDeleteRowsOperator
+from lakehouse_airflow.operators.job_operator import LakehouseSubmitOperator
 from lakehouse_airflow.registry import load_registry
 
 if TYPE_CHECKING:
@@ -102,31 +104,46 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         return {"subject": self.subject, "id": identifier, "tables": tables}
 
 
-class LakehouseEraseOperator(LakehouseDeleteRowsOperator):
-    """Deletes a person's rows from one table, once a person has approved.
+class LakehouseEraseOperator(LakehouseSubmitOperator):
+    """Deletes a person's rows from tables, in one Spark application, once a person has approved.
+
+    Returns ``{"job", "tables": [{"table" (URI), "version", "metrics"}]}``, without those in which no row was found.
 
     Args:
-        table: its name in the registry.
+        tables: names in the registry, in the order in which rows are deleted.
         located_by: task id of the LakehouseLocateSubjectOperator.
         approved_by: task id of the ApprovalOperator, whose answer is verified here.
     """
 
-    template_fields: Sequence[str] = ("table",)
+    job = "erase"
     ui_color = "#fce8e6"
 
-    def __init__(self, *, located_by: str, approved_by: str, **kwargs: Any) -> None:
-        super().__init__(predicate="", **kwargs)
+    def __init__(self, *, tables: Sequence[str], located_by: str, approved_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tables = tuple(tables)
         self.located_by = located_by
         self.approved_by = approved_by
+        self._found: list[dict[str, str]] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.log.info("approved by %s", require_approval(context, self.approved_by))
-        found = _located(context, self.located_by)["tables"].get(self.table)
+        located = _located(context, self.located_by)["tables"]
         # A quarantine into which nothing was put is not there. Rows on disk alone may be in live files that hide them.
-        if found is None or not (found["rows"] or found["on_disk"]["rows"]):
-            return {"job": self.job, "table": self.table, "located_rows": 0}
-        self.predicate = found["predicate"]
-        return super().execute(context)
+        self._found = [
+            {"table": found["uri"], "predicate": found["predicate"]}
+            for found in (located[table] for table in self.tables if table in located)
+            if found["rows"] or found["on_disk"]["rows"]
+        ]
+        return super().execute(context) if self._found else {"job": self.job, "tables": []}
+
+    def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
+        return [found["table"] for found in self._found]
+
+    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
+        # Through a file: thousands of keys do not fit a command line, and command lines are logged.
+        file = scratch / "deletes.json"
+        file.write_text(json.dumps(self._found), encoding="utf-8")
+        return ["--deletes-file", str(file)]
 
 
 class LakehousePurgeOperator(BaseOperator):
@@ -212,7 +229,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         if left:
             raise AirflowFailException(
                 f"{located['subject']} {located['id']} is not erased from disk ({'; '.join(left)}). Clear this run "
-                "from its first delete on; files of a writer still at work can be purged an hour later"
+                "from its delete on; files of a writer still at work can be purged an hour later"
             )
         notes.add(LANDING_NOTE)
         for note in sorted(notes):

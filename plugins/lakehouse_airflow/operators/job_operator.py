@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class LakehouseJobOperator(BaseOperator):
-    """Runs one job and returns its result (XCom), a dict with at least ``job``, ``table`` (URI) and ``version``.
+class LakehouseSubmitOperator(BaseOperator):
+    """Runs one job and returns its result (XCom), a dict.
 
     A job may have done something when it fails (files loaded before one was refused): that is the task's XCom too.
 
     Args:
-        table: a table's name in the registry, or its location.
-        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default one may be missing.
         spark_conn_id: Spark connection, deploy mode client.
         spark_conf: Spark properties of this job.
         driver_memory: such as ``2g``.
@@ -39,14 +38,11 @@ class LakehouseJobOperator(BaseOperator):
     """
 
     job: ClassVar[str]
-    template_fields: Sequence[str] = ("table",)
-    operator_extra_links = (TableVersionLink(),)
     ui_color = "#e8f0fe"
 
     def __init__(
         self,
         *,
-        table: str,
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
         spark_conn_id: str = "spark_default",
         spark_conf: dict[str, str] | None = None,
@@ -54,12 +50,10 @@ class LakehouseJobOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
         self.lakehouse_conn_id = lakehouse_conn_id
         self.spark_conn_id = spark_conn_id
         self.spark_conf = spark_conf
         self.driver_memory = driver_memory
-        self.made_version: tuple[str, int] | None = None
         self._submission: JobSubmission | None = None
 
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
@@ -68,7 +62,7 @@ class LakehouseJobOperator(BaseOperator):
 
     def locations(self, hook: LakehouseHook) -> list[str]:
         """Of all tables that the job opens."""
-        return [hook.uri(self.table)]
+        raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:
@@ -85,18 +79,40 @@ class LakehouseJobOperator(BaseOperator):
                 driver_memory=self.driver_memory,
             )
             try:
-                result = self._submission.run()
+                return self._submission.run()
             except AirflowException:
                 if self._submission.done_before_failing is not None:
                     context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.done_before_failing)
                 raise
-        if result.get("version") is not None:
-            self.made_version = (self.table, result["version"])
-        return result
 
     def on_kill(self) -> None:
         if self._submission is not None:
             self._submission.on_kill()
+
+
+class LakehouseJobOperator(LakehouseSubmitOperator):
+    """Runs one job on one table; the result has at least ``job``, ``table`` (URI) and ``version``.
+
+    Args:
+        table: a table's name in the registry, or its location (templated).
+    """
+
+    template_fields: Sequence[str] = ("table",)
+    operator_extra_links = (TableVersionLink(),)
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.made_version: tuple[str, int] | None = None
+
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        return [hook.uri(self.table)]
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        result = super().execute(context)
+        if result.get("version") is not None:
+            self.made_version = (self.table, result["version"])
+        return result
 
 
 def _secret_file(scratch: Path, value: object) -> Path:
