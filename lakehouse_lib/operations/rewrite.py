@@ -106,7 +106,7 @@ def commit_rewrite(
             deleted.
         CommitUnknownError: the store stopped answering.
     """
-    copied = rewrite
+    copied = rewrite  # as it was read and written; ``rewrite`` is what of it can be committed by now
     found = _Found({}, {})
     for attempt in count():
         outcome = _transaction(snapshot, parameters, rewrite, started).commit(properties)
@@ -116,12 +116,10 @@ def commit_rewrite(
             discard(snapshot.store, copied.added)
             raise outcome.error
         latest = snapshot.update()
-        if attempt < _ROUNDS:
-            found = found.after(copied, latest)
-        else:
-            found = _Found({}, {})
+        found = found.after(copied, latest) if attempt < _ROUNDS else _Found({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
         there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
+        # Of a changed group a file is gone, or has another deletion vector.
         changed = np.unique(copied.removed_groups[~there.to_numpy(zero_copy_only=False)])
         lost = np.setdiff1d(changed, np.array(list(found.marks), np.int64))
         kept, gone = copied.split(np.setdiff1d(copied.removed_groups, lost))
