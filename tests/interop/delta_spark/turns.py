@@ -1,0 +1,205 @@
+"""delta-spark and we write to one table by turns: part of `make interop`.
+
+Held to delta-spark here is what others could not tell: the time inside each commit, and the ids of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.operations.create import protocol_for
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.faults.scenes import clock_off_by
+from tests.peers import read_delta_rs, read_duckdb
+
+PEERS = Path(".peers").resolve()
+TIMED = {"delta.enableInCommitTimestamps": "true"}
+HOUR = 3600.0
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Peer:
+    """delta-spark, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(statement) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("answer: "):
+                answer = json.loads(line.removeprefix("answer: "))
+                assert isinstance(answer, list), f"{statement}: {answer}"
+                return answer
+        raise AssertionError(f"delta-spark died over {statement}")
+
+    def ids(self, table: str) -> list[int]:
+        return sorted(row["id"] for row in self.sql(f"SELECT id FROM {table}"))
+
+    def times(self, table: str) -> list[int]:
+        return [row["timestamp"] for row in self.sql(f"DESCRIBE HISTORY {table}")]
+
+    def row_ids(self, table: str) -> dict[int, tuple[int, int]]:
+        """Of each row, by its id: the row id and the version it came with."""
+        columns = "id, _metadata.row_id AS row, _metadata.row_commit_version AS version"
+        found = self.sql(f"SELECT {columns} FROM {table}")
+        return {row["id"]: (row["row"], row["version"]) for row in found}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    command = [PEERS / "delta-spark/bin/python", Path(__file__).with_name("answer.py"), PEERS / "delta-spark-tables"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        yield Peer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def rows(first: int, count: int = 10) -> pa.Table:
+    ids = list(range(first, first + count))
+    return pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array([n // 10 for n in ids], pa.int64())})
+
+
+def assert_all_read(path: Path, peer: Peer, expected: list[int]) -> None:
+    assert peer.ids(f"delta.`{path}`") == expected
+    assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == expected
+    for read in (read_delta_rs, read_duckdb):
+        assert read(path)["id"].to_pylist() == expected
+
+
+@contextmanager
+def rising_times(path: Path, peer: Peer) -> Iterator[None]:
+    """What comes in here happens later than what was, for us and for delta-spark."""
+    yield
+    ours = [entry["timestamp"] for entry in DeltaTable(path).history()]
+    assert peer.times(f"delta.`{path}`") == ours
+    assert ours == sorted(set(ours), reverse=True)
+
+
+@pytest.mark.timeout(900)
+def test_the_time_inside_commits_rises_by_turns(tmp_path: Path, peer: Peer) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    with rising_times(path, peer):
+        write_deltalake(path, rows(0), configuration=TIMED)
+        peer.sql(f"INSERT INTO {table} VALUES (10, 1), (11, 1)")
+        with clock_off_by(HOUR):
+            write_deltalake(path, rows(20), mode="append")
+        peer.sql(f"DELETE FROM {table} WHERE id = 5")
+        with clock_off_by(-HOUR):
+            DeltaTable(path).delete("id = 6")
+            DeltaTable(path).optimize.compact()
+        peer.sql(f"OPTIMIZE {table}")
+        for number in range(4):
+            write_deltalake(path, rows(100 + number, 1), mode="append")
+        peer.sql(f"INSERT INTO {table} VALUES (200, 1)")
+    expected = [n for n in range(12) if n not in (5, 6)] + list(range(20, 30)) + [100, 101, 102, 103, 200]
+    assert_all_read(path, peer, expected)
+    moments = peer.times(table)[::-1]
+    for version in (2, 5):
+        moment = EPOCH + timedelta(milliseconds=moments[version])
+        travelled = peer.ids(f"delta.`{path}@{moment:%Y%m%d%H%M%S%f}"[:-3] + "`")
+        assert travelled == sorted(DeltaTable(path, version=version).to_pyarrow_table()["id"].to_pylist())
+
+
+@pytest.mark.timeout(900)
+def test_delta_spark_goes_on_where_we_turned_the_time_on(tmp_path: Path, peer: Peer) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    write_deltalake(path, rows(0))
+    write_deltalake(path, rows(10), mode="append")
+    snapshot = load_snapshot(LocalStore(str(path)))
+    metadata = replace(snapshot.metadata, configuration=TIMED)
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
+    transaction.set_metadata(metadata)
+    transaction.set_protocol(protocol_for(metadata, snapshot.protocol))
+    with rising_times(path, peer):
+        assert isinstance(transaction.commit(), Committed)
+        peer.sql(f"INSERT INTO {table} VALUES (20, 2)")
+        write_deltalake(path, rows(30), mode="append")
+    told = {row["key"]: row["value"] for row in peer.sql(f"SHOW TBLPROPERTIES {table}")}
+    assert told["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert told["delta.inCommitTimestampEnablementTimestamp"] == str(peer.times(table)[-3])
+    assert_all_read(path, peer, [*range(21), *range(30, 40)])
+
+
+@pytest.mark.timeout(900)
+def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    peer.sql(
+        f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta PARTITIONED BY (part) "
+        "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = 'true')"
+    )
+    known: dict[int, tuple[int, int]] = {}
+
+    def assert_ids_stay(expected: list[int]) -> None:
+        found = peer.row_ids(table)
+        assert sorted(found) == expected
+        assert len({row for row, _ in found.values()}) == len(found)
+        assert {key: found[key] for key in known if key in found} == {k: v for k, v in known.items() if k in found}
+        known.update(found)
+
+    with rising_times(path, peer):
+        write_deltalake(path, rows(0), mode="append")
+        peer.sql(f"INSERT INTO {table} VALUES (10, 1), (11, 1)")
+        write_deltalake(path, rows(20, 20), mode="append")
+        assert_ids_stay([*range(12), *range(20, 40)])
+        DeltaTable(path).delete("part = 2")
+        peer.sql(f"DELETE FROM {table} WHERE id = 5")
+        peer.sql(f"UPDATE {table} SET part = 1 WHERE id = 6")
+        known.pop(6)  # a changed row came with that version
+        write_deltalake(path, rows(12, 3), mode="append")
+        expected = [n for n in range(15) if n != 5] + list(range(30, 40))
+        assert_ids_stay(expected)
+        peer.sql(f"OPTIMIZE {table}")
+        assert_ids_stay(expected)
+        write_deltalake(path, rows(50, 5), mode="append")
+        write_deltalake(path, rows(55, 5), mode="append")
+        for refused in (lambda: DeltaTable(path).optimize.compact(), lambda: DeltaTable(path).delete("id = 0")):
+            with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+                refused()
+    expected += list(range(50, 60))
+    assert_ids_stay(expected)
+    assert_all_read(path, peer, expected)
+
+
+@pytest.mark.timeout(900)
+def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, peer: Peer) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    peer.sql(
+        f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta "
+        "TBLPROPERTIES ('delta.feature.rowTracking' = 'supported', 'delta.checkpointInterval' = '3')"
+    )
+    for first in (0, 10, 20):
+        write_deltalake(path, rows(first), mode="append")
+    DeltaTable(path).delete("id = 5")
+    DeltaTable(path).optimize.compact()
+    write_deltalake(path, rows(30), mode="append")
+    base = {one["path"]: one["baseRowId"] for one in load_snapshot(LocalStore(str(path))).files.to_pylist()}
+    assert sorted(base.values()) == [39, 68]
+    version = DeltaTable(path).version()
+    peer.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    after = {one["path"]: one["baseRowId"] for one in load_snapshot(LocalStore(str(path))).files.to_pylist()}
+    assert after == base
+    assert DeltaTable(path).version() == version + 1
+    found = peer.row_ids(table)
+    assert sorted(row for row, _ in found.values()) == list(range(39, 78))
+    assert {one for _, one in found.values()} == {version - 1, version}
+    assert_all_read(path, peer, [n for n in range(40) if n != 5])
