@@ -1,14 +1,30 @@
-"""The library on a real S3 server: every verb with delta-rs beside us, and what delta-spark wrote."""
+"""The library on a real S3 server: every verb with delta-rs beside us, what delta-spark wrote, and the demo's story."""
 
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import DeltaTable
-from lakehouse_lib.errors import ObjectNotFoundError
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import ConcurrentTransactionError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.ingestion.append import append_once
+from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.parse import ParseTask, parse_file
+from lakehouse_lib.ingestion.rejects import Origin, quarantine_schema
+from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.log.segment import oldest_version
+from lakehouse_lib.operations.cleanup import cleanup
+from lakehouse_lib.privacy.erasure import locate
+from lakehouse_lib.privacy.purge import prove, purge
+from lakehouse_lib.privacy.subject import subject_from_config
+from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
-from tests.table_on_s3 import every_verb
+from tests.table_on_s3 import every_verb, ids, theirs
 
 TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
 NAMES = sorted(one.name for one in TABLES.iterdir() if (one / "_delta_log").is_dir())
@@ -37,3 +53,91 @@ def shown(table: DeltaTable) -> str:
         return repr(table.to_pyarrow_table().to_pylist())
     except ObjectNotFoundError as error:
         return error.message
+
+
+SCHEMA = Schema([Field("id", "long", nullable=False), Field("customer", "long"), Field("price", "decimal(15,2)")])
+
+
+def ingest(store, quarantine, landing, number):
+    """A batch as a load does it, without its gate: parsed rows staged in S3, rejected ones quarantined, two commits."""
+    engine, intents = ArrowEngine(), IntentLog(store, "erp")
+    (file,) = (fingerprint(landing, one) for one in scan(landing).values())
+    assert intents.put(Intent(number, (file,), {}))
+    origin, prefix = Origin("erp", number, file.name), intents.staging(number, "run")
+    schema = SCHEMA.to_arrow()
+    task = ParseTask(str(landing), file, origin, SourceFormat("csv"), schema, store, prefix)
+    (report,) = engine.run(parse_file, [task]).to_pylist()
+
+    def staged(path):
+        with store.open_input(path) as file:
+            return pq.ParquetFile(file).read()
+
+    if report["rejected"]:
+        target = Schema.from_arrow(quarantine_schema(schema))
+        rows = staged(report["rejected_path"])
+        append_once(engine, quarantine, rows, schema=target, partition_by=(), app_id="erp", number=number)
+    rows = staged(report["path"]).select(schema.names)
+    append_once(engine, store, rows, schema=SCHEMA, partition_by=("customer",), app_id="erp", number=number)
+    with pytest.raises(ConcurrentTransactionError):
+        append_once(engine, store, rows, schema=SCHEMA, partition_by=("customer",), app_id="erp", number=number)
+    intents.decide(Outcome(number, {}))
+    store.delete_many(intents.staged({number}))
+    assert intents.read()[1][number].given_up is None
+
+
+def test_what_the_demo_does_with_the_library(server, location, tmp_path, monkeypatch):
+    """Landing files, quarantine, maintenance and a proven erasure; privacy takes its options from the environment."""
+    options = server.options
+    for name, value in options.items():
+        monkeypatch.setenv(name.upper(), value)
+    sales, refused = f"{location}/sales", f"{location}/refused"
+    store, quarantine = open_store(sales, options), open_store(refused, options)
+    for number in range(3):
+        landing = tmp_path / str(number)
+        landing.mkdir()
+        lines = [f"{number * 100 + one},{one % 4},{one}.50" for one in range(40)]
+        (landing / "sales.csv").write_text("\n".join(["id,customer,price", *lines, f"{number},3,cheap", ",1,2"]) + "\n")
+        ingest(store, quarantine, landing, number)
+        if number == 1:
+            assert DeltaTable(sales, storage_options=options).optimize.compact()["numFilesRemoved"] == 8
+    table = DeltaTable(sales, storage_options=options)
+    everybody = sorted(number * 100 + one for number in range(3) for one in range(40))
+    assert ids(table.to_pyarrow_table()) == everybody == theirs(sales, options)
+    assert DeltaTable(refused, storage_options=options).count() == 6
+    assert table.transaction_version("erp") == 2
+
+    assert table.optimize.z_order(["price"])["numFilesRemoved"] == 8
+    table.create_checkpoint()
+    assert ids(table.to_pyarrow_table()) == everybody == theirs(sales, options)
+    before = table.version()
+
+    subject = subject_from_config({"id_type": "long", "rows": [{"table": "sales", "key": "customer"}]})
+    (found,) = locate(subject, 3, {"sales": sales})
+    assert found.rows == 30
+    assert table.delete(found.predicate)["num_deleted_rows"] == 30
+    report = purge(sales, found.predicate, writer_grace=timedelta(0))
+    assert report.rows >= 60
+    assert prove(sales, found.predicate).clean
+    left = [one for one in everybody if one % 4 != 3]
+    assert ids(table.to_pyarrow_table()) == left == theirs(sales, options)
+    with pytest.raises(ObjectNotFoundError):
+        DeltaTable(sales, before, options).to_pyarrow_table()
+
+    gone = table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert gone
+    stored = [one.path for one in store.walk() if not one.path.startswith("_")]
+    assert {f"{sales}/{path}" for path in stored} == set(table.file_uris())
+    write_deltalake(table, pa.table({"id": [1000], "customer": [0], "price": [Decimal("1.00")]}), mode="append")
+    table.create_checkpoint()
+    latest, moment = table.version(), table.history(1)[0]["timestamp"]
+    expired = cleanup(table.snapshot, dry_run=False, now=datetime.now(UTC) + timedelta(days=40))
+    assert f"_delta_log/{0:020d}.json" in expired
+    again = DeltaTable(sales, storage_options=options)
+    assert ids(again.to_pyarrow_table()) == sorted([*left, 1000]) == theirs(sales, options)
+    with pytest.raises(VersionNotFoundError):
+        DeltaTable(sales, 0, options)
+    at = DeltaTable(sales, timestamp=datetime.fromtimestamp(moment / 1000, UTC), storage_options=options)
+    assert at.version() == latest
+    found = again.repair()
+    assert found["files_removed"] == []
+    assert again.health().to_dict()
