@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_json
+from lakehouse_lib.arrow_values import literal, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import CommitActions
@@ -123,8 +125,9 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
             written after it cannot be among the files of that version, and an add of it is one file more.
     """
     adds, removes = commit.adds, commit.removes
-    replaced = pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())
-    new = pc.or_(replaced, pc.fill_null(pc.greater(adds["modificationTime"], newer_than), False))
+    replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
+    later = pc.greater(adds["modificationTime"], literal(newer_than, pa.int64()))
+    new = pc.or_(replaced, pc.fill_null(later, literal(False, pa.bool_())))
     if not pc.all(new, min_count=0).as_py() or adds["size"].null_count or removes["size"].null_count:
         return None
     size = previous.size + _sum(adds["size"]) - _sum(removes["size"])

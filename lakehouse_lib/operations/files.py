@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
@@ -22,7 +23,7 @@ def live_records(files: pa.Table) -> pa.Array:
     ``numRecords`` is what the file holds, deleted rows included (PROTOCOL.md, Writer Requirement for Deletion Vectors).
     """
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
-    counts = pc.subtract(num_records(files), pc.fill_null(deleted, 0))
+    counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
     return counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
 
 

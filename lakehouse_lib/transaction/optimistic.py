@@ -31,6 +31,7 @@ from lakehouse_lib.actions import (
     Transaction,
     excerpt,
 )
+from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.errors import (
     CommitFailedError,
     CommitUnknownError,
@@ -268,9 +269,11 @@ class OptimisticTransaction:
             info["readVersion"] = self._snapshot.version
         return CommitActions(
             0,
-            pa.concat_tables([FILE_SCHEMA.empty_table(), *self._adds]),
-            pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *(removals(table, now) for table in self._removes)]),
-            CHANGE_FILE_SCHEMA.empty_table(),
+            pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
+            pa.concat_tables(
+                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, now) for table in self._removes)]
+            ),
+            pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
             self._metadata,
             self._protocol,
             tuple(self._transactions.values()),
@@ -328,7 +331,7 @@ class OptimisticTransaction:
                 return pc.is_in(file_keys(files.select(KEY_COLUMNS), self._store), value_set=keys)
 
             if not pc.any(among(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
-                return FILE_SCHEMA.empty_table()
+                return pa.Table.from_batches([], FILE_SCHEMA)
             files = snapshot.files  # asked for again: two answers of a snapshot may differ in order
             return files.filter(among(files))
 
@@ -341,7 +344,7 @@ class OptimisticTransaction:
             isolation=self._isolation(),
             reads=tuple(self._reads),
             live=live,
-            removes=pa.concat_tables(self._removes) if self._removes else FILE_SCHEMA.empty_table(),
+            removes=pa.concat_tables(self._removes) if self._removes else pa.Table.from_batches([], FILE_SCHEMA),
             app_ids=frozenset(self._transactions),
             domains=frozenset(self._domains),
             writes_metadata=self._metadata is not None,
@@ -364,7 +367,7 @@ class OptimisticTransaction:
 
 
 def _any_change(files: pa.Table) -> bool:
-    return bool(pc.any(pc.fill_null(files["dataChange"], True), min_count=0).as_py())
+    return bool(pc.any(pc.fill_null(files["dataChange"], literal(True, pa.bool_())), min_count=0).as_py())
 
 
 def _text(value: object) -> str:

@@ -33,7 +33,7 @@ class Predecessor:
     metadata: Metadata | None = None
     moment: int | None = None
     highest_id: int = -1
-    given: pa.Table = field(default_factory=FILE_SCHEMA.empty_table)
+    given: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> Predecessor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,28 @@ def test_an_open_table_shows_what_was_written_through_it(tmp_path: Path) -> None
     table = DeltaTable.create(tmp_path, ROWS.schema)
     write_deltalake(table, ROWS, mode="append")
     assert (table.version(), table.count()) == (1, 2)
+
+
+WRITTEN = """
+import sys
+import pyarrow as pa
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.arrow_values import int64s
+numbers = int64s(range(100))
+kinds = {"n": pa.int64(), "s": pa.string(), "f": pa.float64(), "t": pa.timestamp("us", "UTC")}
+rows = pa.table([numbers.cast(kind) for kind in kinds.values()], names=list(kinds))
+write_deltalake(sys.argv[1], rows)
+for _ in range(10):  # a checkpoint, too
+    write_deltalake(sys.argv[1], rows, mode="append")
+table = DeltaTable(sys.argv[1])
+write_deltalake(table, rows, mode="append")
+assert table.version() == 11
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", WRITTEN, str(tmp_path / "table")], check=True)
 
 
 def test_the_arrow_engine_takes_no_threads_for_none() -> None:
