@@ -2,7 +2,8 @@
 
 The rows' way through the two waves follows from their keys and their order alone. So it need not be written down while
 nothing conflicts: the key columns of the same files, as they were read then, take the same way once more, each row with
-the number of its file and its position there, and come out in the order in which the rows were written.
+the number of its file and its position there, and come out in the order in which the rows were written. That they did
+is not taken on trust: the keys that come out are compared with those of the written file, row by row.
 """
 
 from __future__ import annotations
@@ -55,12 +56,19 @@ class WrittenFile:
     """A group of wave 2: the number of a written file, what it is ordered by, and which rows are looked for.
 
     Attributes:
+        reader: reads the key columns.
+        path: of the file in the log; None for one that no row goes to.
         rows: None: where each of the file's rows was is told.
     """
 
     number: int
-    columns: tuple[str, ...]
+    reader: TableReader
+    path: str | None
     rows: _Rows | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.reader.schema.fields)
 
 
 class PlacesOfKeys:
@@ -109,19 +117,22 @@ class PlacesOfKeys:
                 files = range(first, first + sum(load.layout.tree["files"]))
                 group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
         counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
+        written = {number: iter(group.added["path"].to_pylist()) for number, group in groups.items()}
         remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})
-        columns = tuple(field.name for field in self._reader.schema.fields)
-        # Files of other groups are numbered, too, but no row goes there.
-        wanted = [
-            WrittenFile(file, columns, None if group is None or group in remembered else marked[group])
-            for file, group in ((file, group_of.get(file)) for file in range(self._files))
-        ]
+        wanted = []
+        for file in range(self._files):
+            group = group_of.get(file)
+            if group is None:  # of another group: it is numbered, too, but no row goes there
+                wanted.append(WrittenFile(file, self._reader, None, None))
+            else:
+                rows = None if group in remembered else marked[group]
+                wanted.append(WrittenFile(file, self._reader, next(written[group], None), rows))
         answers = self._engine.exchange(scatter_keys, gather_keys, tasks, wanted).to_pylist()
         found: dict[int, list[BitMap64] | None] = {}
         for number in groups:
             ours = [one for one in answers if group_of[one["file"]] == number]
             numbers = [np.frombuffer(one["numbers"], np.int64) for one in ours]
-            # As many rows as were counted in writing, or it is another table than the one that was read.
+            # None of a file whose keys are others, or as many as were counted in writing.
             if [one["rows"] for one in ours] != counts[number]:
                 continue
             if number in remembered:
@@ -181,15 +192,37 @@ def scatter_keys(task: KeyTask) -> Iterator[Piece]:
 
 def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
     """The file's number, how many rows it has, and as int64s where they were; or at which positions those are that are
-    looked for."""
+    looked for. No rows of a file that has other keys than those that come out here."""
     found: list[_Rows] = [np.zeros(0, np.int64)]
+    written = None if file.path is None else _keys_of(file.reader, file.path)
     count = 0
     for rows in collected(pieces, file.columns):
+        if written is None or not _are_same(rows.select(file.columns), written.slice(count, len(rows))):
+            found, count = [np.zeros(0, np.int64)], 0
+            break
         numbers = numbers_of(rows.column(rows.num_columns - 1).combine_chunks(), np.int64)
         found.append(numbers if file.rows is None else count + np.flatnonzero(np.isin(numbers, file.rows)))
         count += len(rows)
     told = np.concatenate(found).tobytes()
     return pa.table([int64s([file.number]), int64s([count]), binaries([told])], schema=_FOUND)
+
+
+def _keys_of(reader: TableReader, path: str) -> pa.Table:
+    with reader.open(path, None) as file:
+        groups = [reader.row_group(file, index, {}) for index in range(file.num_row_groups)]
+    return pa.concat_tables(groups)
+
+
+def _are_same(rows: pa.Table, others: pa.Table) -> bool:
+    """Whether rows are the same to the bit: NaN is NaN, and a zero below zero is another one."""
+    return all(_bits(one).equals(_bits(other)) for one, other in zip(rows.columns, others.columns, strict=True))
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(column.type):
+        return column
+    whole = pa.int64() if column.type.bit_width == 64 else pa.int32()
+    return pa.chunked_array([chunk.view(whole) for chunk in column.chunks], whole)
 
 
 def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
