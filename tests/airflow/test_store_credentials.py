@@ -4,6 +4,9 @@ import asyncio
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,23 +152,37 @@ def test_a_sensor_that_waits_keeps_the_connections_name_alone(connection: Any, s
     assert asyncio.run(first_event()).payload == {"version": 0, "baseline_version": -1}
 
 
-# In spark-submit's place: the job's own arguments and options, done by the library without Spark; and all that others
-# on the machine can see of this process.
-_JOB = """
+# In front of the real spark-submit: what it is given.
+_WATCHED = """
 import json, os, sys
 from pathlib import Path
-from lakehouse_lib import DeltaTable
-seen = {"argv": sys.argv, "environment": dict(os.environ), "parent": Path(f"/proc/{os.getppid()}/cmdline").read_text()}
-arguments = sys.argv[sys.argv.index("--table"):]
-table, file = arguments[1], Path(arguments[arguments.index("--storage-options-file") + 1])
-seen["mode"], seen["file"] = oct(file.stat().st_mode), str(file)
+file = Path(sys.argv[sys.argv.index("--storage-options-file") + 1])
+seen = {"argv": sys.argv, "environment": dict(os.environ), "file": str(file), "mode": oct(file.stat().st_mode)}
 with Path(os.environ["SEEN"]).open("a") as out:
     out.write(json.dumps(seen) + "\\n")
-opened = DeltaTable(table, storage_options=json.loads(file.read_text())[table])
-metrics = opened.optimize.compact()
-print(json.dumps({"lakehouse": "result", "job": "compact", "table": table, "version": opened.version(),
-                  "metrics": metrics}))
+os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]])
 """
+
+
+@contextmanager
+def watched_command_lines() -> Iterator[set[bytes]]:
+    """Every command line on this machine, as everybody can see it, for the length of the block."""
+    seen: set[bytes] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.2):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    seen.add((process / "cmdline").read_bytes())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 @pytest.mark.usefixtures("airflow_db", "spark_connection")
@@ -186,16 +203,18 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
         write_deltalake("s3://lake/lineitem", rows, mode="append", storage_options=options)
     script = tmp_path / "bin" / "spark-submit"
     script.parent.mkdir()
-    script.write_text(f"#!{sys.executable}\n{_JOB}")
+    script.write_text(f"#!{sys.executable}\n{_WATCHED}")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
+    monkeypatch.setenv("SPARK_SUBMIT", str(Path(sys.executable).parent / "spark-submit"))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.jsonl"))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     s3.requests.clear()
 
-    run = run_dag("lakehouse_maintenance", {"tables": ["lineitem"]})
+    with watched_command_lines() as command_lines:
+        run = run_dag("lakehouse_maintenance", {"tables": ["lineitem"]})
     assert run.state == "success", run.states
     assert run.xcom("summary")["lineitem"]["optimize"] == {"version": 3, "files_removed": 3, "files_added": 1}
     opened = DeltaTable("s3://lake/lineitem", storage_options=options)
@@ -205,6 +224,7 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     assert all(f"Credential={KEY}/" in one.headers["authorization"] for one in s3.requests)
     assert {one.headers["x-amz-security-token"] for one in s3.requests} == {TOKEN}
 
+    assert any(b"spark_jobs/compact.py" in line for line in command_lines)
     (seen,) = map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())
     assert seen["mode"].endswith("600")
     assert not Path(seen["file"]).exists()
@@ -217,7 +237,8 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     assert any(file.name == "airflow.db" for file in kept)  # XComs, rendered fields, links, the DAG itself
     places = {
         "log": (printed.out + printed.err).encode(),
-        "command line, environment": json.dumps(seen).encode(),
+        "command lines": b"\n".join(command_lines),
+        "arguments, environment": json.dumps(seen).encode(),
         **{str(file): file.read_bytes() for file in kept},
     }
     for secret in (SECRET, TOKEN):
