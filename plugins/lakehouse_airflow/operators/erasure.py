@@ -20,7 +20,7 @@ from lakehouse_airflow.approval import require_approval
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
-from lakehouse_airflow.operators.job_operator import LakehouseSubmitOperator
+from lakehouse_airflow.operators.job_operator import SubmitOperator
 from lakehouse_airflow.registry import load_registry
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         return {"subject": self.subject, "id": identifier, "tables": tables}
 
 
-class LakehouseEraseOperator(LakehouseSubmitOperator):
+class LakehouseEraseOperator(SubmitOperator):
     """Deletes a person's rows from tables, in one Spark application, once a person has approved.
 
     Returns ``{"job", "tables": [{"table" (URI), "version", "metrics"}]}``, without those in which no row was found.

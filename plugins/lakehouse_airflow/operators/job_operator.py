@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class LakehouseSubmitOperator(BaseOperator):
+class SubmitOperator(BaseOperator):
     """Runs one job and returns its result (XCom), a dict.
 
     A job may have done something when it fails (files loaded before one was refused): that is the task's XCom too.
@@ -90,7 +90,7 @@ class LakehouseSubmitOperator(BaseOperator):
             self._submission.on_kill()
 
 
-class LakehouseJobOperator(LakehouseSubmitOperator):
+class LakehouseJobOperator(SubmitOperator):
     """Runs one job on one table; the result has at least ``job``, ``table`` (URI) and ``version``.
 
     Args:
