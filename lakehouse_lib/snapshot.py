@@ -22,7 +22,7 @@ from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint, commits_after
-from lakehouse_lib.log.version_state import VersionState, later_state, load_state
+from lakehouse_lib.log.version_state import OwnCommit, VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
@@ -31,6 +31,9 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
+
+#: Files of a commit that is remembered at most.
+_REMEMBERED_FILES = 1000
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,15 @@ class Snapshot:
         commits = commits_after(self.store, self.version)
         if commits is None:
             return load_snapshot(self.store)
-        return _checked(Snapshot(self.store, later_state(self.store, self._loaded, commits))) if commits else self
+        if not commits:
+            return self
+        own: OwnCommit | None = self.__dict__.get("_own")
+        return _checked(Snapshot(self.store, later_state(self.store, self._loaded, commits, own)))
+
+    def remember(self, own: OwnCommit) -> None:
+        """A later commit, so that ``update`` need not read back what this process has put; a large one is not kept."""
+        if len(own.actions.adds) + len(own.actions.removes) <= _REMEMBERED_FILES:
+            self.__dict__["_own"] = own
 
     def with_files(self, files: pa.Table, metadata: Metadata) -> Snapshot:
         """This version as if it had other files (``FILE_SCHEMA``) and metadata: to read files of its past, say."""

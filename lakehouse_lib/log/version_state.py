@@ -57,9 +57,24 @@ def load_state(
             unreadable |= error.objects
 
 
-def later_state(store: ObjectStore, earlier: VersionState, commits: Sequence[Commit]) -> VersionState:
-    """The state after the next ``commits``, of which there is at least one."""
-    actions = [_delta(store, commit) for commit in commits]
+@dataclass(frozen=True)
+class OwnCommit:
+    """A commit that this process has put, and the bytes of its file."""
+
+    actions: CommitActions
+    size: int
+
+    def is_listed_as(self, commit: Commit) -> bool:
+        return (commit.version, commit.size) == (self.actions.version, self.size)
+
+
+def later_state(
+    store: ObjectStore, earlier: VersionState, commits: Sequence[Commit], own: OwnCommit | None = None
+) -> VersionState:
+    """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back."""
+    actions = [
+        own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit) for commit in commits
+    ]
     state = replay(earlier.state, actions, store)
     return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state, info=actions[-1].info)
 

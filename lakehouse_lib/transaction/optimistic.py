@@ -50,6 +50,7 @@ from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.put_commit import put_commit
+from lakehouse_lib.log.version_state import OwnCommit
 from lakehouse_lib.log.winners import read_winners
 from lakehouse_lib.post_commit import run_hooks
 from lakehouse_lib.predicates import Predicate
@@ -165,11 +166,13 @@ class OptimisticTransaction:
         for attempt in range(1, retries + 2):
             now = _now()
             commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
-            put = put_commit(self._store, commit.version, serialize(commit), txn_id)
+            data = serialize(commit)
+            put = put_commit(self._store, commit.version, data, txn_id)
             if isinstance(put, StoreError):
                 return self._unknown(commit.version, txn_id, put)
             if put:
                 if self._snapshot is not None:
+                    self._snapshot.remember(OwnCommit(commit, len(data)))
                     run_hooks(self._snapshot, commit)
                 return Committed(commit.version, attempt)
             if self._snapshot is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from lakehouse_lib import (
 )
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.data_writer import target_size_of
+from lakehouse_lib.log import commit
+from lakehouse_lib.log.cache import CACHE
 from tests.peers import parquet_files, read_delta_rs
 
 ROWS = pa.table({"a": [1, 2]})
@@ -199,6 +203,50 @@ def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
     replaced = DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="overwrite")
     assert (replaced.schema().names, replaced.count(), replaced.version()) == (["b"], 0, 2)
     assert DeltaTable(tmp_path, 1).count() == 2
+
+
+def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"k": [1, 2, 3], "part": ["a/b", None, "é"], "x": [0.5, None, float("nan")]})
+    configuration = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "4"}
+    write_deltalake(tmp_path, rows, partition_by=["part"], configuration=configuration)
+    table = DeltaTable(tmp_path)
+    once = CommitProperties(app_transactions=[Transaction("job", 1)], custom_metadata={"tuple": (1, 2)})  # type: ignore[dict-item]
+    acts: list[Callable[[], object]] = [
+        lambda: write_deltalake(table, rows, mode="append", commit_properties=once),
+        lambda: write_deltalake(
+            table, rows.append_column("new", pa.array([[1], [], None])), mode="append", schema_mode="merge"
+        ),
+        lambda: table.delete("k = 2"),
+        lambda: table.optimize.compact(),
+        lambda: write_deltalake(table, rows.slice(0, 0), mode="append"),
+        lambda: write_deltalake(table, rows, mode="overwrite"),
+    ]
+    parsed: list[int] = []
+    read = commit.read_commit
+    monkeypatch.setattr(commit, "read_commit", lambda *given, **more: parsed.append(given[1]) or read(*given, **more))
+    for version, act in enumerate(acts, start=1):
+        act()
+        assert version not in parsed
+        CACHE.clear()
+        known, told = table.snapshot, DeltaTable(tmp_path).snapshot
+        assert known.version == told.version == version
+        assert known.timestamp == told.timestamp
+        assert replace(known.state, files=None, tombstones=None) == replace(told.state, files=None, tombstones=None)  # type: ignore[arg-type]
+        for one, other in ((known.files, told.files), (known.tombstones, told.tombstones)):
+            assert one.sort_by("path").to_pylist() == other.sort_by("path").to_pylist()
+        parsed.clear()
+
+
+def test_a_commit_of_another_length_is_read_although_the_version_is_ones_own(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS)
+    table = DeltaTable(tmp_path)
+    before = table.snapshot
+    write_deltalake(table, ROWS, mode="append")
+    log = tmp_path / "_delta_log" / f"{1:020}.json"
+    log.write_text('{"txn":{"appId":"another","version":5}}\n')
+    assert before.update().transactions["another"].version == 5
 
 
 def test_an_open_table_shows_what_was_written_through_it(tmp_path: Path) -> None:
