@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.engine.data_writer import file_schema, target_size_of
@@ -31,6 +31,7 @@ from lakehouse_lib.operations.clustering.marks import PlacesOfKeys
 from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
 from lakehouse_lib.operations.clustering.waves import (
     CHUNK_ROWS,
+    NUMBER,
     FilePart,
     Layout,
     Load,
@@ -108,7 +109,8 @@ def z_order(
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
     if not plan.outputs:
         return _result(plan, plan.files, plan.files, by, snapshot.version)
-    added = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+    written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+    added = written.select(FILE_SCHEMA.names)
     parameters = {
         "predicate": json.dumps([] if predicate is None else [predicate.sql]),
         "zOrderBy": json.dumps(list(by)),
@@ -120,7 +122,7 @@ def z_order(
     except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, len(plan.outputs))
+    places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, _by_number(written, len(plan.outputs)))
     rewrite = _by_partition(snapshot, plan.files, added, places)
     version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
     return _result(plan, done.removed, done.added, by, version)
@@ -167,7 +169,10 @@ def plan_z_order(
             )
         loads.extend(_loads(ours, part.rows, layout))
         values = dict(files["partitionValues"][int(rows[0])].as_py() or ())
-        outputs.extend([OutputFile(target, values, tuple(columns))] * sum(layout.tree["files"]))
+        outputs.extend(
+            OutputFile(layout.first_file + number, target, values, tuple(columns))
+            for number in range(sum(layout.tree["files"]))
+        )
     reader = TableReader(
         snapshot.store,
         select(snapshot.schema, file_schema(snapshot.schema, snapshot.partition_columns).names),
@@ -273,6 +278,15 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
             version=snapshot.version,
             hint="Nothing was committed; find the add whose numRecords differs from its file's footer",
         )
+
+
+def _by_number(written: pa.Table, files: int) -> list[str | None]:
+    """The paths of files by their numbers; None where no row went."""
+    paths: list[str | None] = [None] * files
+    if len(written):
+        for number, path in zip(written[NUMBER].to_pylist(), written["path"].to_pylist(), strict=True):
+            paths[number] = path
+    return paths
 
 
 def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:

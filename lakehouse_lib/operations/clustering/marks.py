@@ -77,14 +77,16 @@ class PlacesOfKeys:
     Args:
         reader: reads the columns clustered by, in their order.
         tasks: those that ``waves.scatter`` has done.
-        files: into how many files, at most.
+        paths: of the files that were written, by their numbers; None where no row went.
     """
 
-    def __init__(self, engine: Engine, reader: TableReader, tasks: Sequence[ScatterTask], files: int) -> None:
+    def __init__(
+        self, engine: Engine, reader: TableReader, tasks: Sequence[ScatterTask], paths: Sequence[str | None]
+    ) -> None:
         self._engine = engine
         self._reader = reader
         self._tasks = tasks
-        self._files = files
+        self._paths = paths
         self._remembered: dict[int, _Written] = {}
 
     def __call__(self, store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
@@ -117,16 +119,14 @@ class PlacesOfKeys:
                 files = range(first, first + sum(load.layout.tree["files"]))
                 group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
         counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
-        written = {number: iter(group.added["path"].to_pylist()) for number, group in groups.items()}
         remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})
         wanted = []
-        for file in range(self._files):
+        for file, path in enumerate(self._paths):
             group = group_of.get(file)
             if group is None:  # of another group: it is numbered, too, but no row goes there
                 wanted.append(WrittenFile(file, self._reader, None, None))
             else:
-                rows = None if group in remembered else marked[group]
-                wanted.append(WrittenFile(file, self._reader, next(written[group], None), rows))
+                wanted.append(WrittenFile(file, self._reader, path, None if group in remembered else marked[group]))
         answers = self._engine.exchange(scatter_keys, gather_keys, tasks, wanted).to_pylist()
         found: dict[int, list[BitMap64] | None] = {}
         for number in groups:

@@ -25,6 +25,9 @@ from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.operations.clustering.kd_tree import Tree, assign, split
 from lakehouse_lib.operations.clustering.keys import is_text, keys, vocabulary
 
+#: Result column: the number of the written file.
+NUMBER = "number"
+
 CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 256 << 20
 _BATCH_ROWS = 1 << 17
@@ -84,11 +87,13 @@ class OutputFile:
     """A group of wave 2: one file to write.
 
     Attributes:
+        number: its index among all files of the operation.
         target: the table.
         values: the file's partition, as the log spells it.
         columns: what rows are ordered by inside the file, each block by itself.
     """
 
+    number: int
     target: WriteTarget
     values: Mapping[str, str | None]
     columns: tuple[str, ...]
@@ -100,17 +105,18 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
-    """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table."""
+    """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
     schema = file_schema(file.target.schema, file.target.partition_columns)
     writer = DataFileWriter(file.target, file.values)
     try:
         for rows in collected(pieces, file.columns):
             writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
             writer.flush()
-        return files_table(writer.finish(), data_change=file.target.data_change)
+        files = files_table(writer.finish(), data_change=file.target.data_change)
     except BaseException:
         writer.abort()
         raise
+    return files.append_column(NUMBER, int64s([file.number] * len(files)))
 
 
 # Where a row goes follows from the key columns and from the order of the rows, never from how large the rows are: the
