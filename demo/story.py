@@ -103,12 +103,16 @@ class Story:
         return shown
 
     def _maintain(self, pipeline: Pipeline) -> None:
-        self.progress.act("3. Maintaining: compaction, Z-order, checkpoint, vacuum")
-        pipeline.follow(pipeline.run("lakehouse_maintenance"))
+        self.progress.act("3. Maintaining: compaction, Z-order, checkpoint, vacuum, cleanup of the log")
+        run = pipeline.run("lakehouse_maintenance")
+        pipeline.follow(run)
+        done = pipeline.api.xcom(run.dag_id, run.run_id, "summary")
         self.record.maintained = self._measure()
         for table, state in self.record.maintained.items():
             before = self.record.loaded[table]
-            self.progress.line("note", f"{table}: {before.files} files → {state.files}")
+            old, expired = (done[table][step]["files_deleted"] for step in ("vacuum", "cleanup"))
+            went = f"{old} old files and {expired} expired files of the log are deleted"
+            self.progress.line("note", f"{table}: {before.files} files → {state.files}; {went}")
         self._check(checks.skipping_is_real, self.home)
         self._check(checks.vacuum_was_exact, self.home)
         self._check(checks.checkpoints_suffice, self.home)
