@@ -317,3 +317,20 @@ def test_nothing_left_of_a_table_of_one_partition(tmp_path: Path) -> None:
     with pytest.raises(ConcurrentDeleteDeleteError):
         z_order(before, ArrowEngine(), ["x"])
     assert other not in DeltaTable(tmp_path).snapshot.files["path"].to_pylist()
+
+
+@pytest.mark.parametrize("remembered", [100, 0])
+def test_marks_find_their_file_though_no_row_went_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int
+) -> None:
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"k": [2 * number, 2 * number + 1], "x": [1, 1]}), mode="append")
+    first = sorted(DeltaTable(tmp_path).snapshot.files["path"].to_pylist())[0]
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({0, 1})})
+    monkeypatch.setattr(marks, "_REMEMBERED_ROWS", remembered)
+    # One value, shared out over as many files as the sizes ask for, a batch of few rows at a time.
+    metrics = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
+    assert metrics["numFilesAdded"] < 6
+    assert DeltaTable(tmp_path).count() == DeltaTable(tmp_path).to_pyarrow_table().num_rows == 4
