@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.engine.spark import check_location
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
@@ -104,8 +103,6 @@ class Load:
             read_rules(source.suite, source.schema.names)
         self.store = open_store(source.table, source.storage_options.get(source.table))
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
-        for one in (self.store, self.quarantine):
-            check_location(one)
         self.intents = IntentLog(self.store, source.name)
         self._check_table()
         self.past = self._history()

@@ -29,11 +29,10 @@ from lakehouse_lib.engine.spark_tasks import (
     run_tasks,
     scatter_pieces,
 )
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
+from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import align
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store import ObjectStore
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -148,20 +147,6 @@ class SparkEngine:
         rows.sort(key=lambda row: row.position)
         tables = [pa.ipc.open_stream(pa.py_buffer(bytes(row.result))).read_all() for row in rows]
         return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
-
-
-def check_location(store: ObjectStore) -> None:
-    """Refuse a table that a load has no way to: Spark reads its staged rows from a disk.
-
-    Raises:
-        InvalidArgumentError: the table is in an object store.
-    """
-    if "://" in store.root:
-        raise InvalidArgumentError(
-            "a load needs tables on a disk that driver and executors share, not in an object store",
-            table=store.root,
-            hint="Load into a table on a disk, or append with write_deltalake",
-        )
 
 
 def _error(data: bytes) -> DeltaError:

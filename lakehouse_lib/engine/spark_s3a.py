@@ -72,6 +72,11 @@ def uri(location: str) -> str:
     return f"s3a://{location.removeprefix('s3://')}"
 
 
+def folder(store: ObjectStore) -> str:
+    """The table's folder as Spark calls it, nothing encoded."""
+    return uri(store.root) if is_in_s3(store) else f"file:{store.root}"
+
+
 def _check_has_s3a(context: Any, store: ObjectStore) -> None:
     if context._jsc.hadoopConfiguration().getClassByNameOrNull(_CLASS) is not None:
         return

@@ -17,9 +17,19 @@ from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.engine.spark_s3a import properties
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store
+from spark_jobs.load import Load
 from tests.s3.server import KEY, SECRET, Proxy, options_of
 from tests.s3.spark_session import session
+from tests.spark_jobs.loading import PRICE_RULE, Shop
 from tests.table_on_s3 import ids, rows, theirs
+
+pytestmark = [
+    pytest.mark.timeout(1800),  # Spark first copies Amazon's SDK, 0.7 GB, and two sessions share a busy machine
+    # Great Expectations' own imports and models.
+    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
+]
 
 TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
 
@@ -53,7 +63,9 @@ def test_every_verb_of_the_engine(server, location, spark):
     assert table.delete("id >= 250 OR shop = 'shop 1'")["num_deleted_rows"] == 113
     left = [one for one in range(250) if one % 4 != 1]
     assert by_spark(spark, table) == left == theirs(location, options)
-    assert table.optimize.z_order(["id"], target_size=2_000)["numFilesAdded"] > 3
+    write_deltalake(location, rows(1000, 40), mode="append", storage_options=options)
+    left += range(1000, 1040)
+    assert table.optimize.z_order(["id"])["numFilesRemoved"] > 4
     assert by_spark(spark, table) == left == theirs(location, options)
     found = table.to_spark(spark, ["id", "shop"], filters="shop = 'shop 2' AND id < 50").collect()
     assert sorted((row.id, row.shop) for row in found) == [(one, "shop 2") for one in range(2, 50, 4)]
@@ -98,6 +110,25 @@ def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark)
     assert found["Hadoop's committer, algorithm 1"]["COPY"] == 32
     assert "COPY" not in ours
     assert ours["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests it by two more
+
+
+def test_a_load_into_a_bucket(server, location, spark, tmp_path):
+    shop = Shop(tmp_path)
+    table, refused = f"{location}/sales", f"{location}/refused"
+    options = {table: server.options, refused: server.options}
+    source = shop.source(
+        table=table, quarantine=refused, storage_options=options, suite={"name": "sales", "expectations": [PRICE_RULE]}
+    )
+    shop.land("a.csv", "1,1.50,one", "2,-2.00,below", "x,1.00,no id")
+    assert Load(source).run(spark).to_json(source)["rows_quarantined"] == 2
+    shop.land("b.csv", "3,3.50,three")
+    assert [one["files"] for one in Load(source).run(spark).batches] == [["b.csv"]]
+    assert theirs(table, server.options) == [1, 3]
+    reasons = DeltaTable(refused, storage_options=server.options).to_pyarrow_table()["_line"].to_pylist()
+    assert sorted(reasons) == [3, 4]
+    left = [one.path for one in open_store(table, server.options).walk("_ingest") if one.path.endswith(".parquet")]
+    assert left == []
+    assert Load(source).nothing_to_do() is not None
 
 
 def test_a_bucket_has_one_set_of_options_an_application(server, location, spark):
