@@ -106,8 +106,7 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
     summary = run.xcom("summary")
     assert set(summary["customer"].values()) == {None}
     assert summary["orders"]["optimize"] == {"version": 2, "files_removed": 2, "files_added": 1}
-    assert summary["orders"]["vacuum"] == {"version": 2, "files_deleted": 2}
-    assert summary["orders"]["cleanup"] == {"version": 2, "files_deleted": 0}
+    assert [summary["orders"][step]["files_deleted"] for step in ("vacuum", "cleanup")] == [2, 0]
     log = capfd.readouterr().out
     assert "AirflowFailException: LogCorruptedError: " in log
     assert "Py4J" not in log
