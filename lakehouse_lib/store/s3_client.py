@@ -150,12 +150,16 @@ class S3Client:
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
         )
         with _lock:  # making a client is not safe among threads
-            if key not in _clients:
-                session = self._session()
-                _clients[key] = session.client(
-                    "s3",
-                    region_name=session.region_name or _DEFAULT_REGION,
-                    endpoint_url=options.endpoint_url,
-                    config=config,
-                )
-            return _clients[key]
+            if key in _clients:
+                return _clients[key]
+            session = self._session()
+            client = session.client(
+                "s3",
+                region_name=session.region_name or _DEFAULT_REGION,
+                endpoint_url=options.endpoint_url,
+                config=config,
+            )
+            # One without credentials never gets any, though the environment may have them later.
+            if options.skip_signature or session.get_credentials() is not None:
+                _clients[key] = client
+            return client

@@ -201,6 +201,16 @@ def test_no_table_there(s3_server, location):
         DeltaTable("s3://no-such-bucket/t", storage_options=options)
 
 
+def test_credentials_may_come_into_the_environment_later(s3_server, location, monkeypatch):
+    options = {name: one for name, one in s3_server.options.items() if "key" not in name}
+    with pytest.raises(StoreError, match="no credentials"):
+        write_deltalake(location, rows(0), storage_options=options)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    write_deltalake(location, rows(0), storage_options=options)
+    assert DeltaTable(location, storage_options=options).version() == 0
+
+
 def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, location):
     def interfere(_request, forward, environ):
         environ.pop("HTTP_IF_NONE_MATCH", None)
