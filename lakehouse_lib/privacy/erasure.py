@@ -51,7 +51,12 @@ class Located:
 
 
 def locate(
-    subject: Subject, subject_id: object, tables: Mapping[str, str], *, engine: Engine | None = None
+    subject: Subject,
+    subject_id: object,
+    tables: Mapping[str, str],
+    *,
+    storage_options: Mapping[str, dict[str, str] | None] | None = None,
+    engine: Engine | None = None,
 ) -> list[Located]:
     """The subject's rows, in the order of ``subject.rows``; erase from the last to the first.
 
@@ -60,13 +65,14 @@ def locate(
     Args:
         subject_id: whose rows; text is taken for a ``long`` if it is one.
         tables: location by table name.
+        storage_options: of each table's store, by table name; default none.
 
     Raises:
         InvalidArgumentError: no identifier of this kind, a table without a location, a key that is no column.
     """
     value = subject.value(subject_id)
     engine = engine or ArrowEngine()
-    opened = _Tables(tables)
+    opened = _Tables(tables, storage_options or {})
     keys: dict[tuple[str, str], set[int | str]] = {}
     for rows in subject.rows:
         snapshot = opened.get(rows.table, optional=rows.quarantine)
@@ -123,8 +129,9 @@ def _condition(snapshot: Snapshot, table: str, key: str, values: Any) -> str:
 class _Tables:
     """Each table at one version, however often it is asked for."""
 
-    def __init__(self, uris: Mapping[str, str]) -> None:
+    def __init__(self, uris: Mapping[str, str], storage_options: Mapping[str, dict[str, str] | None]) -> None:
         self._uris = uris
+        self._storage_options = storage_options
         self._snapshots: dict[str, Snapshot | None] = {}
 
     def get(self, table: str, *, optional: bool = False) -> Snapshot | None:
@@ -135,7 +142,7 @@ class _Tables:
             )
         if table not in self._snapshots:
             try:
-                self._snapshots[table] = load_snapshot(open_store(self._uris[table]))
+                self._snapshots[table] = load_snapshot(open_store(self._uris[table], self._storage_options.get(table)))
             except TableNotFoundError:
                 if not optional:
                     raise

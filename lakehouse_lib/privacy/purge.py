@@ -101,6 +101,7 @@ def purge(
     *,
     dry_run: bool = False,
     writer_grace: timedelta = timedelta(hours=1),
+    storage_options: dict[str, str] | None = None,
     engine: Engine | None = None,
 ) -> PurgeReport:
     """Delete from disk the files that are not in the current version and hold rows for which the predicate is true.
@@ -111,6 +112,7 @@ def purge(
 
     Args:
         writer_grace: age from which a file unknown to the log is a dead writer's.
+        storage_options: of the table's store.
 
     Raises:
         RetentionError: files of the current version still hold matching rows, perhaps hidden by deletion vectors;
@@ -119,7 +121,7 @@ def purge(
         UnsupportedFeatureError: a writer feature this library does not have.
     """
     engine = engine or ArrowEngine()
-    snapshot = load_snapshot(open_store(uri))
+    snapshot = load_snapshot(open_store(uri, storage_options))
     snapshot.check_writable()
     rows, files = count_live(snapshot, predicate_sql, engine)
     if rows:
@@ -164,16 +166,21 @@ def purge(
     return report
 
 
-def prove(uri: str, predicate_sql: str, *, engine: Engine | None = None) -> Proof:
+def prove(
+    uri: str, predicate_sql: str, *, storage_options: dict[str, str] | None = None, engine: Engine | None = None
+) -> Proof:
     """Count the rows for which the predicate is true in every Parquet file below the table's folder.
 
     Files are found by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their own schema;
     no statistics are believed. The log's own files are left out: ``Proof.note`` says what they keep.
 
+    Args:
+        storage_options: of the table's store.
+
     Raises:
         InvalidPredicateError: the predicate does not parse, or names no column of the table.
     """
-    snapshot = load_snapshot(open_store(uri))
+    snapshot = load_snapshot(open_store(uri, storage_options))
     stored = _parquet_objects(list_objects(snapshot.store), snapshot.store)
     counted = count_stored(snapshot, predicate_sql, stored, engine or ArrowEngine(), skip_by_footer=False)
     counted = counted.append_column("stored", _paths(counted, snapshot.store))

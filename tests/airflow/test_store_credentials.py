@@ -17,6 +17,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.erasure import (
+    LakehouseErasureReportOperator,
+    LakehouseLocateSubjectOperator,
+    LakehousePurgeOperator,
+)
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_airflow.triggers import TableVersionTrigger
@@ -162,6 +167,52 @@ with Path(os.environ["SEEN"]).open("a") as out:
     out.write(json.dumps(seen) + "\\n")
 os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]])
 """
+
+
+class _Run:
+    """What the tasks of a run know of each other."""
+
+    def __init__(self, **known: Any) -> None:
+        self.known = known
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.known[key] = value
+
+    def xcom_pull(self, *, task_ids: str) -> Any:
+        return self.known.get(task_ids)
+
+
+def test_an_erasure_in_s3_goes_by_the_connection(connection: Any, registry_file: Path, s3: S3Server) -> None:
+    body = json.loads(registry_file.read_text())
+    for name, table in body["tables"].items():
+        table["uri"] = f"s3://lake/erasure/{name}"
+    body["tables"]["orders"]["quarantine"] = "s3://lake/erasure/orders_quarantine"
+    registry_file.write_text(json.dumps(body))
+    hook = LakehouseHook()
+    options = hook.storage_options("orders")
+    rows = {
+        "customer": {"c_custkey": [1, 2]},
+        "orders": {"o_orderkey": [10, 20], "o_custkey": [1, 2]},
+        "lineitem": {"l_orderkey": [10, 20, 20]},
+    }
+    for name, columns in rows.items():
+        write_deltalake(hook.uri(name), pa.table(columns), storage_options=options)
+    run = _Run(approve={"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ada"}})
+    context: Any = {"ti": run}
+    locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id=2)
+    run.known["locate"] = located = locate.execute(context)
+    assert {name: found["rows"] for name, found in located["tables"].items()} == {
+        "customer": 1,
+        "orders": 1,
+        "lineitem": 2,
+    }
+    for name, found in located["tables"].items():
+        DeltaTable(hook.uri(name), storage_options=options).delete(found["predicate"])
+    purged = LakehousePurgeOperator(task_id="purge", located_by="locate", approved_by="approve").execute(context)
+    assert {name: report["files"] for name, report in purged.items()} == dict.fromkeys(rows, 1)
+    report = LakehouseErasureReportOperator(task_id="report", located_by="locate").execute(context)
+    assert [found["after"]["rows"] for found in report["tables"].values()] == [0, 0, 0]
+    assert SECRET not in json.dumps([located, purged, report, run.known])
 
 
 @contextmanager

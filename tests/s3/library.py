@@ -85,11 +85,9 @@ def ingest(store, quarantine, landing, number):
     assert intents.read()[1][number].given_up is None
 
 
-def test_what_the_demo_does_with_the_library(server, location, tmp_path, monkeypatch):
-    """Landing files, quarantine, maintenance and a proven erasure; privacy takes its options from the environment."""
+def test_what_the_demo_does_with_the_library(server, location, tmp_path):
+    """Landing files, quarantine, maintenance and a proven erasure."""
     options = server.options
-    for name, value in options.items():
-        monkeypatch.setenv(name.upper(), value)
     sales, refused = f"{location}/sales", f"{location}/refused"
     store, quarantine = open_store(sales, options), open_store(refused, options)
     for number in range(3):
@@ -112,12 +110,12 @@ def test_what_the_demo_does_with_the_library(server, location, tmp_path, monkeyp
     before = table.version()
 
     subject = subject_from_config({"id_type": "long", "rows": [{"table": "sales", "key": "customer"}]})
-    (found,) = locate(subject, 3, {"sales": sales})
+    (found,) = locate(subject, 3, {"sales": sales}, storage_options={"sales": options})
     assert found.rows == 30
     assert table.delete(found.predicate)["num_deleted_rows"] == 30
-    report = purge(sales, found.predicate, writer_grace=timedelta(0))
+    report = purge(sales, found.predicate, writer_grace=timedelta(0), storage_options=options)
     assert report.rows >= 60
-    assert prove(sales, found.predicate).clean
+    assert prove(sales, found.predicate, storage_options=options).clean
     left = [one for one in everybody if one % 4 != 3]
     assert ids(table.to_pyarrow_table()) == left == theirs(sales, options)
     with pytest.raises(ObjectNotFoundError):

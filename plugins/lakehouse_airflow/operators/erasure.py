@@ -95,12 +95,15 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                 raise AirflowFailException(f"{identifier} is no {self.subject}: an id is an integer from 1 on")
             hook = LakehouseHook(self.lakehouse_conn_id)
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
-            found = locate(subject, identifier, {table: hook.uri(table) for table in configured.places()})
+            uris = {table: hook.uri(table) for table in configured.places()}
+            options = {table: hook.storage_options(table) for table in uris}
+            found = locate(subject, identifier, uris, storage_options=options)
             by_table = groupby(sorted(found, key=attrgetter("table")), key=attrgetter("table"))
             erase_mentions = str(self.erase_mentions).lower() == "true"  # a template renders to text
             tables = {table: _in_one(places, erase_mentions=erase_mentions) for table, places in by_table}
-            for place in tables.values():
-                place["on_disk"] = _counts(prove(place["uri"], place["predicate"]))
+            for table, place in tables.items():
+                proof = prove(place["uri"], place["predicate"], storage_options=options[table])
+                place["on_disk"] = _counts(proof)
         return {"subject": self.subject, "id": identifier, "tables": tables}
 
 
@@ -153,6 +156,7 @@ class LakehousePurgeOperator(BaseOperator):
 
     Args:
         located_by, approved_by: as for LakehouseEraseOperator.
+        lakehouse_conn_id: by which the tables' stores are reached.
 
     Returns:
         {table: {"files", "rows", "bytes", "versions_lost", "kept"}}; ``kept`` counts files that may be those of a
@@ -161,19 +165,29 @@ class LakehousePurgeOperator(BaseOperator):
 
     ui_color = "#fce8e6"
 
-    def __init__(self, *, located_by: str, approved_by: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        located_by: str,
+        approved_by: str,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.located_by = located_by
         self.approved_by = approved_by
+        self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         require_approval(context, self.approved_by)
+        hook = LakehouseHook(self.lakehouse_conn_id)
         purged = {}
         with as_task_failure():
             from lakehouse_lib.privacy.purge import purge
 
             for table, found in _located(context, self.located_by)["tables"].items():
-                report = purge(found["uri"], found["predicate"])
+                options = hook.storage_options(found["uri"])
+                report = purge(found["uri"], found["predicate"], storage_options=options)
                 purged[table] = {
                     "files": len(report.files),
                     "rows": report.rows,
@@ -189,6 +203,7 @@ class LakehouseErasureReportOperator(BaseOperator):
 
     Args:
         located_by: as for LakehouseEraseOperator.
+        lakehouse_conn_id: by which the tables' stores are reached.
 
     Returns:
         ``{"subject", "id", "tables": {table: {"before", "after"}}, "unattributed": {table: {"records", "mentions"}},
@@ -198,24 +213,30 @@ class LakehouseErasureReportOperator(BaseOperator):
 
     ui_color = "#fce8e6"
 
-    def __init__(self, *, located_by: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, located_by: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.located_by = located_by
+        self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         located = _located(context, self.located_by)
+        hook = LakehouseHook(self.lakehouse_conn_id)
         tables, left, notes, unattributed = {}, [], set(), {}
         with as_task_failure():
             from lakehouse_lib.privacy.purge import prove
 
             for table, found in located["tables"].items():
-                proof = prove(found["uri"], found["predicate"])
+                options = hook.storage_options(found["uri"])
+                proof = prove(found["uri"], found["predicate"], storage_options=options)
                 tables[table] = {"before": found["on_disk"], "after": _counts(proof)}
                 notes.add(proof.note)
                 unknown = found["unattributed"]
                 if unknown is not None:
                     records, mentions = (
-                        prove(found["uri"], unknown[which]).rows for which in ("predicate", "mentions_predicate")
+                        prove(found["uri"], unknown[which], storage_options=options).rows
+                        for which in ("predicate", "mentions_predicate")
                     )
                     if records:
                         unattributed[table] = {"records": records, "mentions": mentions}
