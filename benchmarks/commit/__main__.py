@@ -2,20 +2,24 @@
 
 Each contestant works in processes of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
 none, and synced, as users have it. Results are kept a section each; --write puts them into docs/commit-benchmarks.md.
-The section `s3` needs a folder in LAKEHOUSE_BENCH_S3 (s3://bucket/folder) and AWS_... as both libraries read them.
+The section `s3` is measured on the S3 server that `make test-s3` builds, if it is there, or in the folder that
+LAKEHOUSE_BENCH_S3 names (s3://bucket/folder), with AWS_... as both libraries read them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.commit import report
 from benchmarks.commit.sections import SECTIONS, Options
 from benchmarks.log import page
+from tests.s3 import server
 
 HOME = Path(__file__).resolve().parent.parent.parent / ".bench"
 
@@ -44,23 +48,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if count < 100:
             parser.error(f"{count} files: give 100 or more")
     options.home.mkdir(parents=True, exist_ok=True)
-    chosen = Options(
-        options.home.resolve(),
-        options.rounds,
-        options.appends,
-        tuple(options.writers),
-        options.commits,
-        options.others,
-        tuple(options.sizes),
-        os.environ.get("LAKEHOUSE_BENCH_S3", ""),
-    )
-    results = chosen.home / "commit-results"
-    for name in [] if options.write_only else options.only:
-        kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
-        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
+    results = options.home.resolve() / "commit-results"
+    with _object_store(options.home.resolve()) as location:
+        chosen = Options(
+            options.home.resolve(),
+            options.rounds,
+            options.appends,
+            tuple(options.writers),
+            options.commits,
+            options.others,
+            tuple(options.sizes),
+            location,
+        )
+        for name in [] if options.write_only else options.only:
+            kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+            print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
     if options.write or options.write_only:
         page.fill_page(page.DOCS / "commit-benchmarks.md", results, report.show)
     return 0
+
+
+@contextmanager
+def _object_store(home: Path) -> Iterator[str]:
+    """A folder in an object store for the section ``s3``; empty where there is none."""
+    given = os.environ.get("LAKEHOUSE_BENCH_S3", "")
+    if given or not server.PROGRAM.exists():
+        yield given
+        return
+    folder = home / "s3"
+    shutil.rmtree(folder, ignore_errors=True)
+    with server.running(folder) as running:
+        os.environ.update({name.upper(): value for name, value in running.options.items()})
+        yield "s3://bucket/appends"
 
 
 if __name__ == "__main__":
