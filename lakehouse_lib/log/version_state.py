@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lakehouse_lib.errors import LogCorruptedError, StoreError, VersionNotFoundError
@@ -13,6 +14,7 @@ from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.commit import CommitActions, commit_nbytes, read_listed
 from lakehouse_lib.log.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import Checkpoint, Commit, Compaction, LogSegment, load_segment
+from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 
@@ -93,7 +95,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
     except LogCorruptedError as error:
         assert checkpoint is not None
         raise _UnreadableError(checkpoint.parts, error) from error
-    actions = [_delta(store, delta) for delta in segment.deltas]
+    actions = at_once(store, partial(_delta, store), segment.deltas)
     state = replay(base, actions, store)
     info = actions[-1].info if actions else {}  # a compaction has none
     return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum, info)

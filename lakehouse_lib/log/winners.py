@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from lakehouse_lib.log.commit import CommitActions, read_commit, read_listed
 from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectStore
-
-_THREADS = 16
 
 
 def read_winners(store: ObjectStore, first: int) -> list[CommitActions]:
@@ -27,7 +24,4 @@ def read_winners(store: ObjectStore, first: int) -> list[CommitActions]:
         known = listed.get(version)
         return read_commit(store, version) if known is None else read_listed(store, version, known)
 
-    if len(versions) < _THREADS:
-        return [read(version) for version in versions]
-    with ThreadPoolExecutor(_THREADS) as pool:  # a request each, where the store is far
-        return list(pool.map(read, versions))
+    return at_once(store, read, versions)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Container, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -30,10 +29,10 @@ from lakehouse_lib.log.segment import sort_listing
 from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
-_THREADS = 16
 #: A location in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -212,8 +211,7 @@ def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
         except PathOutsideTableError:
             return True
 
-    with ThreadPoolExecutor(_THREADS) as pool:  # a request each, where the store is far
-        return list(pool.map(look, paths))
+    return at_once(store, look, paths)
 
 
 def _checkpoints(

@@ -45,6 +45,10 @@ class ObjectStore(Protocol):
     def allowed_roots(self) -> tuple[str, ...]:
         """Other folders, absolute, whose files the log may refer to. Files there are read, never written or deleted."""
 
+    @property
+    def is_far(self) -> bool:
+        """Whether a request waits for a network, so that several at a time are worth their threads."""
+
     def read(self, path: str) -> bytes:
         """The whole object; ``ObjectNotFoundError`` when there is none."""
 

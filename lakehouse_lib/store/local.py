@@ -67,6 +67,10 @@ class LocalStore:
         return self._root
 
     @property
+    def is_far(self) -> bool:
+        return False
+
+    @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._allowed_roots
 

@@ -93,6 +93,10 @@ class S3Store:
         return self._root
 
     @property
+    def is_far(self) -> bool:
+        return True
+
+    @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._options.allowed_roots
 

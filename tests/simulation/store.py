@@ -60,6 +60,7 @@ class SimulatedStore:
     """
 
     allowed_roots: tuple[str, ...] = ()
+    is_far = True
 
     def __init__(self, world: World, bucket: Bucket, name: str) -> None:
         self.root = f"/simulated/{name}"

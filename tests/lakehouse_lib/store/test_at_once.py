@@ -1,0 +1,40 @@
+"""Many small requests: in threads where they wait for a network, one after the other on a disk."""
+
+import threading
+
+import pytest
+
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store.at_once import at_once
+
+
+class Far(LocalStore):
+    @property
+    def is_far(self):
+        return True
+
+
+@pytest.mark.parametrize(("store", "threads"), [(LocalStore, 1), (Far, 16)])
+def test_answers_come_in_order_and_from_so_many_threads(tmp_path, store, threads):
+    met = threading.Barrier(threads)
+    asked = []
+
+    def ask(item):
+        asked.append(threading.get_ident())
+        met.wait(30)  # nobody goes on before so many are there
+        return item * 2
+
+    assert at_once(store(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
+    assert len(set(asked)) == threads
+
+
+@pytest.mark.parametrize("store", [LocalStore, Far])
+def test_the_first_error_is_raised(tmp_path, store):
+    def ask(item):
+        if item >= 3:
+            raise ValueError(f"item {item}")
+        return item
+
+    with pytest.raises(ValueError, match="item 3"):
+        at_once(store(str(tmp_path)), ask, range(10))
+    assert at_once(store(str(tmp_path)), ask, []) == []
