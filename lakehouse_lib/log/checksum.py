@@ -122,7 +122,8 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
 
     Args:
         newer_than: ms since the epoch, when the version was committed that the commit's writer had read. What was
-            written after it cannot be among the files of that version, and an add of it is one file more.
+            written after it cannot be among the files of that version, and an add of it is one file more. That is as
+            true as the writer's clock and the store's agree; no verb adds a live file without removing it.
     """
     adds, removes = commit.adds, commit.removes
     replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
