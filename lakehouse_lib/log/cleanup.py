@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
@@ -103,7 +103,10 @@ def clean_up(
     sidecars = list(store.list_from(names.SIDECARS))
     listing = list(store.list_from(names.LOG))
     commits = sort_listing(listing)[1]
-    expired = newest_at(store, commits, cutoff(moment, retention.duration), metadata.configuration)
+    try:
+        expired = newest_at(store, commits, cutoff(moment, retention.duration), metadata.configuration)
+    except VersionNotFoundError:
+        return []  # another cleanup is at work, and what it leaves is for the next one
     plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
     steps = (
         *plan.steps,

@@ -250,6 +250,26 @@ def test_never_when_the_table_says_so(tmp_path, value):
     assert clean(log, 1000, configuration=WEEK | {"delta.enableExpiredLogCleanup": "true"})
 
 
+def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(10, "classic")
+    gone = names.commit(0)
+
+    class Raced(LocalStore):
+        """The first commit, whose time is inside, goes between the listing and the look."""
+
+        def list_from(self, folder, start=""):
+            yield from list(super().list_from(folder, start))
+            if folder == names.LOG:
+                self.delete_many([gone])
+
+    configuration = WEEK | {"delta.enableInCommitTimestamps": "true"}
+    before = set(log.listing())
+    store = Raced(str(tmp_path))
+    assert clean_up(store, weekly(configuration), Protocol(1, 2), now=at(1000)) == []
+    assert before - set(log.listing()) == {gone}
+
+
 def test_thirty_days_by_default(tmp_path):
     log = PastLog(tmp_path).commits(3)
     log.checkpoint(1, "classic")
