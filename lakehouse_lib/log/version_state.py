@@ -74,9 +74,11 @@ def later_state(
     store: ObjectStore, earlier: VersionState, commits: Sequence[Commit], own: OwnCommit | None = None
 ) -> VersionState:
     """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back."""
-    actions = [
-        own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit) for commit in commits
-    ]
+
+    def read(commit: Commit) -> CommitActions:
+        return own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit)
+
+    actions = at_once(store, read, commits)
     state = replay(earlier.state, actions, store)
     return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state, info=actions[-1].info)
 
