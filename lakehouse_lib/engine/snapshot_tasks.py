@@ -24,7 +24,7 @@ from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCH
 from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, unreadable
+from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out, typed
 from lakehouse_lib.log.commit import CommitActions, read_commit
@@ -121,9 +121,9 @@ def scatter(task: Blocks | Later) -> Iterator[Piece]:
 def _part(task: Blocks) -> JsonPart | ParquetPart:
     """The object whose row groups the driver has numbered. Another one in its place has others, or as many of other
     rows: before it is opened it may be broken besides, and after it may have come just before."""
-    kind = JsonPart if task.meta.path.endswith(".json") else ParquetPart
+    opened = JsonPart if task.meta.path.endswith(".json") else open_part
     _check_unchanged(task)
-    part = kind(task.store, task.meta, task.version)
+    part = opened(task.store, task.meta, task.version)
     _check_unchanged(task)
     return part
 
@@ -351,7 +351,7 @@ def _sum(sizes: pa.ChunkedArray) -> int:
 def _opened(task: Planned, path: str) -> Snapshot:
     """A bucket as a snapshot. Its store is the scratch folder: a bucket that cannot be read has no log to fall back to,
     least of all the table's, which has all files."""
-    part = ParquetPart(task.scratch, bucket_meta(task.scratch, path, task.version), task.version)
+    part = open_part(task.scratch, bucket_meta(task.scratch, path, task.version), task.version)
     files, tombstones = (CheckpointRows(task.scratch, task.version, [part], a, _SCHEMAS[a]) for a in _ACTIONS)
     checkpoint = CheckpointState(files, tombstones, task.metadata, task.protocol, {}, {})
     return Snapshot(task.scratch, VersionState(task.version, 0, None, state_of(checkpoint, task.scratch)))

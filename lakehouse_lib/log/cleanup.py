@@ -19,8 +19,8 @@ from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
+from lakehouse_lib.log.checkpoints.top import open_top
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
@@ -228,8 +228,7 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
     for meta in listing:
         name = names.parse(meta.path)
         if name is not None and name.kind in _CHECKPOINTS and name.kind != "part" and meta.size:
-            part = (JsonPart if name.kind == "uuid-json" else ParquetPart)(store, meta, name.version)
-            found |= {_name(unquote(str(body.get("path")))) for body in part.bodies("sidecar")}
+            found |= {_name(unquote(str(body.get("path")))) for body in open_top(store, meta, name.version).sidecars}
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,26 +70,30 @@ class Part(Protocol):
         """These fields of the block's actions, as they are stored: ``("a", "b")`` gives ``a``, a struct that has at
         least what is asked for below it. A field that is not there is left out."""
 
-    def bodies(self, action: str) -> list[dict[str, Any]]:
-        """Every action of that kind as a dictionary."""
+
+def open_part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart:
+    """A Parquet object, of which the footer is read.
+
+    Raises:
+        UnreadableCheckpointError: it is missing or cannot be read.
+    """
+    with reading(store, meta.path, version), store.open_input(meta.path) as source:
+        return ParquetPart(store, meta, version, pq.ParquetFile(source))
 
 
 class ParquetPart:
-    """A Parquet object. Its footer is read at once, everything else when it is asked for."""
+    """A Parquet object. Its footer is known, everything else is read when it is asked for."""
 
-    def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int) -> None:
+    def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int, file: pq.ParquetFile) -> None:
         self.path = meta.path
         self.meta = meta
         self._store = store
         self._version = version
         self._masks: dict[tuple[str, int], pa.Array | None] = {}
-        with self._reading():
-            with store.open_input(meta.path) as source:
-                file = pq.ParquetFile(source)
-                self._footer = file.metadata
-                # The dotted paths of the footer's schema cannot tell a struct from a name with a dot.
-                self._leaves = {tuple(path): index for index, path in enumerate(file.reader.column_paths)}
-            self._statistics = chunk_statistics(self._footer)
+        self._footer = file.metadata
+        # The dotted paths of the footer's schema cannot tell a struct from a name with a dot.
+        self._leaves = {tuple(path): index for index, path in enumerate(file.reader.column_paths)}
+        self._statistics = chunk_statistics(self._footer)
         if len(self._leaves) < self._footer.num_columns:
             raise self._broken("it has two columns of one name")
         if HybridCalendar.of(self._footer.metadata) is not None:
@@ -153,16 +157,21 @@ class ParquetPart:
                 if own is None or pc.any(own, min_count=0).as_py():
                     yield _members(pa.chunked_array([batch[action]]), fields, own)
 
-    def bodies(self, action: str) -> list[dict[str, Any]]:
-        if action not in self._tops:
-            return []
-        leaves = self._below((action,))
-        found: list[dict[str, Any]] = []
+    def bodies(self, actions: Sequence[str], file: pq.ParquetFile) -> dict[str, list[dict[str, Any]]]:
+        """Every action of these kinds.
+
+        Args:
+            file: the object, open.
+        """
+        found: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
+        known = [action for action in actions if action in self._tops]
         for block in range(self.blocks):
-            if self._nulls(action, block) != self._footer.row_group(block).num_rows:
-                with self._reading():
-                    actions = self._read(block, leaves)[action]
-                    found += actions.filter(actions.is_valid()).to_pylist()
+            rows = self._footer.row_group(block).num_rows
+            there = [action for action in known if self._nulls(action, block) != rows]
+            if there:
+                table = _read(file, block, [leaf for action in there for leaf in self._below((action,))])
+                for action in there:
+                    found[action] += table[action].filter(table[action].is_valid()).to_pylist()
         return found
 
     def extremes(self, action: str, block: int, *field: str) -> tuple[Any, Any] | None:
@@ -228,9 +237,7 @@ class ParquetPart:
 
     def _read(self, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         with self._reading(), self._opened() as file:
-            rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
-            rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
-            return rows
+            return _read(file, block, leaves)
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
@@ -239,17 +246,28 @@ class ParquetPart:
                 raise self._broken("it has been replaced since it was opened")
             yield pq.ParquetFile(source, metadata=self._footer)
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer that is no UTF-8
-            raise self._broken(str(error).partition("\n")[0]) from error
-        except StoreError as error:
-            raise self._broken(error.message) from error
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self._store, self.path, self._version)
 
     def _broken(self, why: str) -> UnreadableCheckpointError:
         return unreadable(self._store, self.path, self._version, why)
+
+
+@contextmanager
+def reading(store: ObjectStore, path: str, version: int) -> Iterator[None]:
+    """Name the object when it, or the store, fails."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer that is no UTF-8
+        raise unreadable(store, path, version, str(error).partition("\n")[0]) from error
+    except StoreError as error:
+        raise unreadable(store, path, version, error.message) from error
+
+
+def _read(file: pq.ParquetFile, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
+    rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
+    rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
+    return rows
 
 
 def _path(field: FieldPath) -> tuple[str, ...]:
@@ -318,9 +336,6 @@ class JsonPart:
     def read(self, action: str, _block: int, fields: Sequence[FieldPath]) -> dict[str, pa.ChunkedArray]:
         rows = self._rows(action)
         return {name: rows[name] for name in fields if isinstance(name, str) and name in rows.column_names}
-
-    def bodies(self, action: str) -> list[dict[str, Any]]:
-        return [dict(body) for body in self.actions.sidecars] if action == "sidecar" else []
 
     def _rows(self, action: str) -> pa.Table:
         return self.actions.adds if action == "add" else self.actions.removes

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart, Part, unreadable
+from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, open_part, unreadable
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+from lakehouse_lib.log.checkpoints.top import open_top
 from lakehouse_lib.log.segment import Checkpoint
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-
-_Action = TypeVar("_Action")
+from lakehouse_lib.store.at_once import at_once
+from lakehouse_lib.store.base import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -51,70 +49,26 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 
 
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
-    tops = [_part(store, meta, checkpoint.version) for meta in checkpoint.parts]
-    sidecars = [
-        ParquetPart(store, meta, checkpoint.version)
-        for top in tops
-        for meta in _sidecars(store, top, checkpoint.version)
-    ]
-    parts: list[Part] = [*tops, *sidecars]
-    domains = [one for top in tops for one in _actions(store, top, "domainMetadata", checkpoint.version)]
+    tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
+    named = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
+    sidecars = at_once(store, lambda one: _sidecar(store, *one, checkpoint.version), named)
+    parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),
         CheckpointRows(store, checkpoint.version, parts, "remove", TOMBSTONE_SCHEMA),
-        next((one for top in tops for one in _actions(store, top, "metaData", checkpoint.version)), None),
-        next((one for top in tops for one in _actions(store, top, "protocol", checkpoint.version)), None),
-        {one.app_id: one for top in tops for one in _actions(store, top, "txn", checkpoint.version)},
-        {one.domain: one for one in domains if not one.removed},
+        next((one for top in tops for one in top.metadata), None),
+        next((one for top in tops for one in top.protocol), None),
+        {one.app_id: one for top in tops for one in top.transactions},
+        {one.domain: one for top in tops for one in top.domains if not one.removed},
     )
 
 
-def _part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart | JsonPart:
-    return (JsonPart if meta.path.endswith(".json") else ParquetPart)(store, meta, version)
-
-
-def _sidecars(store: ObjectStore, top: Part, version: int) -> Iterator[ObjectMeta]:
-    for body in top.bodies("sidecar"):
-        path = body.get("path")
-        if not isinstance(path, str):
-            raise unreadable(store, top.path, version, f"it names a sidecar {path!r}")
-        # However it is spelled, a sidecar lives in one folder only.
-        sidecar = f"{names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
-        meta = store.head(sidecar)
-        if meta is None:
-            raise unreadable(store, top.path, version, f"its sidecar {sidecar} is missing")
-        yield meta
-
-
-def _actions(store: ObjectStore, top: ParquetPart | JsonPart, action: str, version: int) -> Sequence[Any]:
-    if isinstance(top, JsonPart):
-        found = top.actions
-        return {
-            "metaData": found.metadata,
-            "protocol": found.protocol,
-            "txn": found.transactions,
-            "domainMetadata": found.domains,
-        }[action]
-    try:
-        return [_PARSERS[action](_pairs_to_maps(body)) for body in top.bodies(action)]
-    except (LogCorruptedError, TypeError, ValueError) as error:
-        why = error.message if isinstance(error, LogCorruptedError) else str(error)
-        raise unreadable(store, top.path, version, why) from error
-
-
-_PARSERS = {
-    "metaData": Metadata.from_json,
-    "protocol": Protocol.from_json,
-    "txn": Transaction.from_json,
-    "domainMetadata": DomainMetadata.from_json,
-}
-
-
-def _pairs_to_maps(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrow's maps, which are lists of pairs, as the dictionaries of the JSON form."""
-    mended = dict(body)
-    if "configuration" in body and not isinstance(body["configuration"], str):
-        mended["configuration"] = dict(body["configuration"] or [])
-    if isinstance(body.get("format"), dict):
-        mended["format"] = body["format"] | {"options": dict(body["format"].get("options") or [])}
-    return mended
+def _sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
+    if not isinstance(path, str):
+        raise unreadable(store, top, version, f"it names a sidecar {path!r}")
+    # However it is spelled, a sidecar lives in one folder only.
+    sidecar = f"{names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
+    meta = store.head(sidecar)
+    if meta is None:
+        raise unreadable(store, top, version, f"its sidecar {sidecar} is missing")
+    return open_part(store, meta, version)

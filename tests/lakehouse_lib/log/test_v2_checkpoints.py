@@ -65,11 +65,10 @@ def checkpoint(store, since=0, snapshot=None):
 def top(store, version=None):
     """The actions of the newest checkpoint's top object besides files."""
     [meta] = load_segment(store, version).checkpoint.parts
-    part = ParquetPart(store, meta, 0)
-    return {
-        name: part.bodies(name)
-        for name in ("checkpointMetadata", "sidecar", "protocol", "metaData", "txn", "add", "remove")
-    }
+    with store.open_input(meta.path) as source:
+        file = pq.ParquetFile(source)
+        kinds = ("checkpointMetadata", "sidecar", "protocol", "metaData", "txn", "add", "remove")
+        return ParquetPart(store, meta, 0, file).bodies(kinds, file)
 
 
 def named(store, version=None):

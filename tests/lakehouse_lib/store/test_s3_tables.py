@@ -123,7 +123,7 @@ REQUESTS = {
     "is_deltatable": {"GET": 1, "LIST": 1},
     "vacuum, dry": {"GET": 1, "LIST": 5},
     "vacuum": {"DELETE": 1, "GET": 5, "HEAD": 2, "LIST": 7, "PUT": 4},
-    "open by a checkpoint": {"GET": 7, "HEAD": 2, "LIST": 1},
+    "open by a checkpoint": {"GET": 5, "LIST": 1},
 }
 
 
