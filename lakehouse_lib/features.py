@@ -110,7 +110,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             True,
             _ALWAYS,
-            "rows get ids; where they keep them (delta.enableRowTracking) no verb copies rows to other files",
+            "rows get ids, and where they keep them (delta.enableRowTracking) copied rows take theirs along",
         ),
         Feature("clustering", False, True, False, _ALWAYS, "the clustering domain is not kept up yet"),
         Feature(

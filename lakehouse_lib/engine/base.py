@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from lakehouse_lib.log.row_ids import RowIdColumns
     from lakehouse_lib.predicates import Predicate
     from lakehouse_lib.schema import Schema
     from lakehouse_lib.snapshot import Snapshot
@@ -50,6 +51,7 @@ class WriteTarget:
         configuration: the table's properties (``delta.*``).
         target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
         data_change: what the files' ``dataChange`` says; False when rows are only rearranged.
+        row_ids: columns beside those of the schema, which copied rows bring; None: rows are new, or keep no ids.
     """
 
     store: ObjectStore
@@ -58,6 +60,7 @@ class WriteTarget:
     configuration: Mapping[str, str] = field(default_factory=dict)
     target_file_size: int | None = None
     data_change: bool = True
+    row_ids: RowIdColumns | None = None
 
 
 class Engine(Protocol):

@@ -8,15 +8,18 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
+from lakehouse_lib.arrow_values import flags_of
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
+from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
 from lakehouse_lib.predicates import Predicate, matches, to_arrow
 from lakehouse_lib.predicates.nodes import Column
 from lakehouse_lib.schema import Field, Schema
@@ -30,11 +33,13 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
     Attributes:
         path: in the store.
         deleted: positions in the file; None: no row is.
+        ids: of its rows, as its action says; None: it does not.
         source: what it is read from, where asking the store for it once more would be a request.
     """
 
     path = ""
     deleted: BitMap64 | None = None
+    ids: FileIds | None = None
     source: pa.NativeFile | None = None
 
     @property
@@ -112,20 +117,23 @@ class TableReader:
         schema: the columns wanted, in this order; columns a file does not have become nulls.
         partition_columns: whose values come from the log.
         mapping: by what columns are found in files and in partition values.
+        row_ids: what rows keep when they are copied is read, too, as two more columns.
     """
 
     store: ObjectStore
     schema: Schema
     partition_columns: tuple[str, ...]
     mapping: Mode
+    row_ids: RowIdColumns | None = None
 
-    def open(self, path: str, vector: Mapping[str, Any] | None) -> DataFile:
+    def open(self, path: str, vector: Mapping[str, Any] | None, ids: FileIds | None = None) -> DataFile:
         """The data file at a log path, with its footer and its deletion vector read.
 
         INT96 timestamps come as microseconds: as nanoseconds the years past 2262 wrap around.
 
         Args:
             vector: the ``deletionVector`` of the file's action; None reads deleted rows too.
+            ids: of its rows, where what they keep is read.
 
         Raises:
             ObjectNotFoundError: the file, or its deletion vector, is missing although the log refers to it.
@@ -134,6 +142,7 @@ class TableReader:
         """
         decoded = file_paths.decode(path, self.store)
         file = self._opened(decoded)
+        file.ids = ids
         if vector is not None:
             deleted = deletion_vectors.load(self.store, vector)
             if len(deleted) and deleted.max() >= file.metadata.num_rows:
@@ -150,7 +159,7 @@ class TableReader:
     def reopened(self, file: DataFile) -> DataFile:
         """The same file once more, for another thread; nothing is read again."""
         again = self._opened(file.path, file.metadata, file.source)
-        again.deleted = file.deleted
+        again.deleted, again.ids = file.deleted, file.ids
         return again
 
     def _opened(
@@ -197,15 +206,14 @@ class TableReader:
 
         Raises:
             StoreError: the file is damaged.
-            LogCorruptedError: the file does not fit the table's schema.
+            LogCorruptedError: the file does not fit the table's schema, or has no ids for rows that keep theirs.
             UnsupportedFeatureError: shredded variants.
         """
+        fields = [*self.schema.fields, *(self.row_ids.fields if self.row_ids is not None else ())]
         mode = self._mode(file)
         members = Members(file.columns, mode)
         found = {
-            one.name: place
-            for one in self.schema.fields
-            if one.name not in constants and (place := members.index(one)) is not None
+            one.name: place for one in fields if one.name not in constants and (place := members.index(one)) is not None
         }
         places = sorted(set(found.values()))
         try:
@@ -222,9 +230,9 @@ class TableReader:
         count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.
-        nullable = pa.schema([one.to_arrow().with_nullable(True) for one in self.schema.fields])
+        nullable = pa.schema([one.to_arrow().with_nullable(True) for one in fields])
         columns = []
-        for one, arrow in zip(self.schema.fields, nullable, strict=True):
+        for one, arrow in zip(fields, nullable, strict=True):
             if one.name in constants:
                 columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], arrow.type))
             elif one.name in found:
@@ -232,7 +240,20 @@ class TableReader:
                 columns.append(self._typed(file, read[place], place, one, mode))
             else:
                 columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
+        if self.row_ids is not None:
+            positions = file.starts[index] + (np.arange(count) if kept is None else np.flatnonzero(flags_of(kept)))
+            ids, versions = columns[-2:]
+            columns[-2:] = self.row_ids.filled(ids, versions, self._ids(file), positions)
         return pa.Table.from_arrays(columns, schema=nullable)
+
+    def _ids(self, file: DataFile) -> FileIds:
+        if file.ids is None:
+            raise LogCorruptedError(
+                f"the log gives the rows of {file.path} no ids, and rows of this table keep theirs (rowTracking)",
+                table=self.store.root,
+                hint="Set delta.enableRowTracking to false and to true again with the engine that set it",
+            )
+        return file.ids
 
     def holds(self, file: DataFile, column: Field) -> bool:
         """Whether the file has the column; one that has not reads as nulls."""
@@ -276,11 +297,12 @@ class TableReader:
         """Each file opened, with its partition values; closed when the next one is asked for.
 
         Args:
-            files: path, partitionValues and deletionVector of a files table.
+            files: path, partitionValues and deletionVector of a files table, and its ids where what rows keep is read.
         """
         constants = self.constants(files)
+        ids = [None] * len(files) if self.row_ids is None else FileIds.of(files)
         for index, path in enumerate(files.column("path").to_pylist()):
-            with self.open(path, files["deletionVector"][index].as_py()) as file:
+            with self.open(path, files["deletionVector"][index].as_py(), ids[index]) as file:
                 yield file, {name: values[index] for name, values in constants.items()}
 
     def _mode(self, file: DataFile) -> Mode:

@@ -86,11 +86,19 @@ def file_schema(schema: Schema, partition_columns: Iterable[str]) -> pa.Schema:
     return Schema(kept).to_arrow()
 
 
+def stored_schema(target: WriteTarget) -> pa.Schema:
+    """The columns that a data file written there has: those of ``file_schema``, and what copied rows keep."""
+    columns = file_schema(target.schema, target.partition_columns)
+    if target.row_ids is None:
+        return columns
+    return pa.schema([*columns, *(one.to_arrow() for one in target.row_ids.fields)])
+
+
 class DataFileWriter:
     """Writes rows of one partition, file after file of about the target size.
 
-    Rows have exactly the columns of ``file_schema``. Nothing is written before the first row; a file is closed when it
-    is full, by ``roll`` or by ``finish``. After an error call ``abort``.
+    Rows have exactly the columns of ``stored_schema``. Nothing is written before the first row; a file is closed when
+    it is full, by ``roll`` or by ``finish``. After an error call ``abort``.
 
     Args:
         target: the table.
@@ -100,7 +108,7 @@ class DataFileWriter:
     def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
         self._target = target
         self._values = dict(values or {})
-        self._schema = file_schema(target.schema, target.partition_columns)
+        self._schema = stored_schema(target)
         self._codec = codec_of(target.configuration)
         self._size = target_size_of(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))

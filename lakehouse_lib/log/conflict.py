@@ -1,7 +1,7 @@
 """Whether a commit that won a race contradicts what a transaction has read and wants to write.
 
 The rules are delta-spark's, in its order: protocol, metadata, domains, application transactions, adds, deletes against
-reads, deletes against deletes. Where it gives up and need not, the loser goes on: see ``_harmless`` and
+reads, deletes against deletes. Where it gives up and need not, the loser goes on: see ``is_harmless`` and
 ``_still_writable``; and overlap is judged by file statistics besides partition values.
 """
 
@@ -101,7 +101,7 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
                 return conflict(ProtocolChangedError, "changed the protocol")
             protocol = winner.protocol
         if winner.metadata is not None:
-            if attempt.writes_metadata or not _harmless(metadata, winner.metadata):
+            if attempt.writes_metadata or not is_harmless(metadata, winner.metadata):
                 return conflict(MetadataChangedError, "changed the schema or the table properties")
             metadata = winner.metadata
         if domains := sorted(attempt.domains & {d.domain for d in winner.domains}):
@@ -175,7 +175,7 @@ class _Removed:
         return dict(zip(*(one.tolist() for one in np.unique(hits, return_counts=True)), strict=True))
 
 
-def _harmless(before: Metadata, after: Metadata) -> bool:
+def is_harmless(before: Metadata, after: Metadata) -> bool:
     """Whether only names, comments, upkeep and the time inside commits changed: a writer that had seen it would have
     written the same, but for the time, which every attempt has its own of."""
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:

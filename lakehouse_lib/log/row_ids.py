@@ -1,21 +1,23 @@
-"""Ids of rows: ranges of numbers that files get as they are committed, each number once in a table's life
-(PROTOCOL.md, section Row Tracking)."""
+"""Ids of rows: ranges of numbers that files get as they are committed, each number once in a table's life, and columns
+of data files in which copied rows keep theirs (PROTOCOL.md, section Row Tracking)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakehouse_lib import features
 from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, excerpt, parse_json
-from lakehouse_lib.arrow_values import bools, int64s
+from lakehouse_lib.arrow_values import bools, int64s, literal
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.statistics import num_records
 
 DOMAIN = "delta.rowTracking"
@@ -28,6 +30,49 @@ _COLUMNS = (
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
 _MOST = 2**63 - 1
+_LONG = PrimitiveType("long")
+
+
+class FileIds(NamedTuple):
+    """What a file's action says of its rows: ``baseRowId``, the first one's id, and ``defaultRowCommitVersion``."""
+
+    base: int
+    version: int
+
+    @classmethod
+    def of(cls, files: pa.Table) -> list[FileIds | None]:
+        """Of each file of a files table; None for one that has none."""
+        told = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
+        return [None if base is None or version is None else cls(base, version) for base, version in told]
+
+
+@dataclass(frozen=True)
+class RowIdColumns:
+    """The columns of data files, outside of the table's schema, in which rows keep id and commit version for life.
+
+    Where one is null or missing, the place of the row in its file says the id, and the file's action the version.
+
+    Attributes:
+        ids, versions: their names in the files, whatever the column mapping.
+    """
+
+    ids: str
+    versions: str
+
+    @property
+    def fields(self) -> tuple[Field, Field]:
+        return Field(self.ids, _LONG), Field(self.versions, _LONG)
+
+    def filled(
+        self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, file: FileIds, positions: NDArray[np.int64]
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """What rows keep in another file.
+
+        Args:
+            ids, versions: what their file has in the columns.
+            positions: where in it they are.
+        """
+        return pc.coalesce(ids, int64s(file.base + positions)), pc.coalesce(versions, literal(file.version, pa.int64()))
 
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
@@ -40,8 +85,33 @@ def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
     return _is_supported(protocol) and _is_true(metadata, _STABLE)
 
 
+def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:
+    """Where rows keep their ids when they are copied to another file; None when they get new ones.
+
+    Raises:
+        DeltaProtocolError: they keep their ids, and the table does not say where, or gives none at the same time.
+    """
+    if not are_stable(protocol, metadata):
+        return None
+    ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
+    if ids and versions and ids.lower() != versions.lower() and not _is_true(metadata, _SUSPENDED):
+        return RowIdColumns(ids, versions)
+    if _is_true(metadata, _SUSPENDED):
+        problem = f"{_STABLE} and {_SUSPENDED} are both true"
+    elif ids and versions:
+        problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
+    else:
+        problem = f"{_STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
+    raise DeltaProtocolError(
+        f"rows cannot be copied to other files with their ids (rowTracking): {problem}",
+        table=table,
+        version=version,
+        hint=f"Set {_STABLE} to false and to true again with the engine that set it, or append and delete whole files",
+    )
+
+
 def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
-    """A commitInfo of a table in which rows keep their ids, saying that all did: no row was copied."""
+    """A commitInfo of a table in which rows keep their ids, saying that all did."""
     tags = info.get("tags")
     return {**info, "tags": {**(tags if isinstance(tags, dict) else {}), "delta.rowTracking.preserved": "true"}}
 
@@ -73,20 +143,18 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
             )
 
 
-def check_copies(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
-    """Refuse to copy rows of a table in which they keep their ids: the columns that would hold those are not written.
+def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
+    """Refuse rows that were copied to other files without what they keep.
 
     Raises:
         UnsupportedFeatureError: rows keep their ids.
     """
     if are_stable(protocol, metadata):
         raise UnsupportedFeatureError(
-            f"rows cannot be copied to other files of a table that uses rowTracking ({_STABLE} = true: rows keep their "
-            "ids, and the ids of copied rows are not written yet)",
+            f"files are replaced, and nothing says that their rows have kept their ids (rowTracking, {_STABLE} = true)",
             table=table,
             version=version,
-            hint="Append, overwrite, or delete whole partitions or files; for the rest use the engine that set the "
-            "property, or set it to false there, after which copied rows get new ids",
+            hint="Rewrite files with the verbs of DeltaTable, which write the ids beside the rows",
         )
 
 

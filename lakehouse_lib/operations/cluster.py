@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from lakehouse_lib import statistics
 from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.copying import copy_reader
 from lakehouse_lib.engine.data_reader import TableReader, select
-from lakehouse_lib.engine.data_writer import file_schema, target_size_of
+from lakehouse_lib.engine.data_writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.carried_marks import Places
 from lakehouse_lib.operations.clustering.kd_tree import split
@@ -147,7 +149,8 @@ def plan_z_order(
     chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
     known = _known(files, sizes, snapshot, columns)
     keys_reader = _keys_reader(snapshot, columns)
-    whole = [FilePart(*one) for one in zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), strict=True)]
+    stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
+    whole = [FilePart(*one) for one in stored]
     target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
@@ -173,12 +176,7 @@ def plan_z_order(
             OutputFile(layout.first_file + number, target, values, tuple(columns))
             for number in range(sum(layout.tree["files"]))
         )
-    reader = TableReader(
-        snapshot.store,
-        select(snapshot.schema, file_schema(snapshot.schema, snapshot.partition_columns).names),
-        (),
-        snapshot.column_mapping,
-    )
+    reader = copy_reader(target, snapshot.column_mapping)
     return Plan(len(files), chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
 
 

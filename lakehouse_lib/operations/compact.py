@@ -13,8 +13,9 @@ import pyarrow as pa
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.engine.data_reader import TableReader, select
-from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema, target_size_of
+from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
+from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.engine.data_writer import DataFileWriter, target_size_of
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.carried_marks import places_in_order
@@ -30,7 +31,7 @@ _BIN = "bin"
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write the rows of ``files`` (one partition; path, partitionValues and deletionVector) into one file."""
+    """Write the rows of ``files`` (COPIED_COLUMNS, one partition) into one file."""
 
     number: int
     target: WriteTarget
@@ -116,7 +117,7 @@ def compact(
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0)
         return {**metrics, "version": snapshot.version}
     target = rewrite_target(snapshot)
-    chosen = plan.files.select(["path", "partitionValues", "deletionVector"])
+    chosen = plan.files.select(COPIED_COLUMNS)
     tasks = [
         CompactTask(number, target, chosen.take(_indices(rows)), snapshot.column_mapping)
         for number, rows in enumerate(plan.bins)
@@ -143,8 +144,7 @@ def compact(
 def merge_files(task: CompactTask) -> pa.Table:
     """A compaction task: one file from many, a row group in memory at a time; a files table with its bin."""
     target = task.target
-    stored = file_schema(target.schema, target.partition_columns)
-    reader = TableReader(target.store, select(target.schema, stored.names), (), task.mapping)
+    reader = copy_reader(target, task.mapping)
     values = dict(task.files["partitionValues"][0].as_py() or ())
     writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
     try:

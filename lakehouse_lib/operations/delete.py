@@ -6,7 +6,6 @@ erasure begins with.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,14 +18,16 @@ import pyarrow.compute as pc
 from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
 from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
-from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
+from lakehouse_lib.engine.data_writer import DataFileWriter
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
-from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
+from lakehouse_lib.operations.rewrite import rewrite_target
 from lakehouse_lib.predicates import Predicate, evaluate_partitions
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
@@ -38,7 +39,7 @@ _ROUNDS = 10
 _OTHER_FILES = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
 
 #: One row a file that has rows to delete: its log path, its rows deleted and kept, and the file that takes its place
-#: (path null: no row is left, or those that are may not be copied). Files without such rows are not in it.
+#: (path null: no row is left). Files without such rows are not in it.
 DELETED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -51,16 +52,12 @@ DELETED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Rewrite those of ``files`` (path, partitionValues and deletionVector) that hold rows to delete.
-
-    ``copies``: whether rows that stay may be copied; otherwise they are only counted.
-    """
+    """Rewrite those of ``files`` (COPIED_COLUMNS) that hold rows to delete."""
 
     target: WriteTarget
     files: pa.Table
     predicate: Predicate
     mapping: Mode
-    copies: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,21 +93,14 @@ def plan_delete(
             predicate, candidates, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping
         )
         return DeletePlan(candidates.filter(true), nothing, ())
-    target = WriteTarget(
-        snapshot.store,
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.configuration,
-        sys.maxsize,  # a file is replaced by one file
-    )
+    target = rewrite_target(snapshot, data_change=True)
     unknown = candidates
     if known is not None:
         keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
         unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
-    chosen = unknown.select(["path", "partitionValues", "deletionVector"])
-    copies = not row_ids.are_stable(snapshot.protocol, snapshot.metadata)
+    chosen = unknown.select(COPIED_COLUMNS)
     tasks = [
-        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping, copies)
+        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
@@ -135,8 +125,8 @@ def delete(
         vectors: their files are rewritten without them.
 
     Raises:
-        DeltaProtocolError: the table is append-only, or wants a change data feed.
-        UnsupportedFeatureError: rows keep their ids in this table, and some that stay would have to be copied.
+        DeltaProtocolError: the table is append-only, or wants a change data feed, or does not say where rows that stay
+            keep their ids.
         CommitFailedError: a concurrent change of schema or protocol, or others were faster ten times in a row.
         CommitUnknownError: the store stopped answering while it was asked to commit.
     """
@@ -150,10 +140,6 @@ def delete(
         planned = time.monotonic()
         seen = seen.after(engine.run(rewrite_without, plan.tasks) if plan.tasks else None, plan.candidates, snapshot)
         removed, results, stale = seen.among(plan, snapshot)
-        if pc.any(pc.and_(pc.greater(results["kept"], 0), results["path"].is_null()), min_count=0).as_py():
-            row_ids.check_copies(
-                snapshot.protocol, snapshot.metadata, table=snapshot.store.root, version=snapshot.version
-            )
         scanning, rewriting = scanning + planned - begun, rewriting + time.monotonic() - planned
         added = results.filter(pc.is_valid(results["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
         metrics = _metrics(plan, results, added, removed, time.monotonic() - started, scanning, rewriting)
@@ -236,7 +222,7 @@ def _transaction(
     transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {"predicate": words})
     transaction.read(predicate)
     transaction.remove(removed)
-    transaction.add(added)
+    transaction.add(added, keeps_row_ids=True)
     transaction.metrics.update(
         numRemovedFiles=metrics["num_removed_files"],
         numAddedFiles=metrics["num_added_files"],
@@ -268,7 +254,7 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
     columns = select(target.schema, sorted(task.predicate.columns))
     looked = TableReader(target.store, columns, target.partition_columns, task.mapping)
     constants = {name: values[0] for name, values in looked.constants(file).items()}
-    with looked.open(path, file["deletionVector"][0].as_py()) as source:
+    with looked.open(path, file["deletionVector"][0].as_py(), *FileIds.of(file)) as source:
         held, masks = 0, {}
         for group in looked.candidates(source, path, task.predicate):
             rows = looked.row_group(source, group, constants, deleted_too=True)
@@ -280,15 +266,14 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
             return None
         deleted = sum(mask.true_count for mask in masks.values())
         kept = source.live_rows - deleted
-        written = _copy(task, file, source, masks) if kept and task.copies else files_table([], data_change=True)
+        written = _copy(task, file, source, masks) if kept else files_table([], data_change=True)
     added = written.columns if len(written) else [pa.nulls(1, one.type) for one in FILE_SCHEMA]
     return pa.Table.from_arrays([strings([path]), int64s([deleted]), int64s([kept]), *added], schema=DELETED_SCHEMA)
 
 
 def _copy(task: DeleteTask, file: pa.Table, source: DataFile, masks: dict[int, pa.BooleanArray]) -> pa.Table:
     target = task.target
-    stored = file_schema(target.schema, target.partition_columns)
-    reader = TableReader(target.store, select(target.schema, stored.names), (), task.mapping)
+    reader = copy_reader(target, task.mapping)
     values = dict(file["partitionValues"][0].as_py() or ())
     writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
     try:

@@ -20,6 +20,7 @@ from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.log import row_ids
+from lakehouse_lib.log.conflict import is_harmless
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.carried_marks import MarkedGroup, Places, marked_groups
@@ -65,20 +66,22 @@ class Rewrite:
         )
 
 
-def rewrite_target(snapshot: Snapshot) -> WriteTarget:
+def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTarget:
     """Where the same rows go again: the table as it is, in files as large as the plan has decided.
 
     Raises:
-        UnsupportedFeatureError: rows keep their ids in this table, and those of copied rows are not written yet.
+        DeltaProtocolError: rows keep their ids in this table, and it does not say where.
     """
-    row_ids.check_copies(snapshot.protocol, snapshot.metadata, table=snapshot.store.root, version=snapshot.version)
+    table, version = snapshot.store.root, snapshot.version
+    row_ids.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
     return WriteTarget(
         snapshot.store,
         snapshot.schema,
         snapshot.partition_columns,
         snapshot.configuration,
         sys.maxsize,
-        data_change=False,
+        data_change,
+        row_ids.columns_of(snapshot.protocol, snapshot.metadata, table=table, version=version),
     )
 
 
@@ -116,6 +119,9 @@ def commit_rewrite(
             discard(snapshot.store, copied.added)
             raise outcome.error
         latest = snapshot.update()
+        if not is_harmless(snapshot.metadata, latest.metadata):
+            discard(snapshot.store, copied.added)
+            raise outcome.error
         found = found.after(copied, latest) if attempt < _ROUNDS else _Found({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
         there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
@@ -182,7 +188,7 @@ def _transaction(
     removed, added = rewrite.removed, rewrite.added
     transaction = OptimisticTransaction(snapshot, snapshot.store, "OPTIMIZE", parameters)
     transaction.remove(removed, data_change=False)
-    transaction.add(added)
+    transaction.add(added, keeps_row_ids=True)
     transaction.metrics.update(
         numAddedFiles=len(added),
         numRemovedFiles=len(removed),

@@ -88,6 +88,7 @@ class OptimisticTransaction:
         self._operation = operation
         self._parameters = dict(parameters)
         self._adds: list[pa.Table] = []
+        self._keeps_row_ids = True
         self._removes: list[pa.Table] = []  # files tables whose dataChange says whether rows go
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
@@ -96,8 +97,13 @@ class OptimisticTransaction:
         self._reads: list[Predicate | None] = []
         self.metrics: dict[str, Any] = {}
 
-    def add(self, files: pa.Table) -> None:
-        """Files to add, of FILE_SCHEMA; their ``dataChange`` says whether they bring new rows."""
+    def add(self, files: pa.Table, *, keeps_row_ids: bool = False) -> None:
+        """Files to add, of FILE_SCHEMA; their ``dataChange`` says whether they bring new rows.
+
+        Args:
+            keeps_row_ids: rows that were copied into them have what they keep beside them, where the table's rows do.
+        """
+        self._keeps_row_ids &= keeps_row_ids or not len(files)
         if len(files):
             self._adds.append(files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
 
@@ -297,8 +303,8 @@ class OptimisticTransaction:
             self._snapshot.check_writable()
         features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
         row_ids.check_table(protocol, metadata, schema, table=self._store.root, version=version)
-        if self._adds and not all(_any_change(table) for table in self._removes):
-            row_ids.check_copies(protocol, metadata, table=self._store.root, version=version)
+        if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
+            row_ids.check_kept(protocol, metadata, table=self._store.root, version=version)
         if self._removes_rows():
             # What the table promises now counts, not what this commit makes of it.
             before = self._snapshot.metadata if self._snapshot else metadata

@@ -15,19 +15,12 @@ from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, Metadata
 from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.checksum import read_checksum
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table import DeltaTable
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from lakehouse_lib.write import write_deltalake
 from tests.log_tables import create, files, put
-from tests.peers import parquet_files, read_delta_rs, read_duckdb
-
-TRACKED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata", "rowTracking"}))
-STABLE = {
-    "delta.enableRowTracking": "true",
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-1",
-}
+from tests.peers import read_delta_rs, read_duckdb
+from tests.tracked_tables import STABLE, TRACKED, rows, tracked_rows
 
 
 def sized(**rows):
@@ -69,26 +62,6 @@ def assert_each_id_once(store):
     if spans:
         assert spans[0][0] == 0
         assert mark(load_snapshot(store)) == spans[-1][1] - 1
-
-
-def tracked_rows(root, configuration=None, **partition):
-    """A table of rows whose every file has ids."""
-    write_deltalake(root, rows(0), **partition)
-    snapshot = load_snapshot(LocalStore(str(root)))
-    transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
-    transaction.read(None)
-    transaction.remove(snapshot.files)
-    transaction.set_protocol(TRACKED)
-    transaction.set_metadata(replace(snapshot.metadata, configuration=configuration or {}))
-    assert isinstance(transaction.commit(), Committed)
-    for start in (0, 10, 20):
-        write_deltalake(root, rows(start), mode="append")
-    return snapshot.store
-
-
-def rows(start):
-    ids = list(range(start, start + 10))
-    return pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array([n // 10 for n in ids], pa.int64())})
 
 
 def test_two_appends_planned_on_one_version_get_other_ids_and_both_are_committed(tmp_path):
@@ -258,23 +231,13 @@ def test_the_verbs_give_new_ids_to_copied_rows_and_others_read_on(tmp_path):
         assert read(tmp_path)["id"].to_pylist() == expected
 
 
-def test_rows_that_keep_their_ids_are_never_copied(tmp_path):
+def test_a_transaction_that_does_not_say_that_rows_have_kept_their_ids_replaces_no_file(tmp_path):
     store = tracked_rows(tmp_path, STABLE)
-    table = DeltaTable(tmp_path)
-    before = parquet_files(tmp_path)
-    for verb in (
-        lambda: table.optimize.compact(),
-        lambda: table.optimize.z_order(["id"]),
-        lambda: table.delete("id = 5"),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match=r"rowTracking.*enableRowTracking = true.*version 4.*Append"):
-            verb()
-    assert parquet_files(tmp_path) == before
     snapshot = load_snapshot(store)
     rearranging = OptimisticTransaction(snapshot, store, "OPTIMIZE", {})
     rearranging.remove(snapshot.files, data_change=False)
     rearranging.add(files("c", data_change=False, stats='{"numRecords":30}'))
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+    with pytest.raises(UnsupportedFeatureError, match=r"rowTracking, delta.enableRowTracking = true.*version 4.*verbs"):
         rearranging.commit()
     assert load_snapshot(store).version == 4
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_reader import DataFile, TableReader
-from lakehouse_lib.engine.data_writer import DataFileWriter, file_schema
+from lakehouse_lib.engine.data_writer import DataFileWriter, stored_schema
 from lakehouse_lib.engine.file_rows import files_table
+from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.clustering.kd_tree import Tree, assign, split
 from lakehouse_lib.operations.clustering.keys import is_text, keys, vocabulary
 
@@ -42,10 +43,11 @@ _WORDS = 1023
 
 
 class FilePart(NamedTuple):
-    """The ``part``-th of ``parts`` equal ranges of a file's row groups; path and deletion vector as in the log."""
+    """The ``part``-th of ``parts`` equal ranges of a file's row groups; path, deletion vector and ids as in the log."""
 
     path: str
     vector: Mapping[str, Any] | None
+    ids: FileIds | None = None
     part: int = 0
     parts: int = 1
 
@@ -76,7 +78,7 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class ScatterTask:
-    """A task of wave 1. ``reader`` reads the columns of the data files, without partition columns."""
+    """A task of wave 1. ``reader`` is a ``copy_reader``."""
 
     reader: TableReader
     loads: tuple[Load, ...]
@@ -106,7 +108,7 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
-    schema = file_schema(file.target.schema, file.target.partition_columns)
+    schema = stored_schema(file.target)
     writer = DataFileWriter(file.target, file.values)
     try:
         for rows in collected(pieces, file.columns):
@@ -149,7 +151,7 @@ def collected(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Ta
 
 def row_groups(reader: TableReader, source: FilePart) -> Iterator[tuple[DataFile, int]]:
     """The row groups of a part of a file: the open file, closed after the last one, and their numbers."""
-    with reader.open(source.path, source.vector) as file:
+    with reader.open(source.path, source.vector, source.ids) as file:
         groups = file.num_row_groups
         for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
             yield file, index

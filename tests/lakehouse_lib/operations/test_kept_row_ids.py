@@ -1,0 +1,272 @@
+"""Rows keep their ids (delta.enableRowTracking) when they are copied to other files, whoever copies them and how often.
+
+Ids are read from Parquet files and log by pyarrow; in tests/interop/delta_spark/turns.py delta-spark tells them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaProtocolError, LogCorruptedError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
+from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.peers import parquet_files, read_delta_rs, read_duckdb
+from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
+
+PEERS_TABLES = Path(__file__).parents[2] / "data/delta_spark/tables"
+VERBS: dict[str, Callable[[Snapshot, Engine], Any]] = {
+    "compact": compact,
+    "z_order": lambda snapshot, engine: z_order(snapshot, engine, ["id"]),
+    "delete": lambda snapshot, engine: delete(snapshot, parse("id IN (5, 15, 25, 42)", snapshot.schema), engine),
+}
+
+
+def latest(root: Path) -> Snapshot:
+    return DeltaTable(root).snapshot
+
+
+def last_commit(root: Path) -> dict[str, list[dict[str, Any]]]:
+    snapshot = latest(root)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in snapshot.store.read(names.commit(snapshot.version)).splitlines():
+        for kind, body in json.loads(line).items():
+            found.setdefault(kind, []).append(body)
+    return found
+
+
+def by_first_id(root: Path) -> list[str]:
+    """The paths of the files, by their ids."""
+    files = latest(root).files
+    return [path for _, path in sorted(zip(files["baseRowId"].to_pylist(), files["path"].to_pylist(), strict=True))]
+
+
+def set_properties(root: Path, configuration: dict[str, str]) -> None:
+    snapshot = latest(root)
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
+    transaction.set_metadata(replace(snapshot.metadata, configuration=configuration))
+    assert isinstance(transaction.commit(), Committed)
+
+
+@pytest.mark.parametrize("partition_by", [None, ["part"]], ids=["whole", "partitioned"])
+def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
+    tracked_rows(tmp_path, STABLE, partition_by)
+    known = ids_on_disk(tmp_path)
+    assert {key: version for key, (_, version) in known.items()} == {n: 2 + n // 10 for n in range(30)}
+    steps = ("delete", "compact", 30, "z_order", 40, "compact", "delete", 50, "z_order", "compact")
+    for step in steps:
+        before = latest(tmp_path)
+        if isinstance(step, int):
+            write_deltalake(tmp_path, rows(step), mode="append")
+            known |= {key: ids for key, ids in ids_on_disk(tmp_path).items() if key >= step}
+        else:
+            VERBS[step](before, engine)
+        found = ids_on_disk(tmp_path)
+        assert found == {key: ids for key, ids in known.items() if key in found}
+        told = last_commit(tmp_path)
+        if step == "compact" and before.file_count == 1 + (partition_by is not None):
+            assert latest(tmp_path).version == before.version
+            continue
+        assert told["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "true"}
+        for file in told["add"]:
+            assert file["defaultRowCommitVersion"] == before.version + 1
+            assert file["baseRowId"] > max(before.files["baseRowId"].to_pylist())
+            stats = json.loads(file["stats"])
+            assert set(stats["nullCount"]) == {"id", "part"} - set(partition_by or ())
+    expected = [n for n in range(60) if n not in (5, 15, 25, 42)]
+    assert sorted(found) == expected
+    table = DeltaTable(tmp_path)
+    ours = table.to_pyarrow_table()
+    assert ours.column_names == ["id", "part"]
+    assert sorted(ours["id"].to_pylist()) == expected
+    assert table.to_pyarrow_dataset().schema.names == ["id", "part"]
+    assert engine.read(table.snapshot, None, None) is not None
+    for read in (read_delta_rs, read_duckdb):
+        assert read(tmp_path)["id"].to_pylist() == expected
+
+
+def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: Engine) -> None:
+    """An update left a row without a version, a merge left rows without either: what is missing comes from the file."""
+    root = tmp_path / "t"
+    shutil.copytree(PEERS_TABLES / "row_tracking", root)
+    told = ids_on_disk(root)  # as its own compaction wrote them
+    (root / "_delta_log" / f"{5:020}.json").unlink()
+    assert ids_on_disk(root) == told
+    compact(latest(root), engine)
+    (file,) = latest(root).files.to_pylist()
+    stored = pq.ParquetFile(root / file["path"]).read()
+    assert stored.column_names[2].startswith("_row-id-col-")
+    rows_there = zip(*(column.to_pylist() for column in (stored["id"], stored[2], stored[3])), strict=True)
+    assert {key: (row, version) for key, row, version in rows_there} == told
+    delete(latest(root), parse("id = 4", latest(root).schema), engine)
+    assert ids_on_disk(root) == {key: ids for key, ids in told.items() if key != 4}
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_rows_that_are_marked_as_deleted_shift_no_other_ids(tmp_path: Path, verb: str) -> None:
+    tracked_rows(tmp_path, STABLE)
+    # Row groups of three, so that places in them are not those in the file.
+    for path in latest(tmp_path).files["path"].to_pylist():
+        pq.write_table(pq.ParquetFile(tmp_path / path).read(), tmp_path / path, row_group_size=3)
+    known = ids_on_disk(tmp_path)
+    first, _, third = by_first_id(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0, 4}), third: inline({9})})
+    VERBS[verb](latest(tmp_path), ArrowEngine())
+    gone = {0, 4, 29} | ({5, 15, 25} if verb == "delete" else set())
+    assert ids_on_disk(tmp_path) == {key: ids for key, ids in known.items() if key not in gone}
+
+
+@pytest.mark.parametrize("verb", ["compact", "z_order"])
+def test_rows_that_others_mark_meanwhile_go_and_the_others_keep_their_ids(
+    tmp_path: Path, engine: Engine, verb: str
+) -> None:
+    tracked_rows(tmp_path, STABLE)
+    known = ids_on_disk(tmp_path)
+    first, second, _ = by_first_id(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({2})})
+    before = latest(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({2, 3}), second: inline({0})})
+    VERBS[verb](before, engine)
+    (file,) = latest(tmp_path).files.to_pylist()
+    assert file["deletionVector"]["cardinality"] == 2
+    assert ids_on_disk(tmp_path) == {key: ids for key, ids in known.items() if key not in (2, 3, 10)}
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"delta.rowTracking.materializedRowIdColumnName": None}, "no .*RowIdColumnName names"),
+        ({"delta.rowTracking.materializedRowCommitVersionColumnName": ""}, "no .*CommitVersionColumnName names"),
+        ({"delta.rowTracking.materializedRowCommitVersionColumnName": "_ROW-ID-COL-1"}, "the same column"),
+        ({"delta.rowTrackingSuspended": "true"}, "both true"),
+    ],
+    ids=["no name for ids", "no name for versions", "one name for both", "suspended"],
+)
+def test_a_table_that_does_not_say_where_ids_are_kept_is_refused(
+    tmp_path: Path, verb: str, changed: dict[str, str | None], words: str
+) -> None:
+    configuration = {key: value for key, value in {**STABLE, **changed}.items() if value is not None}
+    tracked_rows(tmp_path, configuration)
+    before = parquet_files(tmp_path)
+    with pytest.raises(DeltaProtocolError, match=rf"rowTracking.*{words}.*version 4.*false and to true"):
+        VERBS[verb](latest(tmp_path), ArrowEngine())
+    assert parquet_files(tmp_path) == before
+    assert latest(tmp_path).version == 4
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_file_without_ids_is_not_copied(tmp_path: Path, verb: str) -> None:
+    tracked_rows(tmp_path, {"delta.rowTrackingSuspended": "true"})
+    set_properties(tmp_path, STABLE)
+    before = parquet_files(tmp_path)
+    with pytest.raises(LogCorruptedError, match=r"no ids.*rowTracking"):
+        VERBS[verb](latest(tmp_path), ArrowEngine())
+    assert parquet_files(tmp_path) == before
+    assert latest(tmp_path).version == 5
+
+
+def test_copied_rows_get_new_ids_while_the_table_keeps_none(tmp_path: Path) -> None:
+    tracked_rows(tmp_path, STABLE)
+    compact(latest(tmp_path), ArrowEngine())
+    set_properties(tmp_path, {**STABLE, "delta.enableRowTracking": "false"})
+    delete(latest(tmp_path), parse("id = 3", latest(tmp_path).schema), ArrowEngine())
+    (file,) = latest(tmp_path).files.to_pylist()
+    assert pq.ParquetFile(tmp_path / file["path"]).schema_arrow.names == ["id", "part"]
+    assert "tags" not in last_commit(tmp_path)["commitInfo"][0]
+    assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(60, 89))
+
+
+def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path) -> None:
+    """Also where it has lost to another commit in between, after which it would try again."""
+    tracked_rows(tmp_path)
+    before = latest(tmp_path)
+    path = before.files["path"][0].as_py()
+    told = [{path: inline({0})}]
+
+    class Raced(LocalStore):
+        """Somebody is faster, and somebody else before the loser has looked what happened."""
+
+        def put_if_absent(self, name: str, data: bytes) -> bool:
+            if told:
+                delete_by_vector(tmp_path, told.pop(0))
+            return super().put_if_absent(name, data)
+
+    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    update = Snapshot.update
+
+    def late(snapshot: Snapshot) -> Snapshot:
+        if latest(tmp_path).version == 5:
+            set_properties(tmp_path, STABLE)
+        return update(snapshot)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Snapshot, "update", late)
+        with pytest.raises(ConcurrentDeleteDeleteError):
+            compact(before, ArrowEngine())
+    assert latest(tmp_path).version == 6
+    assert latest(tmp_path).file_count == 3
+    assert len(parquet_files(tmp_path)) == 4
+
+
+KEPT = RowIdColumns("i", "v")
+Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and what its two columns have
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
+    """Copies merge files, leave rows out, change some and put them in any order, which leaves gaps as updates do."""
+    files: list[tuple[FileIds, Stored]] = []
+    expected: dict[int, tuple[int, int]] = {}
+    highest = 0
+
+    def commit(stored: Stored, version: int) -> None:
+        nonlocal highest
+        files.append((FileIds(highest, version), stored))
+        for place, (key, row, own) in enumerate(stored):
+            now = (highest + place if row is None else row, version if own is None else own)
+            assert expected.setdefault(key, now) == now
+        highest += len(stored)
+
+    for version in range(data.draw(st.integers(2, 8))):
+        known = len(expected)
+        commit([(known + n, None, None) for n in range(data.draw(st.integers(0, 5)))], 2 * version)
+        chosen = data.draw(st.sets(st.integers(0, len(files) - 1)))
+        copied: Stored = []
+        for number in sorted(chosen):
+            file, stored = files[number]
+            places = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(stored)))))) if stored else [], int)
+            kept = [stored[place] for place in places]
+            columns = (pa.chunked_array([pa.array([row[n] for row in kept], pa.int64())]) for n in (1, 2))
+            ids, versions = KEPT.filled(*columns, file, places)
+            copied += zip((row[0] for row in kept), ids.to_pylist(), versions.to_pylist(), strict=True)
+        files = [file for number, file in enumerate(files) if number not in chosen]
+        changed = data.draw(st.sets(st.sampled_from(sorted(row[0] for row in copied)))) if copied else set()
+        for key in changed:  # keeps its id, and comes with this version
+            expected[key] = (expected[key][0], 2 * version + 1)
+        copied = [(key, row, None if key in changed else own) for key, row, own in data.draw(st.permutations(copied))]
+        commit(copied, 2 * version + 1)
+    assert len({row for row, _ in expected.values()}) == len(expected)
