@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.store import open_store
@@ -57,7 +61,8 @@ def interleave(
     versions: int = 5,
     server: Versity | None = None,
 ) -> Interleaved:
-    """Write until there are so many commits, a tenth of them by each library, or so many seconds are over.
+    """Write until there are so many commits, a tenth of them by each library (beside delta-spark a fiftieth), or the
+    ``seconds`` are over. Where delta-spark wrote, it is among the readers.
 
     Args:
         folder: empty, for the ledgers; the table is ``table`` in it, or a folder of the same name in the server.
@@ -73,7 +78,9 @@ def interleave(
     options = None if server is None else server.options
     DeltaTable.create(table, SCHEMA, storage_options=options)
     store = open_store(table, options)
-    pause = _PAUSE if "delta-spark" in writers else 0.0
+    beside_spark = "delta-spark" in writers
+    pause = _PAUSE if beside_spark else 0.0
+    least = commits // (50 if beside_spark else 10)
     crew = {
         number: _start(library, table, folder / f"{number}.ledger", stop, number, seed, options, pause)
         for library, count in writers.items()
@@ -87,7 +94,7 @@ def interleave(
             time.sleep(0.05)
         begun = time.monotonic()
         while time.monotonic() - begun < seconds:
-            if (latest_version(store) or 0) >= commits and min(_shares(folder, writers).values()) >= commits // 10:
+            if (latest_version(store) or 0) >= commits and min(_shares(folder, writers).values()) >= least:
                 break
             for number, process in crew.items():
                 assert process.running(), f"writer {number} ended before its time"
@@ -101,8 +108,10 @@ def interleave(
             process.kill()
     ledgers = sorted(folder.glob("*.ledger"))
     stored = folder / "table" if server is None else server.objects / "bucket" / folder.name
-    readers = {} if options is None else _through_the_server(str(table), options)
-    verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers)
+    with _delta_spark(stored, folder / "reader.log") if beside_spark else nullcontext({}) as readers:
+        if options is not None:
+            readers = _through_the_server(str(table), options)
+        verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers)
     return Interleaved(_shares(folder, writers), took, told(ledgers), verdict)
 
 
@@ -112,6 +121,35 @@ def _through_the_server(location: str, options: dict[str, str]) -> dict[str, Rea
         "in S3 we read": lambda version: DeltaTable(location, version, options).to_pyarrow_table(),
         "in S3 delta-rs reads": lambda version: read_delta_rs(location, version, options),
     }
+
+
+@contextmanager
+def _delta_spark(table: Path, log: Path) -> Iterator[dict[str, Reader]]:
+    """delta-spark, in a process of its own."""
+    script = Path(__file__).with_name("delta_spark_reader.py")
+    with (
+        log.open("wb") as noise,
+        subprocess.Popen(
+            [str(PEER), str(script), str(table)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=noise, text=True
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def read(version: int) -> pa.Table:
+            process.stdin.write(f"{version}\n")
+            process.stdin.flush()
+            # Spark fetches its jars with some words on the same stream.
+            answer = next((line for line in process.stdout if line.startswith('{"version"')), None)
+            assert answer is not None, f"delta-spark ended; {log} says why"
+            rows = json.loads(answer)["rows"]
+            return pa.table({"id": [one[0] for one in rows], "slot": [one[1] for one in rows]})
+
+        try:
+            yield {"delta-spark reads": read}
+            process.stdin.close()
+        finally:
+            process.kill()
 
 
 def _shares(folder: Path, writers: dict[str, int]) -> dict[str, int]:
