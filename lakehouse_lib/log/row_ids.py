@@ -4,6 +4,7 @@ of data files in which copied rows keep theirs (PROTOCOL.md, section Row Trackin
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,8 +23,9 @@ from lakehouse_lib.statistics import num_records
 
 DOMAIN = "delta.rowTracking"
 _HIGHEST = "rowIdHighWaterMark"
-_STABLE = "delta.enableRowTracking"
-_SUSPENDED = "delta.rowTrackingSuspended"
+#: Properties of a table: its rows keep their ids; for a while new files get none.
+STABLE = "delta.enableRowTracking"
+SUSPENDED = "delta.rowTrackingSuspended"
 _IDS = ("baseRowId", "defaultRowCommitVersion")
 _COLUMNS = (
     "delta.rowTracking.materializedRowIdColumnName",
@@ -77,12 +79,18 @@ class RowIdColumns:
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether files of this table get ids for their rows."""
-    return _is_supported(protocol) and not _is_true(metadata, _SUSPENDED)
+    return _is_supported(protocol) and not _is_true(metadata, SUSPENDED)
 
 
 def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether a row of this table keeps its id when it is copied to another file."""
-    return _is_supported(protocol) and _is_true(metadata, _STABLE)
+    return _is_supported(protocol) and _is_true(metadata, STABLE)
+
+
+def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a new table that name columns for what rows keep, such as no other column has."""
+    names = (f"_row-id-col-{uuid.uuid4()}", f"_row-commit-version-col-{uuid.uuid4()}")
+    return {**configuration, **dict(zip(_COLUMNS, names, strict=True))}
 
 
 def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:
@@ -94,19 +102,19 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     if not are_stable(protocol, metadata):
         return None
     ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
-    if ids and versions and ids.lower() != versions.lower() and not _is_true(metadata, _SUSPENDED):
+    if ids and versions and ids.lower() != versions.lower() and not _is_true(metadata, SUSPENDED):
         return RowIdColumns(ids, versions)
-    if _is_true(metadata, _SUSPENDED):
-        problem = f"{_STABLE} and {_SUSPENDED} are both true"
+    if _is_true(metadata, SUSPENDED):
+        problem = f"{STABLE} and {SUSPENDED} are both true"
     elif ids and versions:
         problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
     else:
-        problem = f"{_STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
+        problem = f"{STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
     raise DeltaProtocolError(
         f"rows cannot be copied to other files with their ids (rowTracking): {problem}",
         table=table,
         version=version,
-        hint=f"Set {_STABLE} to false and to true again with the engine that set it, or append and delete whole files",
+        hint=f"Set {STABLE} to false and to true again with the engine that set it, or append and delete whole files",
     )
 
 
@@ -151,7 +159,7 @@ def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     """
     if are_stable(protocol, metadata):
         raise UnsupportedFeatureError(
-            f"files are replaced, and nothing says that their rows have kept their ids (rowTracking, {_STABLE} = true)",
+            f"files are replaced, and nothing says that their rows have kept their ids (rowTracking, {STABLE} = true)",
             table=table,
             version=version,
             hint="Rewrite files with the verbs of DeltaTable, which write the ids beside the rows",

@@ -16,6 +16,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.features import FEATURES, reader_features, writer_features
+from lakehouse_lib.log import row_ids
 from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -26,7 +27,6 @@ from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_o
 _NEED_MORE = {
     "delta.columnMapping.mode": ("columnMapping", "none"),
     "delta.enableDeletionVectors": ("deletionVectors", "false"),
-    "delta.enableRowTracking": ("rowTracking", "false"),
     "delta.enableTypeWidening": ("typeWidening", "false"),
     "delta.enableIcebergCompatV1": ("icebergCompatV1", "false"),
     "delta.enableIcebergCompatV2": ("icebergCompatV2", "false"),
@@ -39,6 +39,8 @@ _SWITCHES = frozenset(
         "delta.enableChangeDataFeed",
         "delta.enableExpiredLogCleanup",
         "delta.enableInCommitTimestamps",
+        row_ids.STABLE,
+        row_ids.SUSPENDED,
         *(key for key, (_, off) in _NEED_MORE.items() if off == "false"),
     )
 )
@@ -75,6 +77,8 @@ def new_metadata(
         raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
     properties = {key: str(value) for key, value in (configuration or {}).items() if value is not None}
     _check_properties(properties, table)
+    if _is_on(properties, row_ids.STABLE):
+        properties = row_ids.with_columns(properties)
     return Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema.to_json(),
@@ -86,22 +90,27 @@ def new_metadata(
     )
 
 
-def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
+def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_files: bool = True) -> Protocol:
     """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
 
     timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied;
-    in-commit timestamps a writer version of 7 with them, and a change data feed one of 4.
+    in-commit timestamps and row tracking a writer version of 7 with them, and a change data feed one of 4.
+
+    Args:
+        has_files: the table of now keeps files, to whose rows nobody has given ids: the property that asks for them, on
+            which nobody has acted, stays one that asks for nothing.
     """
     protocol = current or _BASE
-    if metadata.configuration.get("delta.enableChangeDataFeed", "").lower() == "true" and (
-        protocol.min_writer_version < 4
-    ):
-        protocol = Protocol(protocol.min_reader_version, 4)
     properties = metadata.configuration
+    if _is_on(properties, "delta.enableChangeDataFeed") and protocol.min_writer_version < 4:
+        protocol = Protocol(protocol.min_reader_version, 4)
+    tracked = _is_on(properties, row_ids.STABLE) and (current is None or not has_files)
     uses = {
         "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
         "v2Checkpoint": _policy(properties) == "v2",
-        "inCommitTimestamp": properties.get("delta.enableInCommitTimestamps", "").lower() == "true",
+        "inCommitTimestamp": _is_on(properties, "delta.enableInCommitTimestamps"),
+        "rowTracking": tracked,
+        "domainMetadata": tracked,
     }
     missing = {name for name, used in uses.items() if used} - writer_features(protocol)
     if not missing:
@@ -153,7 +162,7 @@ def create_table(
         transaction.set_protocol(protocol_for(metadata))
     else:
         metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
-        protocol = protocol_for(metadata, snapshot.protocol)
+        protocol = protocol_for(metadata, snapshot.protocol, has_files=False)
         if protocol != snapshot.protocol:
             transaction.set_protocol(protocol)
         transaction.read(None)
@@ -225,6 +234,10 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
             raise InvalidArgumentError(
                 f"{key} = {properties[key]!r} is neither on nor off", table=table, hint='Set it to "true" or "false"'
             )
+    if _is_on(properties, row_ids.STABLE) and _is_on(properties, row_ids.SUSPENDED):
+        raise InvalidArgumentError(
+            f"{row_ids.STABLE} and {row_ids.SUSPENDED} are both true", table=table, hint="Leave out one of them"
+        )
     for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
         if key in properties:
             raise InvalidArgumentError(
@@ -249,6 +262,10 @@ def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
             table=table,
             hint="Leave these properties out",
         )
+
+
+def _is_on(properties: Mapping[str, str], switch: str) -> bool:
+    return properties.get(switch, "").lower() == "true"
 
 
 def _policy(properties: Mapping[str, str]) -> str:

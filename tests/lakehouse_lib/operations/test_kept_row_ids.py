@@ -6,6 +6,7 @@ Ids are read from Parquet files and log by pyarrow; in tests/interop/delta_spark
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.actions import Protocol
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaProtocolError, LogCorruptedError
@@ -27,6 +29,7 @@ from lakehouse_lib.log import names
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
 from lakehouse_lib.operations.cluster import z_order
 from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.create import create_table
 from lakehouse_lib.operations.delete import delete
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.snapshot import Snapshot
@@ -36,6 +39,7 @@ from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.peers import parquet_files, read_delta_rs, read_duckdb
 from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
+ROW_TRACKING = {"rowTracking", "domainMetadata"}
 PEERS_TABLES = Path(__file__).parents[2] / "data/delta_spark/tables"
 VERBS: dict[str, Callable[[Snapshot, Engine], Any]] = {
     "compact": compact,
@@ -229,6 +233,42 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
     assert latest(tmp_path).version == 6
     assert latest(tmp_path).file_count == 3
     assert len(parquet_files(tmp_path)) == 4
+
+
+def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
+    asked = {"delta.enableRowTracking": "true", "delta.rowTracking.materializedRowIdColumnName": "id"}
+    write_deltalake(tmp_path / "t", rows(0), configuration=asked)
+    write_deltalake(tmp_path / "t", rows(10), mode="append")
+    known = ids_on_disk(tmp_path / "t")
+    assert known == {n: (n, n // 10) for n in range(20)}
+    compact(latest(tmp_path / "t"), ArrowEngine())
+    assert ids_on_disk(tmp_path / "t") == known
+    created = latest(tmp_path / "t")
+    assert created.protocol == Protocol(1, 7, None, frozenset({"appendOnly", "invariants", *ROW_TRACKING}))
+    columns = [created.configuration[name] for name in list(STABLE)[1:]]
+    assert [re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}$", "", name) for name in columns] == [
+        "_row-id-col-",
+        "_row-commit-version-col-",
+    ]
+    create_table(created.store, created.schema, mode="overwrite", configuration=asked)
+    again = latest(tmp_path / "t")
+    assert {again.configuration[name] for name in list(STABLE)[1:]}.isdisjoint(columns)
+    write_deltalake(tmp_path / "t", rows(30), mode="append")
+    assert {row for row, _ in ids_on_disk(tmp_path / "t").values()} == set(range(40, 50))
+
+
+def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path) -> None:
+    """Only as a whole: a change of the schema acts on no property that nobody has acted on."""
+    write_deltalake(tmp_path, rows(0))
+    set_properties(tmp_path, STABLE)
+    write_deltalake(
+        tmp_path, rows(10).append_column("x", pa.nulls(10, pa.string())), mode="append", schema_mode="merge"
+    )
+    assert latest(tmp_path).files["baseRowId"].null_count == 2
+    compact(latest(tmp_path), ArrowEngine())
+    create_table(LocalStore(str(tmp_path)), latest(tmp_path).schema, mode="overwrite", configuration=STABLE)
+    write_deltalake(tmp_path, rows(0), mode="append", schema_mode="merge")
+    assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(10))
 
 
 KEPT = RowIdColumns("i", "v")

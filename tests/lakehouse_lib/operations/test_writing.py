@@ -164,7 +164,8 @@ def test_compression_is_the_tables(tmp_path: Path) -> None:
     ("properties", "error"),
     [
         ({"delta.columnMapping.mode": "name"}, UnsupportedFeatureError),
-        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError),
+        ({"delta.enableRowTracking": "on"}, InvalidArgumentError),
+        ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, InvalidArgumentError),
         ({"delta.constraints.positive": "a > 0"}, UnsupportedFeatureError),
         ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError),
         ({"delta.checkpointInterval": "often"}, InvalidArgumentError),
