@@ -14,14 +14,16 @@ import pyarrow as pa
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.log import names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
+from lakehouse_lib.log.landmark import Landmark, replaced
 from lakehouse_lib.log.replay import TableState
-from lakehouse_lib.log.segment import Checkpoint, commits_after
+from lakehouse_lib.log.segment import Checkpoint, commits_since
 from lakehouse_lib.log.version_state import OwnCommit, VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
@@ -60,6 +62,12 @@ class Snapshot:
     def state(self) -> TableState:
         """What the log says."""
         return self._loaded.state
+
+    @property
+    def landmark(self) -> Landmark:
+        """What shows that a log is the one this was read from."""
+        loaded = self._loaded
+        return Landmark(loaded.version, loaded.commit, loaded.info, self.metadata.id)
 
     @cached_property
     def timestamp(self) -> int:
@@ -174,9 +182,19 @@ class Snapshot:
     def update(self) -> Snapshot:
         """The latest version, reading only the commits after this one; this very snapshot when there are none.
 
-        Where those commits are cleaned up already, the latest version is loaded whole.
+        Where those commits are cleaned up already, or very many, the latest version is loaded whole.
+
+        Raises:
+            TableNotFoundError: the table was deleted, or deleted and made anew.
         """
-        commits = commits_after(self.store, self.version)
+        found, commits = commits_since(self.store, self.version)
+        found = found or self.store.head(names.commit(self.version))
+        if found is None:
+            latest = load_snapshot(self.store)
+            if latest.version < self.version or latest.metadata.id != self.metadata.id:
+                raise replaced(self.store, self.version)
+            return latest if latest.version > self.version else self
+        self.landmark.check(self.store, found)
         if commits is None:
             return load_snapshot(self.store)
         if not commits:
@@ -239,6 +257,8 @@ class Snapshot:
                 again = load_state(self.store, self.version, without=without)
             except DeltaError:
                 raise first_error from None
+            if again.state.metadata is None or again.state.metadata.id != self.metadata.id:
+                raise replaced(self.store, self.version) from first_error
             object.__setattr__(self, "_loaded", again)
 
     def _incomplete(self, action: str) -> LogCorruptedError:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.actions import CommitProperties
-from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.readable_table import ReadableTable
 from lakehouse_lib.schema import Schema
@@ -184,11 +184,7 @@ class DeltaTable(ReadableTable):
 
     def _latest(self) -> Snapshot:
         """Verbs work on the latest version, whichever the table is open at."""
-        newest = latest_version(self.store, self._snapshot.version)
-        if newest is None:
-            raise TableNotFoundError("the table is gone", table=self.table_uri, hint="Create it again")
-        if newest > self._snapshot.version:
-            self._snapshot = load_snapshot(self.store)
+        self._snapshot = self._snapshot.update()
         return self._snapshot
 
     def _moved(self, metrics: dict[str, Any]) -> dict[str, Any]:

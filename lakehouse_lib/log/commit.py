@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, excerpt
+from lakehouse_lib.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_line
 from lakehouse_lib.errors import (
     InvalidArgumentError,
     LogCorruptedError,
@@ -67,6 +67,15 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
             version=version,
             hint="It was cleaned up or never written; history() lists what is there",
         ) from error
+
+
+def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
+    """The commitInfo of ``version``; where it comes first, nothing else is parsed. Errors as ``read_commit``."""
+    try:
+        name, body = parse_line(store.read(names.commit(version)).split(b"\n", 1)[0])
+    except (ObjectNotFoundError, ValueError):
+        name, body = "", {}
+    return body if name == "commitInfo" else read_commit(store, version).info
 
 
 def read_listed(store: ObjectStore, version: int, listed: ObjectMeta) -> CommitActions:

@@ -15,6 +15,9 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 #: A listing may miss a fresh object on an eventually consistent store: a gap is listed again this often, seconds apart.
 _GAP_WAITS = (0.05, 0.2, 0.5, 1.0)
 
+#: Commits of which a later checkpoint is read rather than each of them.
+_MOST_READ_AGAIN = 100
+
 #: Kinds of checkpoints, the one that is read at the least cost first.
 _BY_COST: tuple[names.Kind, ...] = ("classic", "uuid-parquet", "part", "uuid-json")
 
@@ -74,6 +77,7 @@ class LogSegment:
     deltas: tuple[Commit | Compaction, ...]
     modified: int  # of the version's own commit file, ms since the epoch
     checksum: ObjectMeta | None = None
+    commit: ObjectMeta | None = None  # the version's own file, unless only a checkpoint or a compaction is there
 
 
 def load_segment(
@@ -99,16 +103,21 @@ def load_segment(
     raise AssertionError("unreachable")
 
 
-def commits_after(store: ObjectStore, version: int) -> tuple[Commit, ...] | None:
-    """The commits after ``version``, ascending and without a gap; empty when there are none.
+def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, tuple[Commit, ...] | None]:
+    """The commit file of ``version``, if it is listed, and the commits after it, ascending and without a gap; empty
+    when there are none.
 
-    None when they are not all there: cleaned up in the meantime, or not listed yet. Load the segment again then.
+    None for these when they are not all there, cleaned up in the meantime or not listed yet, or when they are many and
+    a checkpoint spares reading them. Load the segment again then.
     """
-    listed = list(store.list_from(names.LOG, names.first_name(version + 1)))
-    checkpoints, commits, _ = sort_listing(listed)
-    newest = max([c.version for c in checkpoints] + [c.version for c in commits], default=version)
-    complete = [c.version for c in commits] == list(range(version + 1, newest + 1))
-    return tuple(commits) if complete else None
+    checkpoints, commits, _ = sort_listing(list(store.list_from(names.LOG, names.first_name(version))))
+    own = next((c.object for c in commits if c.version == version), None)
+    later = tuple(c for c in commits if c.version > version)
+    checkpointed = max((c.version for c in checkpoints), default=version)
+    newest = max(checkpointed, max((c.version for c in later), default=version))
+    complete = [c.version for c in later] == list(range(version + 1, newest + 1))
+    spared = checkpointed - version > _MOST_READ_AGAIN
+    return own, later if complete and not spared else None
 
 
 def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
@@ -212,7 +221,7 @@ def _assemble(
         raise _gap(store, expected, found)
     own = next((c for c in deltas if isinstance(c, Commit) and c.version == wanted), None)
     modified = own.modified if own is not None else (chain[-1] if chain else checkpoint).modified  # type: ignore[union-attr]
-    return LogSegment(wanted, checkpoint, tuple(chain), modified)
+    return LogSegment(wanted, checkpoint, tuple(chain), modified, commit=own.object if own is not None else None)
 
 
 def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:

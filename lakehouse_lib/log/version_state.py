@@ -21,7 +21,8 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 @dataclass(frozen=True)
 class VersionState:
     """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says,
-    the checksum that was listed beside it, and its commitInfo where its commit file was read."""
+    the checksum that was listed beside it, its commitInfo where its commit file was read, and that file as it was
+    listed, unless only a checkpoint or a compaction was there."""
 
     version: int
     modified: int
@@ -29,6 +30,7 @@ class VersionState:
     state: TableState
     checksum: ObjectMeta | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    commit: ObjectMeta | None = None
 
 
 def load_state(
@@ -80,7 +82,8 @@ def later_state(
 
     actions = at_once(store, read, commits)
     state = replay(earlier.state, actions, store)
-    return VersionState(commits[-1].version, commits[-1].modified, earlier.checkpoint, state, info=actions[-1].info)
+    last, info = commits[-1], actions[-1].info
+    return VersionState(last.version, last.modified, earlier.checkpoint, state, info=info, commit=last.object)
 
 
 class _UnreadableError(Exception):
@@ -100,7 +103,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
     actions = at_once(store, partial(_delta, store), segment.deltas)
     state = replay(base, actions, store)
     info = actions[-1].info if actions else {}  # a compaction has none
-    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum, info)
+    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit)
 
 
 def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:

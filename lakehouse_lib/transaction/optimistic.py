@@ -33,22 +33,18 @@ from lakehouse_lib.actions import (
 )
 from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.errors import (
-    CommitFailedError,
     CommitUnknownError,
     ConcurrentTransactionError,
     DeltaProtocolError,
     MetadataChangedError,
     StoreError,
-    TableNotFoundError,
     TooManyRetriesError,
     VersionNotFoundError,
 )
-from lakehouse_lib.log import names, row_ids
-from lakehouse_lib.log.cleanup import may_free_the_next
+from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.commit import CommitActions, removals, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.put_commit import put_commit
 from lakehouse_lib.log.version_state import OwnCommit
 from lakehouse_lib.log.winners import read_winners
@@ -58,6 +54,7 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import IsolationLevel, TableProperties
+from lakehouse_lib.transaction.base_version import check_base, may_follow_a_cleanup, outrun
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.predecessor import Predecessor
 
@@ -139,7 +136,7 @@ class OptimisticTransaction:
         Raises:
             UnsupportedFeatureError: the table uses a feature that cannot be written yet.
             DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
-            TableNotFoundError: the log that the snapshot was taken of is gone.
+            TableNotFoundError: the log that the snapshot was taken of is gone, or another table's.
             StoreError: the store failed, and the commit did not happen.
         """
         properties = properties or CommitProperties()
@@ -151,9 +148,9 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
-        outrun = self._check_log()
-        if outrun is not None:
-            return Conflict(outrun)
+        lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
+        if lost is not None:
+            return Conflict(lost)
         for table in self._adds:
             self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         return self._attempts(properties)
@@ -163,7 +160,7 @@ class OptimisticTransaction:
         deadline = time.monotonic() + _DEADLINE_SECONDS
         before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
-        if self._snapshot is not None and self._may_follow_a_cleanup(self._snapshot):
+        if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, _now()):
             # The names of versions that are gone are free again, and a commit there would be told and never seen.
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
@@ -207,22 +204,19 @@ class OptimisticTransaction:
             )
         )
 
-    def _may_follow_a_cleanup(self, snapshot: Snapshot) -> bool:
-        """Whether there are later versions, of which a cleanup of the log may take or have taken the next one."""
-        if not may_free_the_next(snapshot.configuration, snapshot.timestamp, _now()):
-            return False
-        newest = latest_version(self._store)
-        return newest is not None and newest > snapshot.version
-
     def _after_winners(self, snapshot: Snapshot, before: Predecessor) -> Predecessor | Conflict:
         """The last version that others have put after ``before``, if none of them contradicts this commit."""
-        first = before.version + 1
+        assert before.landmark is not None
         try:
-            winners = read_winners(self._store, first)
+            winners, landmark = read_winners(self._store, before.landmark)
         except VersionNotFoundError as error:
-            return Conflict(self._outrun(first, error))
+            failed = outrun(self._store, before.version + 1)
+            failed.__cause__ = error
+            return Conflict(failed)
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)
-        return Conflict(conflict) if conflict is not None else before.after(winners, self._store.root)
+        if conflict is not None:
+            return Conflict(conflict)
+        return replace(before.after(winners, self._store.root), landmark=landmark)
 
     def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
         error = CommitUnknownError(
@@ -234,32 +228,6 @@ class OptimisticTransaction:
         )
         error.__cause__ = cause
         return Unknown(version, txn_id, error)
-
-    def _outrun(self, version: int, cause: VersionNotFoundError | None) -> CommitFailedError:
-        error = CommitFailedError(
-            "the log was cleaned up past the version this was planned on, so nobody can tell what it conflicts with",
-            table=self._store.root,
-            version=version,
-            hint="Run it again on the new version",
-        )
-        error.__cause__ = cause
-        return error
-
-    def _check_log(self) -> CommitFailedError | None:
-        """The log must still have the version this was planned on: a table that was deleted, or deleted and made anew,
-        would get a commit after a gap, and nobody could read it any more. Where it was cleaned up, the next version's
-        name is free again, too, and a commit there would be lost."""
-        if self._snapshot is None or self._store.head(names.commit(self._snapshot.version)) is not None:
-            return None
-        newest = latest_version(self._store)
-        if newest is None or newest < self._snapshot.version:
-            raise TableNotFoundError(
-                f"the log ends at version {newest}" if newest is not None else "the log is gone",
-                table=self._store.root,
-                version=self._snapshot.version,
-                hint="The table was deleted or replaced after it was opened; open it again",
-            )
-        return self._outrun(self._snapshot.version + 1, None) if newest > self._snapshot.version else None
 
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
         """The commit without what the version before it has a say in."""

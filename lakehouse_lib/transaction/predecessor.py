@@ -12,6 +12,7 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.commit import CommitActions
 from lakehouse_lib.log.in_commit_time import has_time, is_enabled, since_when, time_in
+from lakehouse_lib.log.landmark import Landmark
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
 
@@ -25,6 +26,7 @@ class Predecessor:
         protocol, metadata: its own; None before the first version.
         moment: when it was committed, ms since the epoch; None: not asked yet.
         highest_id: that a row has got so far; -1: none has.
+        landmark: how it was met in the log; None before the first one.
         given: files (a files table) to which others have given ids since the commit was planned, the newest first.
     """
 
@@ -33,6 +35,7 @@ class Predecessor:
     metadata: Metadata | None = None
     moment: int | None = None
     highest_id: int = -1
+    landmark: Landmark | None = None
     given: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
 
     @classmethod
@@ -41,7 +44,9 @@ class Predecessor:
             return cls()
         found = row_ids.highest(snapshot.domains.values(), table=snapshot.store.root, version=snapshot.version)
         highest_id = -1 if found is None else found
-        return cls(snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp, highest_id)
+        return cls(
+            snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp, highest_id, snapshot.landmark
+        )
 
     def after(self, winners: Sequence[CommitActions], table: str) -> Predecessor:
         """The last of the versions that others have put after this one.
@@ -64,7 +69,7 @@ class Predecessor:
             given = pa.concat_tables([*newer, given])
         timed = has_time(metadata.configuration, last.version)
         moment = time_in(last.info, table=table, version=last.version) if timed else None
-        return Predecessor(last.version, protocol, metadata, moment, highest_id, given)
+        return Predecessor(last.version, protocol, metadata, moment, highest_id, None, given)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         """The commit as the version after this one.

@@ -201,6 +201,20 @@ def test_no_table_there(s3_server, location):
         DeltaTable("s3://no-such-bucket/t", storage_options=options)
 
 
+def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
+    # Sizes and times, which S3 has by the second, are the same; tags are not.
+    options = s3_server.options
+    write_deltalake(location, rows(0), storage_options=options)
+    table = DeltaTable(location, storage_options=options)
+    table.store.delete_many([one.path for one in table.store.walk()])
+    write_deltalake(location, rows(100), storage_options=options)
+    before = sorted(one.path for one in table.store.walk())
+    for verb in (table.update_incremental, lambda: write_deltalake(table, rows(200), mode="append"), table.delete):
+        with pytest.raises(TableNotFoundError, match=f"another table is there now.*table {location}"):
+            verb()
+    assert sorted(one.path for one in table.store.walk()) == before
+
+
 def test_credentials_may_come_into_the_environment_later(s3_server, location, monkeypatch):
     options = {name: one for name, one in s3_server.options.items() if "key" not in name}
     with pytest.raises(StoreError, match="no credentials"):

@@ -1,0 +1,199 @@
+"""A table that was deleted, and another one made in its place: who has the old one open writes nothing to the new."""
+
+import os
+import shutil
+import time
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import TableNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore, local
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.log_tables import append, create, files, paths_of
+
+ANOTHER = "another table is there now"
+
+
+def objects(path):
+    return {one.path: one.size for one in LocalStore(str(path)).walk()}
+
+
+def commit(snapshot, store=None):
+    transaction = OptimisticTransaction(snapshot, store or snapshot.store, "WRITE", {})
+    transaction.add(files("mine"))
+    return transaction.commit()
+
+
+def make(path, count, name):
+    """A table of so many versions."""
+    snapshot = create(path)
+    for number in range(1, count):
+        snapshot = append(snapshot, f"{name}{number}")
+    return snapshot
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_commit_planned_on_the_old_table_is_refused(tmp_path, count):
+    stale = make(tmp_path / "t", 2, "old")
+    shutil.rmtree(tmp_path / "t")
+    make(tmp_path / "t", count, "new")
+    before = objects(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match=rf"{ANOTHER}.*{tmp_path}/t, version 1.*open it again"):
+        commit(stale)
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        stale.update()
+    assert objects(tmp_path / "t") == before
+
+
+def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch):
+    # Of a file system with coarse times, nothing but what the commit says tells.
+    monkeypatch.setattr(local, "_tag", lambda status: "")
+    moment = time.time_ns()
+    stale, paths = None, []
+    for _ in range(2):
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        make(tmp_path / "t", 1, "")
+        path = tmp_path / "t" / names.commit(0)
+        os.utime(path, ns=(moment, moment))
+        stale = stale or load_snapshot(LocalStore(str(tmp_path / "t"), fsync=False))
+        paths.append((path.stat().st_size, path.stat().st_mtime_ns))
+    assert paths[0] == paths[1]
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        commit(stale)
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        stale.update()
+
+
+def test_one_remade_while_a_race_is_lost_is_refused(tmp_path):
+    stale = make(tmp_path / "t", 2, "old")
+    lost = []
+
+    class Remade(LocalStore):
+        def put_if_absent(self, path, data):
+            if not lost:
+                lost.append(path)
+                shutil.rmtree(self.root)
+                make(tmp_path / "t", 4, "new")
+            return super().put_if_absent(path, data)
+
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        commit(stale, Remade(stale.store.root, fsync=False))
+    assert paths_of(load_snapshot(stale.store)) == ["new1", "new2", "new3"]
+
+
+def test_one_remade_between_two_lost_races_is_refused(tmp_path):
+    stale = make(tmp_path / "t", 1, "")
+    puts = []
+
+    class Remade(LocalStore):
+        def put_if_absent(self, path, data):
+            puts.append(path)
+            if len(puts) == 1:
+                append(stale, "theirs")
+            elif len(puts) == 2:
+                shutil.rmtree(self.root)
+                make(tmp_path / "t", 4, "new")
+            return super().put_if_absent(path, data)
+
+    with pytest.raises(TableNotFoundError, match=rf"{ANOTHER}.*version 1\)"):
+        commit(stale, Remade(stale.store.root, fsync=False))
+    assert len(puts) == 2
+
+
+def test_one_known_by_a_checkpoint_alone_is_told_by_its_id(tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    DeltaTable(tmp_path / "t").create_checkpoint()
+    (tmp_path / "t" / names.commit(0)).unlink()
+    stale = load_snapshot(LocalStore(str(tmp_path / "t"), fsync=False))
+    assert stale.update() is stale
+    assert commit(stale) == Committed(1, 1)
+    shutil.rmtree(tmp_path / "t")
+    write_deltalake(tmp_path / "t", pa.table({"id": [2]}))
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        commit(stale)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda table: write_deltalake(table, pa.table({"id": [9]}), mode="append"),
+        lambda table: write_deltalake(table, pa.table({"id": [9]}), mode="overwrite"),
+        lambda table: table.delete("id = 1"),
+        lambda table: table.optimize.compact(),
+        lambda table: table.vacuum(0, dry_run=False, enforce_retention_duration=False),
+        lambda table: table.cleanup_metadata(),
+        lambda table: table.repair(dry_run=False),
+        lambda table: table.update_incremental(),
+    ],
+    ids=["append", "overwrite", "delete", "compact", "vacuum", "cleanup", "repair", "update"],
+)
+def test_a_table_held_open_does_nothing_to_the_new_one(tmp_path, verb, count):
+    for number in range(2):
+        write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
+    table = DeltaTable(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    for number in range(count):
+        write_deltalake(tmp_path / "t", pa.table({"id": [number + 10]}), mode="append")
+    before = objects(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        verb(table)
+    assert objects(tmp_path / "t") == before
+    verb(DeltaTable(tmp_path / "t"))
+
+
+def test_a_table_held_open_notices_that_it_is_gone(tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    table = DeltaTable(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match="no table there"):
+        table.update_incremental()
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_a_log_that_was_copied_back_is_the_same(tmp_path, is_cached):
+    snapshot = make(tmp_path / "t", 3, "f")
+    held = DeltaTable(tmp_path / "t")
+    shutil.copytree(tmp_path / "t", tmp_path / "backup")
+    shutil.rmtree(tmp_path / "t")
+    shutil.copytree(tmp_path / "backup", tmp_path / "t", copy_function=shutil.copyfile)
+    os.utime(tmp_path / "t" / names.commit(2), (1, 1))
+    if not is_cached:
+        CACHE.clear()
+    held.update_incremental()
+    assert held.version() == 2
+    assert snapshot.update() is snapshot
+    assert commit(snapshot) == Committed(3, 1)
+
+
+def test_a_backup_with_another_end_is_another_table(tmp_path):
+    # The id is the same, and what was told as committed is not.
+    first = make(tmp_path / "t", 2, "f")
+    shutil.copytree(tmp_path / "t", tmp_path / "backup")
+    stale = append(first, "old")
+    shutil.rmtree(tmp_path / "t")
+    shutil.copytree(tmp_path / "backup", tmp_path / "t")
+    append(load_snapshot(first.store), "new")
+    with pytest.raises(TableNotFoundError, match=rf"{ANOTHER}.*version 2"):
+        commit(stale)
+
+
+def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatch):
+    old = make(tmp_path / "t", 1, "")
+    latest = old
+    for number in range(101):
+        latest = append(latest, f"f{number}")
+    checkpoint(latest)
+    read = []
+    monkeypatch.setattr(
+        LocalStore, "read", lambda self, path, read_it=LocalStore.read: read.append(path) or read_it(self, path)
+    )
+    CACHE.clear()
+    assert paths_of(old.update()) == paths_of(latest)
+    assert len(read) < 5
