@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.compact import compact
 from lakehouse_lib.operations.create import protocol_for
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.faults.scenes import clock_off_by
@@ -79,10 +84,15 @@ def rows(first: int, count: int = 10) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array([n // 10 for n in ids], pa.int64())})
 
 
-def assert_all_read(path: Path, peer: Peer, expected: list[int]) -> None:
+def assert_all_read(
+    path: Path,
+    peer: Peer,
+    expected: list[int],
+    others: Iterable[Callable[[Path], pa.Table]] = (read_delta_rs, read_duckdb),
+) -> None:
     assert peer.ids(f"delta.`{path}`") == expected
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == expected
-    for read in (read_delta_rs, read_duckdb):
+    for read in others:
         assert read(path)["id"].to_pylist() == expected
 
 
@@ -172,12 +182,93 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
         assert_ids_stay(expected)
         write_deltalake(path, rows(50, 5), mode="append")
         write_deltalake(path, rows(55, 5), mode="append")
-        for refused in (lambda: DeltaTable(path).optimize.compact(), lambda: DeltaTable(path).delete("id = 0")):
-            with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
-                refused()
     expected += list(range(50, 60))
     assert_ids_stay(expected)
     assert_all_read(path, peer, expected)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("marks", [False, True], ids=["rewriting", "marking"])
+def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer, engine: Engine, marks: bool) -> None:
+    """Beside delta-spark's updates, merges and deletions, which rewrite files or mark rows by deletion vectors; what is
+    marked while we copy rows is so in our files, too."""
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    if marks:
+        peer.sql(
+            f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta PARTITIONED BY (part) TBLPROPERTIES "
+            "('delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true')"
+        )
+    else:
+        write_deltalake(path, alternating(0).slice(0, 0), configuration={"delta.enableRowTracking": "true"})
+    known: dict[int, tuple[int, int]] = {}
+
+    def steps() -> Iterator[set[int]]:
+        """After each one, the rows that it has changed: they keep their ids, and come with that version."""
+
+        def now() -> Snapshot:
+            return load_snapshot(LocalStore(str(path)))
+
+        def without(condition: str) -> None:
+            delete(now(), parse(condition, now().schema), engine)
+
+        for first in (0, 10, 20):
+            write_deltalake(path, alternating(first), mode="append")
+            yield set()
+        peer.sql(f"INSERT INTO {table} SELECT id, id % 2 FROM range(30, 40)")
+        yield set()
+        without("id = 5")
+        yield set()
+        compact(now(), engine)
+        yield set()
+        peer.sql(f"UPDATE {table} SET part = part + 2 WHERE id IN (6, 33)")
+        yield {6, 33}
+        peer.sql(f"DELETE FROM {table} WHERE id IN (7, 17)")
+        yield set()
+        z_order(now(), engine, ["id"])
+        yield set()
+        source = "(SELECT id, 9 AS part FROM range(38, 44))"
+        peer.sql(
+            f"MERGE INTO {table} t USING {source} s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET part = s.part WHEN NOT MATCHED THEN INSERT *"
+        )
+        yield {38, 39}
+        without("id IN (12, 33, 38, 43)")
+        yield set()
+        write_deltalake(path, alternating(50), mode="append")
+        before = now()
+        peer.sql(f"DELETE FROM {table} WHERE id IN (20, 51)")
+        compact(before if marks else now(), engine)
+        yield set()
+        peer.sql(f"OPTIMIZE {table}")
+        yield set()
+        peer.sql(f"DELETE FROM {table} WHERE id IN (0, 41, 55)")
+        yield set()
+        write_deltalake(path, alternating(60), mode="append")
+        before = now()
+        peer.sql(f"DELETE FROM {table} WHERE id IN (21, 63)")
+        z_order(before if marks else now(), engine, ["id"])
+        yield set()
+        without("id IN (1, 62)")
+        yield set()
+
+    for changed in steps():
+        found = peer.row_ids(table)
+        assert len({row for row, _ in found.values()}) == len(found)
+        for key in known.keys() & found.keys():
+            assert found[key][0] == known[key][0]
+            assert found[key][1] == (DeltaTable(path).version() if key in changed else known[key][1])
+        known |= found
+    gone = {5, 7, 17, 12, 33, 38, 43, 0, 41, 55, 1, 62, 20, 51, 21, 63}
+    expected = [n for n in (*range(44), *range(50, 70)) if n not in gone]
+    assert sorted(found) == expected
+    # delta-rs' reader of Arrow tables knows no deletion vectors.
+    assert_all_read(path, peer, expected, (read_duckdb,) if marks else (read_delta_rs, read_duckdb))
+
+
+def alternating(first: int) -> pa.Table:
+    """Ten rows, of two partitions."""
+    ids = np.arange(first, first + 10)
+    return pa.table({"id": ids, "part": ids % 2})
 
 
 @pytest.mark.timeout(900)
