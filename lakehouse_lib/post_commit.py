@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterator
 
-from lakehouse_lib.log import names
+from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.checksum import (
     checksum_of,
@@ -43,8 +43,7 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
         with _told("checksum", latest, latest.version):
             complete_checksum(latest)
         with _told("cleanup of the log", latest, version):
-            if is_due(latest.store, latest.metadata):
-                clean_up(latest.store, latest.metadata, latest.protocol)
+            clean_up_log(latest, commit)
 
 
 def write_checksum(before: Snapshot, commit: CommitActions) -> None:
@@ -81,10 +80,27 @@ def complete_checksum(snapshot: Snapshot) -> None:
             put_checksum(snapshot.store, snapshot.version, checksum)
 
 
+def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
+    """Delete what of the log has expired, unless the clock that the commit was made by was ahead of the store's."""
+    if not is_due(latest.store, latest.metadata):
+        return
+    told = int(commit.info["timestamp"])
+    try:
+        clock.check_by_commit(latest.store, told, commit.version)
+    except RetentionError as error:
+        logger.warning("the log is not cleaned up after version %d: %s", commit.version, error)
+        return
+    clean_up(latest.store, latest.metadata, latest.protocol, now=told)
+
+
 def checkpoint_snapshot(snapshot: Snapshot) -> None:
-    """Write the checkpoint of this version, forgetting removes older than the table's retention."""
-    properties = TableProperties.of(snapshot.configuration)
-    since = time.time_ns() // 1_000_000 - int(properties.deleted_file_retention.total_seconds() * 1000)
+    """Write the checkpoint of this version, forgetting removes older than the table's retention.
+
+    It counts back from the time of the version's commit file where the clock is ahead of it: a remove that is forgotten
+    too early would leave its file to the next vacuum.
+    """
+    retention = TableProperties.of(snapshot.configuration).deleted_file_retention
+    since = min(clock.now(), snapshot.modified) - int(retention.total_seconds() * 1000)
     snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 
 

@@ -69,6 +69,11 @@ class Snapshot:
         loaded = self._loaded
         return Landmark(loaded.version, loaded.commit, loaded.info, self.metadata.id)
 
+    @property
+    def modified(self) -> int:
+        """When its commit file was put by the store's clock, ms since the epoch."""
+        return self._loaded.modified
+
     @cached_property
     def timestamp(self) -> int:
         """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
 from lakehouse_lib.engine.file_rows import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
+from lakehouse_lib.log import clock
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -186,7 +186,7 @@ class DataFileWriter:
                 file_paths.encode(self._path),
                 self._values,
                 size,
-                time.time_ns() // 1_000_000,
+                clock.now(),
                 statistics.from_footer(
                     self._writer.writer.metadata,
                     self._target.schema,

@@ -8,12 +8,12 @@ left its time the same is not kept at all.
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from lakehouse_lib.log import clock
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: Bytes that tables nobody holds open any more may keep.
@@ -78,7 +78,7 @@ class LogCache:
         if known is None:
             value = read()
             youngest = max((one.modified for one in objects if not one.tag), default=0)
-            if time.time() * 1000 - youngest <= _STEP_OF_TIME:
+            if clock.now() - youngest <= _STEP_OF_TIME:
                 return value
             with self._lock:
                 known = self._look_up(key)  # of another thread that was faster, to share its columns

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +17,7 @@ from urllib.parse import unquote
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
 from lakehouse_lib.log.checkpoints.top import open_top
 from lakehouse_lib.log.history import newest_at
@@ -97,7 +96,7 @@ def clean_up(
             table=store.root,
             hint="Set the first to at least the second, or pass enforce_retention_duration=False",
         )
-    moment = time.time_ns() // 1_000_000 if now is None else now
+    moment = clock.now() if now is None else now
     a_day_ago = cutoff(moment, timedelta(days=1))
     # The sidecars are listed before the checkpoints that may refer to them.
     sidecars = list(store.list_from(names.SIDECARS))
@@ -126,7 +125,7 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
     retention = LogRetention.of(metadata.configuration)
     if not retention.cleanup:
         return False
-    before = cutoff(time.time_ns() // 1_000_000 if now is None else now, retention.duration)
+    before = cutoff(clock.now() if now is None else now, retention.duration)
     oldest: int | None = None
     checkpointed: set[int] = set()
     for meta in store.list_from(names.LOG, names.first_name(0)):

@@ -6,14 +6,13 @@ modification time of its file before (PROTOCOL.md, section In-Commit Timestamps)
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.in_commit_time import has_time, time_in
 from lakehouse_lib.log.segment import Commit, list_commits
@@ -82,7 +81,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     wanted = int(aware.timestamp() * 1000)
     properties = _properties(store)
-    if wanted > int(time.time() * 1000) + _CLOCK_SKEW_MS:
+    if wanted > clock.now() + _CLOCK_SKEW_MS:
         latest = _time_of(store, commits, -1, properties)
         if wanted > latest:
             raise VersionNotFoundError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from lakehouse_lib.log import clock
 from lakehouse_lib.log.cleanup import clean_up
 from lakehouse_lib.snapshot import Snapshot
 
@@ -26,23 +27,29 @@ def cleanup(
         snapshot: the latest version.
         dry_run: only say what would go.
         enforce_retention_duration: refuse a log retention shorter than the one of deleted files.
-        now: the moment to count back from; None: the clock.
+        now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
+            to be deleted.
 
     Returns:
         Paths deleted or, in a dry run, to be deleted, relative to the table and in the order of their deletion.
 
     Raises:
-        RetentionError: ``delta.logRetentionDuration`` is shorter than ``delta.deletedFileRetentionDuration``.
+        RetentionError: ``delta.logRetentionDuration`` is shorter than ``delta.deletedFileRetentionDuration``, or this
+            machine's clock is ahead of the store's by more than ten minutes (``log.clock.MOST_AHEAD``).
         UnsupportedFeatureError: a writer feature this library does not have; it may have files in the log we do not
             know.
         InvalidArgumentError: a table property that cannot be read.
     """
     snapshot.check_writable()
+    if now is not None:
+        moment = int(now.timestamp() * 1000)
+    else:
+        moment = clock.now() if dry_run else clock.check_by_probe(snapshot.store)
     return clean_up(
         snapshot.store,
         snapshot.metadata,
         snapshot.protocol,
-        now=None if now is None else int(now.timestamp() * 1000),
+        now=moment,
         dry_run=dry_run,
         enforce_retention_duration=enforce_retention_duration,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.features import FEATURES, reader_features, writer_features
-from lakehouse_lib.log import row_ids
+from lakehouse_lib.log import clock, row_ids
 from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -86,7 +85,7 @@ def new_metadata(
         configuration=properties,
         name=name,
         description=description,
-        created_time=time.time_ns() // 1_000_000,
+        created_time=clock.now(),
     )
 
 

@@ -8,7 +8,6 @@ as well, a pointer to nothing, what killed processes left.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.last_checkpoint import read_hint
@@ -97,18 +96,20 @@ def repair(
 
     Args:
         commit_properties: of the commit that removes missing files.
-        now: the moment from which a day is counted back; None: the clock.
+        now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
+            something of the log is to be deleted by it.
 
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have.
         DeltaProtocolError: files are missing, and the table is append-only: unset ``delta.appendOnly`` first.
         CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
         LogCorruptedError: the latest version cannot be told.
+        RetentionError: this machine's clock is ahead of the store's; nothing is mended.
     """
     latest = newest(snapshot)
     latest.check_writable()
     store = latest.store
-    moment = time.time_ns() // 1_000_000 if now is None else int(now.timestamp() * 1000)
+    moment = clock.now() if now is None else int(now.timestamp() * 1000)
     listing = list(store.list_from(names.LOG))
     files = latest.file_columns(["path", "size", "deletionVector"])
     objects = list_objects(store)
@@ -129,6 +130,8 @@ def repair(
     )
     if dry_run:
         return found
+    if now is None and (found.temporary or found.checkpoints_unreadable):
+        clock.check_by_probe(store)  # what is younger than a day may be on its way
     # Before the commit: what follows it builds on the checksum and the checkpoint before.
     # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
     if found.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.engine.spark_writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
+from lakehouse_lib.log import clock
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.schema.column_mapping import partition_key
@@ -61,13 +62,15 @@ def vacuum(
             ``delta.deletedFileRetentionDuration``, else 168.
         dry_run: only say what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table asks for.
-        now: the moment to count back from; None: the clock.
+        now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
+            to be deleted.
 
     Returns:
         Paths deleted or, in a dry run, to be deleted: relative to the table and decoded, sorted.
 
     Raises:
-        RetentionError: ``retention_hours`` is shorter than the table's retention.
+        RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
+            the store's by more than ten minutes (``log.clock.MOST_AHEAD``): then nothing is deleted.
         UnsupportedFeatureError: a writer feature this library does not have; it may know files we do not.
         InvalidArgumentError: a negative retention, or a table retention that is no interval.
         LogCorruptedError: a deletion vector whose file nobody can tell, so that none can be spared.
@@ -83,7 +86,7 @@ def vacuum(
             hint="Pass enforce_retention_duration=False if no reader or writer is older than that, "
             "or set delta.deletedFileRetentionDuration on the table",
         )
-    moment = now if now is not None else datetime.now(UTC)
+    moment = clock.now() if now is None else int(now.timestamp() * 1000)
     # Listed first, then read anew: what was committed before the listing ended is known to be alive.
     objects = list_objects(snapshot.store)
     latest = newest(snapshot)
@@ -92,7 +95,7 @@ def vacuum(
         objects,
         latest.files,
         latest.tombstones,
-        int(moment.timestamp() * 1000) - asked,
+        moment - asked,
         store=latest.store,
         partition_columns=[
             partition_key(latest.schema, name, latest.column_mapping) for name in latest.partition_columns
@@ -102,7 +105,8 @@ def vacuum(
     if dry_run or not paths:
         return paths
     size = pc.sum(plan["size"]).as_py()
-    _log(
+    told = max(moment, clock.now())
+    version = _log(
         latest,
         "VACUUM START",
         {
@@ -112,8 +116,18 @@ def vacuum(
         },
         {"numFilesToDelete": len(paths), "sizeOfDataToDelete": size},
     )
-    latest.store.delete_many(paths)
-    _log(newest(latest), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
+    started = latest.update()
+    if now is None:
+        try:
+            if started.version >= version:
+                clock.check(started.store, told, started.modified)
+            else:  # the listing is behind
+                clock.check_by_commit(started.store, told, version)
+        except RetentionError:
+            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
+            raise
+    started.store.delete_many(paths)
+    _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
     return paths
 
 
@@ -242,7 +256,7 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
     return pc.and_not(pc.match_substring_regex(paths, r"(^|/)[_.]"), pc.starts_with(paths, f"{WRITE_KEY}="))
 
 
-def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> None:
+def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> int:
     transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
     transaction.metrics.update(metrics)
-    version_of(transaction.commit())
+    return version_of(transaction.commit())

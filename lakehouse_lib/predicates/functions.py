@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -21,7 +21,6 @@ Read = Callable[[Any], Node]
 _DATE = PrimitiveType("date")
 _INTEGER = PrimitiveType("integer")
 _STRING = PrimitiveType("string")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _coalesce(tree: Any, read: Read) -> Node | None:
@@ -153,7 +152,7 @@ def _named(tree: Any, read: Read) -> Node | None:
 
 def _now(tree: Any, _: Read) -> Node | None:
     # The moment of the parse, so that pruning, both engines and a retried commit mean the same rows.
-    micros = (dt.datetime.now(dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+    micros = time.time_ns() // 1000
     if isinstance(tree, exp.CurrentDate):
         return Literal(micros // 86_400_000_000, PrimitiveType("date"))
     return Literal(micros, PrimitiveType("timestamp"))

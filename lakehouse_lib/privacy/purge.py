@@ -6,7 +6,6 @@ deletes exactly those that hold matching rows, whatever their age, and says whic
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -19,6 +18,7 @@ from lakehouse_lib import file_paths
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import list_commits, oldest_version
@@ -146,7 +146,9 @@ def purge(
     live = pa.chunked_array([_paths(latest.files, latest.store)])
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=live)))
     holding = holding.filter(pc.invert(shares_name(holding["stored"], live)))
-    young = pc.greater(holding["modificationTime"], int((time.time() - writer_grace.total_seconds()) * 1000))
+    if not dry_run and len(holding):
+        clock.check_by_probe(latest.store)  # by a clock that is ahead a writer's files would not be young
+    young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
     going, kept = holding.filter(pc.invert(young)), holding.filter(young)
     paths = sorted(going["stored"].to_pylist())

@@ -41,7 +41,7 @@ from lakehouse_lib.errors import (
     TooManyRetriesError,
     VersionNotFoundError,
 )
-from lakehouse_lib.log import row_ids
+from lakehouse_lib.log import clock, row_ids
 from lakehouse_lib.log.commit import CommitActions, removals, serialize
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
@@ -121,7 +121,7 @@ class OptimisticTransaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Make the write idempotent: it conflicts when ``app_id`` has committed ``version`` or a later one."""
-        self._transactions[app_id] = Transaction(app_id, version, _now())
+        self._transactions[app_id] = Transaction(app_id, version, clock.now())
 
     def set_domain(self, domain: DomainMetadata) -> None:
         self._domains[domain.domain] = domain
@@ -142,7 +142,7 @@ class OptimisticTransaction:
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions:
             self._transactions[transaction.app_id] = replace(
-                transaction, last_updated=transaction.last_updated or _now()
+                transaction, last_updated=transaction.last_updated or clock.now()
             )
         self._check_rules()
         stale = self._already_written()
@@ -160,14 +160,14 @@ class OptimisticTransaction:
         deadline = time.monotonic() + _DEADLINE_SECONDS
         before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
-        if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, _now()):
+        if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
             # The names of versions that are gone are free again, and a commit there would be told and never seen.
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following
             before = following
         for attempt in range(1, retries + 2):
-            now = _now()
+            now = clock.now()
             commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
             data = serialize(commit)
             put = put_commit(self._store, commit.version, data, txn_id)
@@ -242,13 +242,16 @@ class OptimisticTransaction:
             "engineInfo": _engine(),
             "txnId": txn_id,
         }
+        removed = now
         if self._snapshot is not None:
             info["readVersion"] = self._snapshot.version
+            # A clock that is behind would say that the files were removed long ago, and vacuum would take them.
+            removed = max(now, self._snapshot.modified)
         return CommitActions(
             0,
             pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
             pa.concat_tables(
-                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, now) for table in self._removes)]
+                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, removed) for table in self._removes)]
             ),
             pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
             self._metadata,
@@ -349,10 +352,6 @@ def _any_change(files: pa.Table) -> bool:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @cache

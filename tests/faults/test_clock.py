@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import time
 from pathlib import Path
 
+import pytest
+
+from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.table import DeltaTable
 from lakehouse_lib.write import write_deltalake
 from tests.faults import scenes
@@ -43,12 +48,59 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
     live = parquet_files(table)
     unfinished = table / "part-00000-of-a-writer-at-work.parquet"
     unfinished.write_bytes(b"not yet committed")
-    for offset in (-30 * DAY, -HOUR, 0.0):
+    forgotten = table / "part-00000-of-a-dead-writer.parquet"
+    forgotten.write_bytes(b"never committed")
+    os.utime(forgotten, (time.time() - 10 * DAY,) * 2)
+    for offset, gone in ((-30 * DAY, set()), (8 * DAY, None), (2 * 365 * DAY, None), (0.0, {forgotten.name})):
         with scenes.clock_off_by(offset):
-            DeltaTable(table).vacuum(dry_run=False)
+            if gone is None:  # by that clock all that is not alive is out of its retention
+                with pytest.raises(RetentionError, match=r"clock said .*, and the store's .* Set this machine's clock"):
+                    DeltaTable(table).vacuum(dry_run=False)
+            else:
+                assert set(DeltaTable(table).vacuum(dry_run=False)) == gone
         assert unfinished.exists(), offset
+        assert forgotten.exists() == (gone != {forgotten.name})
         assert read_delta_rs(table).equals(before), offset
-        assert live >= parquet_files(table) - {unfinished}
+        assert parquet_files(table) - {unfinished, forgotten} == live
+    told = [(one["operation"], one["operationParameters"].get("status")) for one in DeltaTable(table).history(4)]
+    failed = [("VACUUM END", "FAILED"), ("VACUUM START", None)]
+    assert told == [("VACUUM END", "COMPLETED"), ("VACUUM START", None), *failed]
+
+
+def test_nothing_of_the_log_is_forgotten_by_a_clock_that_is_ahead(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, scenes.rows(0), configuration={"delta.checkpointInterval": "3"})
+    for number in range(1, 5):
+        write_deltalake(table, scenes.rows(number), mode="append")
+    DeltaTable(table).delete("id < 300")
+    with scenes.clock_off_by(2 * 365 * DAY):
+        write_deltalake(table, scenes.rows(5), mode="append")
+        assert "the log is not cleaned up after version 6" in caplog.text
+        assert "Set this machine's clock" in caplog.text
+        (temporary := table / "_delta_log" / f".x.{'0' * 32}.tmp").touch()  # of a writer at work
+        for verb in (DeltaTable(table).cleanup_metadata, lambda: DeltaTable(table).repair(dry_run=False)):
+            with pytest.raises(RetentionError, match=r"Set this machine's clock"):
+                verb()
+    assert temporary.exists()
+    for version, count in enumerate([200, 400, 600, 800, 1000, 700, 900]):
+        assert DeltaTable(table, version).count() == read_delta_rs(table, version).num_rows == count
+    # Neither has the checkpoint forgotten what was removed a moment ago: the next vacuum would take it.
+    assert DeltaTable(table).snapshot.checkpoint_version == 6
+    assert len(DeltaTable(table).snapshot.tombstones) == 2
+
+
+def test_clocks_that_differ_a_little_delete_as_ever(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, scenes.rows(0))
+    forgotten = table / "part-00000-of-a-dead-writer.parquet"
+    for offset in (-300.0, 300.0):
+        forgotten.write_bytes(b"never committed")
+        os.utime(forgotten, (time.time() - 10 * DAY,) * 2)
+        with scenes.clock_off_by(offset):
+            assert DeltaTable(table).vacuum(dry_run=False) == [forgotten.name]
+            assert DeltaTable(table).cleanup_metadata() == []
 
 
 def test_a_log_object_that_is_younger_than_the_clock_is_read_again(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -21,6 +20,7 @@ from lakehouse_lib.errors import (
     DeltaError,
     InvalidArgumentError,
     ObjectNotFoundError,
+    RetentionError,
     VersionNotFoundError,
 )
 from lakehouse_lib.operations.checkpoint import checkpoint
@@ -90,7 +90,8 @@ class Actor:
             work()
         except DeltaError as error:
             outdated = self.snapshot is not None and not self.ledger.is_kept(self.snapshot.version)
-            if not (self.store.trouble or outdated or isinstance(error, CommitFailedError)):
+            ahead = isinstance(error, RetentionError) and self.store.world.was_ahead(self.name)
+            if not (self.store.trouble or outdated or ahead or isinstance(error, CommitFailedError)):
                 raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
             self.outcomes.append(f"{verb}: {type(error).__name__}")
 
@@ -160,10 +161,10 @@ class Actor:
         checkpoint(self._opened())
 
     def vacuum(self) -> None:
-        vacuum(load_snapshot(self.store), dry_run=False, now=datetime.fromtimestamp(time.time(), UTC))
+        vacuum(load_snapshot(self.store), dry_run=False)
 
     def cleanup(self) -> None:
-        cleanup(load_snapshot(self.store), dry_run=False, now=datetime.fromtimestamp(time.time(), UTC))
+        cleanup(load_snapshot(self.store), dry_run=False)
 
     def wait(self) -> None:
         """Until what was replaced is old enough to go."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.simulation.world import SLOWEST_CLOCK, Call, Fate
+from tests.simulation.world import FASTEST_CLOCK, SLOWEST_CLOCK, Call, Fate
 
 _FINE = Fate()
 
@@ -22,7 +22,7 @@ class Weather:
         outage: no call of the actor succeeds for a while.
         death: of the actor, before the call or after it.
         stale: of a listing: it does not show what is young.
-        clock: the actor's clock is set back, or right again.
+        clock: the actor's clock is set back, far ahead, or right again.
     """
 
     lost: float = 0
@@ -114,5 +114,6 @@ class Seeded:
         if call.verb == "list" and (roll := roll - weather.stale) < 0:
             return Fate(stale=1000 * chance(), some=int(1000 * chance()) if chance() < 0.5 else 0)
         if roll - weather.clock < 0:
-            return Fate(clock=SLOWEST_CLOCK * chance() if chance() < 0.7 else 0)
+            way = chance()
+            return Fate(clock=-FASTEST_CLOCK * chance() if way < 0.2 else SLOWEST_CLOCK * chance() if way < 0.7 else 0)
         return _FINE

@@ -145,7 +145,7 @@ class _Stage:
         ledger = Ledger(lambda: world.now, Terms(_HOUR, 24 * _HOUR, scenario.reorders_appends))
         bucket = Bucket(ledger.watch)
         founder = Actor("founder", SimulatedStore(world, bucket, "founder"), ledger)
-        with hooks_watched(lambda _: False), remembered():
+        with hooks_watched(lambda *_: False), remembered():
             world.run({"founder": lambda: scenario.founding(founder)})
         self.is_in_trouble: Callable[[str], bool] = lambda _: False
         self._scenario, self._ledger, self._bucket, self._now = scenario, ledger, bucket, world.now + 60_000
@@ -200,7 +200,7 @@ def explore(
     hooks: AbstractContextManager[object] = (
         nullcontext() if scenario.with_hooks else mock.patch.object(optimistic, "run_hooks")
     )
-    with hooks_watched(lambda root: stage.is_in_trouble(root)), remembered(), hooks:
+    with hooks_watched(lambda _, root: stage.is_in_trouble(root)), remembered(), hooks:
         while limit is None or found.orders < limit:
             try:
                 world, actors = stage.play(search)

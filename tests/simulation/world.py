@@ -21,6 +21,9 @@ _CALL_MS = 5.0
 #: Minutes by which a clock may be behind, ms.
 SLOWEST_CLOCK = 600_000
 
+#: By which one may be ahead, ms.
+FASTEST_CLOCK = 400 * 86_400_000
+
 
 class Call(NamedTuple):
     """A call that an actor is about to make."""
@@ -39,7 +42,7 @@ class Fate(NamedTuple):
         late: the store does it some time after the caller has its error, or is dead.
         stale: a listing leaves out what is younger than so many ms, and shows what was deleted since.
         some: of those only about every second one; which ones depends on the number. 0: all of them.
-        clock: from now on the caller's clock is so many ms behind.
+        clock: from now on the caller's clock is so many ms behind, or ahead by as many below 0.
     """
 
     effect: int = 1
@@ -79,7 +82,7 @@ class World:
         has_time: calls and waits take time. Without it an actor's calls depend on nothing but what it is answered.
 
     Attributes:
-        now: the store's clock, ms since the epoch; the actors' may be behind it.
+        now: the store's clock, ms since the epoch; the actors' may be behind it, or ahead.
         history: every call, in the order in which they were let through.
         busy: actors whose files no version refers to yet; no hours pass while there are any.
     """
@@ -128,6 +131,10 @@ class World:
             raise Death
         fate: Fate = self._hub.switch(call)
         return fate
+
+    def was_ahead(self, actor: str) -> bool:
+        """Whether its clock has been."""
+        return any(step.call.actor == actor and (step.fate.clock or 0) < 0 for step in self.history)
 
     def die(self) -> NoReturn:
         """The end of who is at work; nothing that it would still do (``finally``) reaches the store."""

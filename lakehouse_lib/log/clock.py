@@ -1,0 +1,82 @@
+"""This process's clock, and whether it may say what is old enough to be deleted.
+
+How old an object is, the store's clock tells. So what this process takes for now is held against the time that the
+store gives to an object that was put just then. A clock that is behind deletes less; one that is ahead would delete
+what is within its retention.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from lakehouse_lib.errors import RetentionError, StoreError
+from lakehouse_lib.log import names
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+#: How far ahead of the store's a clock may be that something is deleted by. Clocks that a time server keeps differ by
+#: less than a second, retentions are counted in hours at least, and some stores tell whole seconds only.
+MOST_AHEAD = timedelta(minutes=10)
+
+
+def now() -> int:
+    """This process's clock, ms since the epoch. Everything here that decides by the time reads it so."""
+    return time.time_ns() // 1_000_000
+
+
+def check(store: ObjectStore, told: int, stored: int) -> None:
+    """Refuse to delete by a clock that is ahead.
+
+    Args:
+        told: what this process's clock said, ms since the epoch.
+        stored: the store's time of an object that was put after that.
+
+    Raises:
+        RetentionError: the clock was ahead by more than ``MOST_AHEAD``.
+    """
+    if timedelta(milliseconds=told - stored) > MOST_AHEAD:
+        raise RetentionError(
+            f"this machine's clock said {_text(told)}, and the store's {_text(stored)} after that: by a clock that is "
+            "ahead files within their retention would be deleted",
+            table=store.root,
+            hint="Set this machine's clock (or the store's, if that one is wrong), and run it again",
+        )
+
+
+def check_by_commit(store: ObjectStore, told: int, version: int) -> None:
+    """``check`` by a commit that was put after ``told``, at the cost of a look at it."""
+    _check_by(store, told, names.commit(version), store.head(names.commit(version)))
+
+
+def check_by_probe(store: ObjectStore) -> int:
+    """``check`` by an object that is put for it and deleted. What this process's clock said, ms since the epoch.
+
+    Raises:
+        RetentionError: as ``check``.
+        StoreError: the store failed, or somebody took the object away.
+    """
+    # The name of what a killed process leaves of a put: a cleanup takes it after a day.
+    path = f"{names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
+    told = now()
+    store.put(path, b"")
+    try:
+        found = store.head(path)
+    finally:
+        store.delete_many([path])
+    _check_by(store, told, path, found)
+    return told
+
+
+def _check_by(store: ObjectStore, told: int, path: str, found: ObjectMeta | None) -> None:
+    if found is None:
+        raise StoreError(
+            f"{path}, put just now to see the store's clock, is gone",
+            table=store.root,
+            hint="Run it again",
+        )
+    check(store, told, found.modified)
+
+
+def _text(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(" ", "seconds")
