@@ -40,6 +40,7 @@ _REQUIRED: Mapping[str, frozenset[str]] = {
     "cdc": frozenset(("path", "partitionValues", "size")),
 }
 _REQUIRED_OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+_NOTHING, _ZERO = literal("", pa.string()), literal(0, pa.int64())
 _CHUNK = 20_000  # lines that are Python objects at a time
 
 
@@ -98,6 +99,31 @@ def read_lines(lines: Iterable[bytes]) -> ActionLines:
         if line.strip():
             reader.take(number, line)
     return reader.result()
+
+
+def check_line(line: bytes) -> None:
+    """Whether a line that is about to be written, of anything but files, could be read back.
+
+    Raises:
+        TornLineError: it could not.
+    """
+    _Reader().take(1, line)
+
+
+def check_files(kind: str, files: pa.Table) -> None:
+    """Whether files that are about to be written as ``kind`` actions could be read back.
+
+    Args:
+        files: of the schema that the kind has; null ``partitionValues`` are none.
+
+    Raises:
+        TornLineError: names the first that could not (1 is the first row), and its offending value.
+    """
+    for name in sorted(_REQUIRED[kind] - {"partitionValues"}):
+        if files[name].null_count:
+            at = int(flags_of(files[name].is_null()).argmax())
+            raise TornLineError(at + 1, f"is a {kind} action without {name}")
+    _check_values(kind, files, range(1, len(files) + 1))
 
 
 class _Reader:
@@ -200,8 +226,7 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
 
 def _check_values(kind: str, table: pa.Table, numbers: Sequence[int]) -> None:
     """What no type says: a path is not empty, a size not negative, a deletion vector complete."""
-    nothing, zero = literal("", pa.string()), literal(0, pa.int64())
-    checks = [("path", pc.equal(table["path"], nothing)), ("size", pc.less(table["size"], zero))]
+    checks = [("path", pc.equal(table["path"], _NOTHING)), ("size", pc.less(table["size"], _ZERO))]
     if "deletionVector" in table.column_names and table["deletionVector"].null_count < len(table):
         vectors = table["deletionVector"].combine_chunks()
         fields = {name: pc.struct_field(vectors, name) for name in vectors.type.names}
@@ -209,7 +234,7 @@ def _check_values(kind: str, table: pa.Table, numbers: Sequence[int]) -> None:
         for name in _REQUIRED_OF_VECTOR:
             broken = pc.or_(broken, pc.is_null(fields[name]))
         for name in ("offset", "sizeInBytes", "cardinality"):
-            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], zero), literal(False, pa.bool_())))
+            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], _ZERO), literal(False, pa.bool_())))
         checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
     for name, wrong in checks:
         if (found := flags_of(wrong)).any():

@@ -19,7 +19,14 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
-from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, TornLineError, read_lines, split_lines
+from lakehouse_lib.log.action_lines import (
+    MAX_LINE_BYTES,
+    TornLineError,
+    check_files,
+    check_line,
+    read_lines,
+    split_lines,
+)
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
@@ -179,11 +186,27 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
     )
 
 
-def serialize(commit: CommitActions) -> bytes:
+#: What makes a line of each kind such as can be read.
+_WAY_OUT: Mapping[str, str] = {
+    "commitInfo": "Give less custom_metadata, and set this machine's clock right; where the table's own time is too "
+    "far ahead, unset delta.enableInCommitTimestamps",
+    "protocol": "Give versions and features that go together",
+    "metaData": "Give fewer or shorter columns, properties and comments",
+    "txn": "Give the application a shorter name",
+    "domainMetadata": "Give the domain a shorter configuration",
+    "remove": "Remove files as the snapshot has them",
+    "add": "Give each file once, with its size, and bound its statistics by delta.dataSkippingNumIndexedCols",
+}
+
+
+def serialize(commit: CommitActions, table: str) -> bytes:
     """The bytes of a commit file; commitInfo comes first, as in-commit timestamps want it.
 
+    Nothing comes out that ``parse_commit`` would not take, for the table could not be opened any more.
+
     Raises:
-        InvalidArgumentError: the commitInfo holds what JSON cannot.
+        InvalidArgumentError: the commit holds what JSON cannot, or what no reader takes: a line that is too long, a
+            time after the year 9999, a file added and removed at once.
     """
     lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", commit.info)]
     if commit.protocol is not None:
@@ -197,19 +220,63 @@ def serialize(commit: CommitActions) -> bytes:
         parts = [
             json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for name, body in lines
         ]
-        "\n".join(parts).encode()
-    except (TypeError, ValueError) as error:
+        written = [(name, part.encode()) for (name, _), part in zip(lines, parts, strict=True)]
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"the commit's metadata cannot be written as JSON: {error}",
+            table=table,
+            version=commit.version,
             hint="Give text, finite numbers, booleans, lists and dictionaries of them",
         ) from error
+    for name, line in written:
+        _check_line(name, line, commit.version, table)
     for kind, files in (("remove", commit.removes), ("add", commit.adds)):
+        _check_files(kind, files, commit.version, table)
         for batch in files.to_batches(max_chunksize=65_536):
-            parts.extend(
-                json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False)
+            written.extend(
+                (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
                 for row in batch.to_pylist(maps_as_pydicts="strict")
             )
-    return ("\n".join(parts) + "\n").encode()
+    longest, line = max(written, key=lambda one: len(one[1]))
+    if len(line) > MAX_LINE_BYTES:
+        what = f"the {longest} is {len(line)} bytes long, where {MAX_LINE_BYTES} are the most: {excerpt(line.decode())}"
+        raise _unreadable(longest, what, commit.version, table)
+    try:
+        _check_disjoint(commit.adds, commit.removes, commit.version, table)
+    except LogCorruptedError as error:
+        raise _unreadable("add", error.message, commit.version, table) from error
+    return b"".join(part + b"\n" for _, part in written)
+
+
+def _check_line(name: str, line: bytes, version: int, table: str) -> None:
+    """Lines that are too long are told with the others."""
+    try:
+        if len(line) <= MAX_LINE_BYTES:
+            check_line(line)
+    except TornLineError as error:
+        raise _unreadable(name, f"a line {error.what}", version, table) from error
+
+
+def _check_files(kind: str, files: pa.Table, version: int, table: str) -> None:
+    if not len(files):
+        return
+    try:
+        check_files(kind, files)
+        _once(files, kind, version, table)
+    except TornLineError as error:
+        path = files["path"][error.number - 1].as_py()
+        raise _unreadable(kind, f"the line of {excerpt(path)} {error.what}", version, table) from error
+    except LogCorruptedError as error:
+        raise _unreadable(kind, error.message, version, table) from error
+
+
+def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"nothing was committed, for no reader would take it: {what}",
+        table=table,
+        version=version,
+        hint=_WAY_OUT[name],
+    )
 
 
 def removals(files: pa.Table, now: int) -> pa.Table:

@@ -136,6 +136,8 @@ class OptimisticTransaction:
         Raises:
             UnsupportedFeatureError: the table uses a feature that cannot be written yet.
             DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
+            InvalidArgumentError: the commit could not be read back (a line that is too long, a time after the year
+                9999, a file added and removed at once): nothing is put.
             TableNotFoundError: the log that the snapshot was taken of is gone, or another table's.
             StoreError: the store failed, and the commit did not happen.
         """
@@ -169,7 +171,7 @@ class OptimisticTransaction:
         for attempt in range(1, retries + 2):
             now = clock.now()
             commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
-            data = serialize(commit)
+            data = serialize(commit, self._store.root)
             put = put_commit(self._store, commit.version, data, txn_id)
             if isinstance(put, StoreError):
                 return self._unknown(commit.version, txn_id, put)
@@ -276,6 +278,14 @@ class OptimisticTransaction:
         row_ids.check_table(protocol, metadata, schema, table=self._store.root, version=version)
         if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
             row_ids.check_kept(protocol, metadata, table=self._store.root, version=version)
+        if self._domains and "domainMetadata" not in features.writer_features(protocol):
+            raise DeltaProtocolError(
+                f"the domain {excerpt(sorted(self._domains)[0])} cannot be written: the protocol (writer version "
+                f"{protocol.min_writer_version}) has no domainMetadata",
+                table=self._store.root,
+                version=version,
+                hint="Give the table writer version 7 with the feature domainMetadata first",
+            )
         if self._removes_rows():
             # What the table promises now counts, not what this commit makes of it.
             before = self._snapshot.metadata if self._snapshot else metadata
