@@ -7,16 +7,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.credentials import Credentials
 
+from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, status_of, without_secrets
-from lakehouse_lib.store.s3_options import S3Options
+from lakehouse_lib.store.s3_options import S3Options, check_key
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -63,7 +66,8 @@ class S3Client:
             StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
         """
         key = (os.getpid(), self.options)
-        client = self._client()
+        with self._explained(what, storing=storing):
+            client = self._client()
         started = time.monotonic()
         is_silent = started - _silent_since.get(key, -math.inf) < _SILENT_SECONDS
         ends = started if is_silent else started + self.options.retry_timeout
@@ -93,7 +97,7 @@ class S3Client:
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         key = (os.getpid(), self.options)
-        with _lock:
+        with self._explained("the connection"), _lock:
             session, client = self._session(), self._client()
             found = None if self.options.skip_signature else session.get_credentials()
             frozen = found.get_frozen_credentials() if found is not None else None
@@ -115,6 +119,17 @@ class S3Client:
                 )
                 _filesystems[key] = (frozen, files)
             return _filesystems[key][1]
+
+    @contextmanager
+    def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
+        """Before there is a connection: options, environment and files that make no sense to boto3."""
+        try:
+            yield
+        except (*FAILURES, ValueError) as error:
+            if isinstance(error, DeltaError):
+                raise
+            # Without its cause, which may quote a line of a file with credentials.
+            raise explained(error, what, self._root, self.options, refused=storing) from None
 
     def _session(self) -> Any:
         key = (os.getpid(), self.options)
@@ -159,7 +174,11 @@ class S3Client:
                 endpoint_url=options.endpoint_url,
                 config=config,
             )
+            found = None if options.skip_signature else session.get_credentials()
+            if found is not None and type(found) is Credentials:  # others are asked for when they are needed
+                for text in (found.access_key, found.secret_key, found.token):
+                    check_key(text, f"a key or token that boto3 found ({found.method})", self._root)
             # One without credentials never gets any, though the environment may have them later.
-            if options.skip_signature or session.get_credentials() is not None:
+            if options.skip_signature or found is not None:
                 _clients[key] = client
             return client

@@ -45,6 +45,14 @@ _HINTS = {
     "SignatureDoesNotMatch": f"The secret key does not belong to the access key. {_CREDENTIALS}",
     "TokenRefreshRequired": "The credentials have run out; get new ones",
 }
+#: What stands in the way of any request, in the options, the environment or boto3's files.
+_SETTINGS: dict[type[Exception], str] = {
+    botocore.PartialCredentialsError: f"Half of a pair is none. {_CREDENTIALS}",
+    botocore.InvalidRegionError: f"{_REGION}, such as eu-central-1; a profile may name one, too",
+    botocore.ProfileNotFound: "Unset AWS_PROFILE, or set it to a profile that ~/.aws/config has; boto3 looks for it "
+    "even when keys are given",
+    botocore.ConfigParseError: "Mend that file, or set AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE to others",
+}
 _BY_STATUS = {301: "PermanentRedirect", 403: "AccessDenied", 307: "PermanentRedirect"}
 
 #: All that a call may raise.
@@ -103,8 +111,11 @@ def without_secrets(text: str, options: S3Options) -> str:
 
 
 def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
-    if isinstance(error, botocore.NoCredentialsError | botocore.PartialCredentialsError):
+    if isinstance(error, botocore.NoCredentialsError):
         return "there are no credentials for S3", _CREDENTIALS
+    for kind, hint in _SETTINGS.items():
+        if isinstance(error, kind):
+            return str(error), hint
     if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
         return f"no credentials were to be had: {error}", "Log in again, or give them as storage options"
     if isinstance(error, botocore.ClientError):
@@ -119,7 +130,7 @@ def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
         )
     if isinstance(error, ResponseParserError):
         return f"{where} does not answer as an S3 server does", "Check endpoint_url"
-    return str(error), None
+    return str(error), "Check the storage options, the variables AWS_... and the files in ~/.aws"
 
 
 def _answered(error: Any, options: S3Options) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from lakehouse_lib.errors import InvalidArgumentError
 
@@ -47,6 +47,8 @@ _UNSAFE = ("allow_unsafe_rename", "locking_provider")
 _TRUE, _FALSE = ("1", "true", "on", "yes", "y"), ("0", "false", "off", "no", "n")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_REGION = re.compile(r"(?!-|\d+$)[A-Za-z0-9-]{1,63}(?<!-)")
+_KEY = re.compile(r"[!-~]*")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 
 
@@ -122,11 +124,13 @@ class _Reader:
                 hint="Give access_key_id and secret_access_key together (session_token with temporary ones), or none "
                 "of them: then boto3 looks in the environment and in its profiles",
             )
+        for name in ("access_key_id", "secret_access_key", "session_token"):
+            check_key(self._texts.get(name), f"the storage option {self._named.get(name)}", self._table)
         return S3Options(
             key,
             secret,
             token,
-            self._texts.get("region") or None,
+            self._region(),
             endpoint,
             self._flag("virtual_hosted_style"),
             self._flag("skip_signature"),
@@ -173,7 +177,7 @@ class _Reader:
                 table=self._table,
                 hint="Give them as access_key_id and secret_access_key",
             )
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        if parts.scheme not in ("http", "https") or not _has_host(parts) or parts.query or parts.fragment:
             raise self._bad("endpoint_url", "Write it as https://host or https://host:port")
         if parts.scheme == "http" and not may_be_plain:
             raise InvalidArgumentError(
@@ -182,6 +186,12 @@ class _Reader:
                 hint="Use https, or set allow_http=true if all between is yours",
             )
         return parts.geturl().rstrip("/")
+
+    def _region(self) -> str | None:
+        text = self._texts.get("region")
+        if text and not _REGION.fullmatch(text):
+            raise self._bad("region", "Write the name of the bucket's region, such as eu-central-1")
+        return text or None
 
     def _flag(self, name: str) -> bool:
         text = self._texts.get(name, "false").strip().lower()
@@ -207,6 +217,27 @@ class _Reader:
 
     def _bad(self, name: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._named[name]} = {self._texts[name]!r}", table=self._table, hint=hint)
+
+
+def check_key(text: str | None, name: str, table: str) -> None:
+    """Keys and tokens are sent in headers; a line's end that came along from a file would be told as anything else.
+
+    Raises:
+        InvalidArgumentError: it has characters that none has. It is not told.
+    """
+    if text is not None and not _KEY.fullmatch(text):
+        raise InvalidArgumentError(
+            f"{name} has a line's end, a space or another character in it that no key has",
+            table=table,
+            hint="Give it as it was issued; what was read from a file may end in a line break",
+        )
+
+
+def _has_host(parts: SplitResult) -> bool:
+    try:
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # no port
+        return False
 
 
 def location(uri: str, table: str | None = None) -> tuple[str, str]:

@@ -3,11 +3,12 @@
 import dataclasses
 import socket
 import time
+import traceback
 
 import pytest
 
-from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
-from lakehouse_lib.store import open_store, s3
+from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
+from lakehouse_lib.store import open_store, s3, s3_client
 from tests.s3_server import Answer, LostAnswer
 
 SECRET = "hunter2-secret"
@@ -271,6 +272,52 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
     with store.open_output("y") as sink:
         sink.write(b"2")
     assert all("from-the-environment" in one.headers["authorization"] for one in s3_server.requests)
+
+
+@pytest.mark.parametrize(
+    ("variables", "with_keys", "told"),
+    [
+        ({"AWS_REGION": "no region"}, True, r"AWS_REGION = 'no region'.*eu-central-1"),
+        ({"AWS_DEFAULT_REGION": "no_region"}, False, r"AWS_DEFAULT_REGION = 'no_region'.*eu-central-1"),
+        ({"AWS_PROFILE": "nobodys"}, True, r"profile \(nobodys\).*Unset AWS_PROFILE"),
+        ({"AWS_PROFILE": "nobodys"}, False, r"profile \(nobodys\).*Unset AWS_PROFILE"),
+        (
+            {"AWS_ACCESS_KEY_ID": "me"},
+            False,
+            r"missing: AWS_SECRET_ACCESS_KEY.*Half of a pair is none.*Give access_key_id",
+        ),
+        (
+            {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": f"{SECRET}\n"},
+            False,
+            r"boto3 found \(env\) has a line's end",
+        ),
+        ({"AWS_CONFIG_FILE": "{broken}"}, False, r"parse config file: .*/broken.*Mend that file"),
+        ({"AWS_SHARED_CREDENTIALS_FILE": "{broken}"}, True, r"parse config file: .*AWS_SHARED_CREDENTIALS_FILE"),
+        ({"AWS_CONFIG_FILE": "{region}"}, False, r"region_name 'of no kind'.*or AWS_REGION.*a profile may name one"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_path, variables, with_keys, told):
+    (tmp_path / "broken").write_text(f"aws_secret_access_key = {SECRET}\n[default\n")
+    (tmp_path / "region").write_text("[default]\nregion = of no kind\n")
+    dropped = ("region",) if with_keys else ("region", "access_key_id", "secret_access_key")
+    options = {name: one for name, one in s3_server.options.items() if not name.endswith(dropped)}
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(broken=tmp_path / "broken", region=tmp_path / "region"))
+    monkeypatch.setattr(s3_client, "_clients", {})
+    monkeypatch.setattr(s3_client, "_sessions", {})
+    for act in (
+        lambda store: store.read("x"),
+        lambda store: store.open_output("x"),
+        lambda store: store.put_if_absent("x", b""),
+    ):
+        with pytest.raises(DeltaError, match=told) as caught:
+            act(open_store(location, options))
+        assert location in str(caught.value)
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert s3_server.counted() == {}
 
 
 def test_nobody_listens(location, s3_server):
