@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib import arrow_values
-from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Protocol, Transaction
+from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Transaction
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -25,14 +25,14 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cleanup import cleanup
-from lakehouse_lib.operations.create import create_table, new_metadata, protocol_for
+from lakehouse_lib.operations.create import create_table
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.predicates import Predicate, parse
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from tests.simulation.ledger import Ledger, Violation
-from tests.simulation.operations import Rows
+from tests.simulation.operations import RowIds, Rows, row_ids
 from tests.simulation.store import SimulatedStore
 
 SCHEMA = Schema.from_json(
@@ -47,7 +47,7 @@ SCHEMA = Schema.from_json(
     )
 )
 KEYS = 3
-_TRACKED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata", "rowTracking"}))
+_PLACED = ("path", "baseRowId", "defaultRowCommitVersion")
 _FILE = {field.name: pa.nulls(1, field.type) for field in FILE_SCHEMA}
 _FILE["partitionValues"] = arrow_values.column([{}], FILE_SCHEMA.field("partitionValues").type)
 
@@ -102,15 +102,8 @@ class Actor:
             self.snapshot = load_snapshot(self.store)
         return self.snapshot
 
-    def create(self, configuration: Mapping[str, str], *, has_row_ids: bool = False) -> None:
-        if not has_row_ids:
-            create_table(self.store, SCHEMA, configuration=configuration)
-            return
-        metadata = new_metadata(SCHEMA, configuration=configuration)
-        work = OptimisticTransaction(None, self.store, "CREATE TABLE", {})
-        work.set_metadata(metadata)
-        work.set_protocol(protocol_for(metadata, _TRACKED))
-        version_of(work.commit())
+    def create(self, configuration: Mapping[str, str]) -> None:
+        create_table(self.store, SCHEMA, configuration=configuration)
 
     def found(self, configuration: Mapping[str, str]) -> None:
         """Create the table, unless somebody was first."""
@@ -225,14 +218,17 @@ class Actor:
     def _planned(self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]) -> bool:
         """Tell the transaction what was read and what is written; False when there is nothing to write."""
         kind, key, written = operation["kind"], operation["key"], operation["rows"]
+        ids: RowIds = {}
         if kind in ("increment", "delete"):
             predicate = _where(key)
             work.read(predicate)
             files = snapshot.prune(predicate)
-            found = self._rows(snapshot, files)
-            if not found or not any(k == key for k, _ in found.values()):
+            found, ids = self._held(snapshot, files) or ({}, {})
+            if not any(k == key for k, _ in found.values()):
                 return False
             work.remove(files)
+            # Who changes a row keeps its id, and the version is a new one.
+            ids = {one: (row, None if found[one][0] == key else version) for one, (row, version) in ids.items()}
             written = {one: (k, v + (k == key)) for one, (k, v) in found.items() if kind == "increment" or k != key}
         elif kind == "overwrite":
             work.read(None)
@@ -242,16 +238,17 @@ class Actor:
             if len(files) < 2:
                 return False
             files = files.slice(self._random.randrange(len(files) - 1), 2)
-            written = self._rows(snapshot, files)
-            if written is None:
+            held = self._held(snapshot, files)
+            if held is None:
                 return False
+            written, ids = held
             work.remove(files, data_change=False)
         elif kind == "count":
             counted = int(snapshot.configuration.get("simulated.count", 0)) + 1
             configuration = {**snapshot.configuration, "simulated.count": str(counted)}
             work.set_metadata(replace(snapshot.metadata, configuration=configuration))
         if written:
-            work.add(self._stored(written, data_change=kind != "compact"))
+            work.add(self._stored(written, ids, data_change=kind != "compact"), keeps_row_ids=True)
         return True
 
     def _commit(
@@ -283,9 +280,9 @@ class Actor:
             for number in range(self._random.randint(1, 2))
         }
 
-    def _stored(self, rows: Rows, *, data_change: bool) -> pa.Table:
+    def _stored(self, rows: Rows, ids: RowIds, *, data_change: bool) -> pa.Table:
         path = f"part-{uuid.uuid4()}.parquet"
-        data = json.dumps(rows).encode()
+        data = json.dumps({one: (*row, *ids.get(one, ())) for one, row in rows.items()}).encode()
         self.store.put(path, data)
         keys = [key for key, _ in rows.values()]
         stats = {
@@ -306,8 +303,14 @@ class Actor:
 
     def _rows(self, snapshot: Snapshot, files: pa.Table) -> Rows | None:
         """The rows of some of its files; None when they are gone and may be."""
+        held = self._held(snapshot, files)
+        return None if held is None else held[0]
+
+    def _held(self, snapshot: Snapshot, files: pa.Table) -> tuple[Rows, RowIds] | None:
+        """The rows and, where they keep them, their ids."""
         rows: dict[str, tuple[int, int]] = {}
-        for path in files["path"].to_pylist():
+        ids: dict[str, tuple[int, int | None]] = {}
+        for path, base, version in zip(*(files[name].to_pylist() for name in _PLACED), strict=True):
             try:
                 found = json.loads(self.store.read(path))
             except ObjectNotFoundError as error:
@@ -315,8 +318,10 @@ class Actor:
                     raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
                 self.outcomes.append("vacuumed")
                 return None
-            rows |= {one: (key, value) for one, (key, value) in found.items()}
-        return rows
+            rows |= {one: (key, value) for one, (key, value, *_) in found.items()}
+            if base is not None:
+                ids |= row_ids(found, base, version)
+        return rows, ids
 
 
 @cache

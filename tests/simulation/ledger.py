@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lakehouse_lib.log import names
 from tests.simulation.log_files import actions_of, checkpoint_of
-from tests.simulation.operations import NOTHING, Rows, applied, replayed
+from tests.simulation.operations import NOTHING, Rows, applied, replayed, row_ids
 from tests.simulation.world import SLOWEST_CLOCK
 
 _DAY = 86_400_000
@@ -36,13 +36,14 @@ class State(NamedTuple):
     moment: int = -1  # inside the commit, ms
     ids: Mapping[str, int] = {}  # the first of each file's rows
     highest: int = -1
+    kept: Mapping[str, tuple[int, int]] = {}  # each row's id, and the version it came with
 
 
 @dataclass(frozen=True)
 class Terms:
     """What the table promises. ``retention``: ms for which files that were replaced, or wait for their commit, stay;
     ``log_retention``: ms for which replaced versions can be opened; ``has_times``: commits
-    have theirs inside; ``has_row_ids``: rows have ids."""
+    have theirs inside; ``has_row_ids``: rows have ids for life."""
 
     retention: float
     log_retention: float
@@ -65,6 +66,7 @@ class Ledger:
         self.serial: list[tuple[int, Mapping[str, Any]]] = []  # versions and operations, in an order that explains all
         self._refused: set[str] = set()
         self._data: dict[str, Rows] = {}
+        self._raw: dict[str, Mapping[str, list[int | None]]] = {}  # the same as stored, with what rows keep
         self._stored: dict[str, float] = {}  # path -> when, of what is there
         self._sidecars: dict[str, bytes] = {}
         self._checkpoints: dict[str, tuple[int, frozenset[str]]] = {}  # path -> version, sidecars
@@ -166,7 +168,8 @@ class Ledger:
         moment = self._moment(version, before, actions)
         ids, highest = self._ids(version, before, actions)
         ids = {path: first for path, first in ids.items() if path in files}
-        return State(frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest)
+        kept = self._kept(version, before, actions, rows)
+        return State(frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest, kept)
 
     def _moment(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> int:
         """Whatever clocks do, the times inside commits rise."""
@@ -191,6 +194,23 @@ class Ledger:
         if [one["rowIdHighWaterMark"] for one in told] != ([highest] if highest > before.highest else []):
             raise Violation(f"version {version} says {told}, and the highest id is {highest}")
         return ids, highest
+
+    def _kept(
+        self, version: int, before: State, actions: Mapping[str, list[Any]], rows: Rows
+    ) -> Mapping[str, tuple[int, int]]:
+        """Each row has an id of its own for life, and the version that it came with, or was changed by last."""
+        if not self.terms.has_row_ids:
+            return {}
+        kept = {one: known for one, known in before.kept.items() if one in rows}
+        for body in actions.get("add", []):
+            for one, (row, own) in row_ids(self._raw[body["path"]], body["baseRowId"], version).items():
+                old, came = kept.get(one, (row, version))
+                if (row, own) != (old, came if before.rows.get(one) == rows[one] else version):
+                    raise Violation(f"version {version} has {one} with the id {row} of {own}, not {old} of {came}")
+                kept[one] = (row, own)
+        if len({row for row, _ in kept.values()}) < len(rows):
+            raise Violation(f"version {version} has rows with the same id: {kept}")
+        return kept
 
     def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, found: Rows) -> None:
         """Find the operation's place in the serial order."""
@@ -250,7 +270,8 @@ class Ledger:
         self._hint = version
 
     def _data_file(self, path: str, data: bytes) -> None:
-        rows = {one: (key, value) for one, (key, value) in json.loads(data).items()}
+        self._raw[path] = json.loads(data)
+        rows = {one: (key, value) for one, (key, value, *_) in self._raw[path].items()}
         if self._data.setdefault(path, rows) != rows:
             raise Violation(f"the data file {path} is written a second time")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 #: Rows by their ids: what each is grouped by, and what increments count up.
 Rows = Mapping[str, tuple[int, int]]
+
+#: What rows keep when they are copied, by their names: row id and version; None: the version of the commit.
+RowIds = Mapping[str, tuple[int, int | None]]
 
 #: A commit that says of itself nothing, such as vacuum's notes.
 NOTHING: Mapping[str, Any] = {"kind": "nothing"}
@@ -28,6 +31,15 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
             return rows
         case unknown:
             raise ValueError(f"the operation {unknown}")
+
+
+def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int) -> dict[str, tuple[int, int]]:
+    """Of the rows of a file: what is stored after key and value, else what their place and their file's commit say."""
+    found = {}
+    for place, (one, (_, _, *kept)) in enumerate(stored.items()):
+        row, own = kept or (None, None)
+        found[one] = (base + place if row is None else row, version if own is None else own)
+    return found
 
 
 def replayed(operations: Iterable[Mapping[str, Any]]) -> Rows:

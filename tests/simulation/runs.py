@@ -46,7 +46,7 @@ class Plan:
         has_sidecars: checkpoints are of the V2 spec.
         reorders_appends: the table is WriteSerializable, not Serializable.
         has_times: commits have their time inside.
-        has_row_ids: rows get ids.
+        has_row_ids: rows get ids, and keep them.
         founding: what happens before the actors begin, in good weather.
         age: of the table then, hours.
         weather: what goes wrong while they work.
@@ -122,6 +122,7 @@ def configuration_of(plan: Plan) -> dict[str, str]:
         "delta.isolationLevel": "WriteSerializable" if plan.reorders_appends else "Serializable",
         "delta.checkpointPolicy": "v2" if plan.has_sidecars else "classic",
         "delta.enableInCommitTimestamps": str(plan.has_times).lower(),
+        "delta.enableRowTracking": str(plan.has_row_ids).lower(),
     }
 
 
@@ -151,7 +152,7 @@ def run(plan: Plan | int) -> Report:
     founder, auditor = actor("founder"), actor("auditor")
 
     def found() -> None:
-        founder.create(configuration_of(plan), has_row_ids=plan.has_row_ids)
+        founder.create(configuration_of(plan))
         for work in plan.founding:
             founder.do(*work)
 

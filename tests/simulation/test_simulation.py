@@ -96,6 +96,11 @@ def test_ids_and_times_that_forget_the_winners_are_found(
     assert any(run(seed).violation for seed in seeds)
 
 
+def test_rows_that_are_copied_without_their_ids_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.simulation.actors.row_ids", lambda *_: {})
+    assert any(run(seed).violation for seed in range(10, 15))
+
+
 #: It takes two lost races in the right order, which seeds find seldom and all orders at once.
 _RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
 
