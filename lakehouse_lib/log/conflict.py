@@ -7,7 +7,7 @@ reads, deletes against deletes. Where it gives up and need not, the loser goes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib import features
-from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.actions import Metadata, Protocol, excerpt
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentAppendError,
@@ -29,6 +29,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.log import in_commit_time
 from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.in_words import commit_in_words, files_in_words, metadata_change, protocol_change, read_in_words
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Schema
@@ -49,7 +50,9 @@ _UPKEEP = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-_AGAIN = "Nothing was changed; run it again on the new version"
+_NOTHING = "Nothing was changed"
+_AGAIN = f"{_NOTHING}; run it again on the new version"
+_AS_IT_IS_NOW = f"{_NOTHING}; open the table again, see that what you write still fits it, and run it again"
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Attempt:
         reads: predicates of the rows it depended on; ``None`` among them is the whole table. Empty: a blind write.
         live: those of the snapshot's files (a files table) that have one of these keys; asked only when files went.
         removes: the files it removes (a files table).
-        app_ids, domains: names it writes.
+        applications: the version that it writes of each application.
+        domains: names it writes.
         writes_metadata, writes_protocol: whether it changes them.
     """
 
@@ -75,7 +79,7 @@ class Attempt:
     reads: tuple[Predicate | None, ...]
     live: Callable[[pa.Array], pa.Table]
     removes: pa.Table
-    app_ids: frozenset[str]
+    applications: Mapping[str, int]
     domains: frozenset[str]
     writes_metadata: bool
     writes_protocol: bool
@@ -92,27 +96,36 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
         def conflict(
             kind: type[CommitFailedError], what: str, hint: str = _AGAIN, winner: CommitActions = winner
         ) -> CommitFailedError:
-            message = f"{winner.info.get('operation', 'a commit')} of version {winner.version} {what}"
-            return kind(message, table=store.root, version=winner.version, hint=hint)
+            return kind(f"{commit_in_words(winner)} {what}", table=store.root, version=winner.version, hint=hint)
 
         after = winner.metadata or metadata
         if winner.protocol is not None:
             if attempt.writes_protocol or not _still_writable(protocol, winner.protocol, after, store):
-                return conflict(ProtocolChangedError, "changed the protocol")
+                return conflict(ProtocolChangedError, protocol_change(protocol, winner.protocol), _AS_IT_IS_NOW)
             protocol = winner.protocol
         if winner.metadata is not None:
             if attempt.writes_metadata or not is_harmless(metadata, winner.metadata):
-                return conflict(MetadataChangedError, "changed the schema or the table properties")
+                return conflict(MetadataChangedError, metadata_change(metadata, winner.metadata), _AS_IT_IS_NOW)
             metadata = winner.metadata
         if domains := sorted(attempt.domains & {d.domain for d in winner.domains}):
-            return conflict(ConcurrentTransactionError, f"wrote the domain {domains[0]} too")
-        if app_ids := sorted(attempt.app_ids & {t.app_id for t in winner.transactions}):
-            what = f"was written by the application {app_ids[0]} too"
-            return conflict(ConcurrentTransactionError, what, "See what it wrote first")
+            return conflict(ConcurrentTransactionError, f"wrote the domain {excerpt(domains[0])} too")
+        if met := next((one for one in winner.transactions if one.app_id in attempt.applications), None):
+            ours = attempt.applications[met.app_id]
+            what = (
+                f"has version {met.version} of the application {excerpt(met.app_id)}, of which this is version {ours}"
+            )
+            again = (
+                "what was to be written is there: go on with its next version"
+                if met.version >= ours
+                else ("open the table again, see what it wrote, and run it again")
+            )
+            return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
         if number in appended:
-            return conflict(ConcurrentAppendError, f"added rows that {_words(appended[number])} may cover")
+            return conflict(ConcurrentAppendError, f"added rows that {read_in_words(appended[number])} may cover")
         if number in read:
-            return conflict(ConcurrentDeleteReadError, "removed files that were read")
+            count, covering = read[number]
+            what = f"removed {files_in_words(count)} of those that were read ({read_in_words(covering)})"
+            return conflict(ConcurrentDeleteReadError, what)
         if number in both:
             return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} of the files that were to be removed")
     return None
@@ -156,22 +169,27 @@ class _Removed:
         owners = np.repeat(np.arange(len(winners)), [len(one) for one in keys])
         return cls(pa.concat_arrays([pa.array([], pa.string()), *keys]), owners)
 
-    def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> frozenset[int]:
-        """Winners that removed files which the transaction has read."""
+    def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
+        """Winners that removed files which the transaction has read, each with how many, and what first read some."""
         if not attempt.reads or not len(self.keys):
-            return frozenset()
+            return {}
         gone = attempt.live(self.keys)
-        held = np.zeros(len(gone), np.bool_)
+        gone_keys = file_keys(gone.select(KEY_COLUMNS), store)
+        found: dict[int, tuple[int, Predicate | None]] = {}
         for read in attempt.reads:
-            held |= _may_hold(attempt, read, gone)
-        read_keys = file_keys(gone.select(KEY_COLUMNS), store).filter(pa.array(held))
-        return frozenset(np.unique(self.owners[_is_in(self.keys, read_keys)]).tolist())
+            for number, count in self._counted(gone_keys.filter(pa.array(_may_hold(attempt, read, gone)))).items():
+                found.setdefault(number, (count, read))
+        return found
 
     def meeting_removes(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
         """Winners that removed files which the transaction removes, each with how many."""
         if not len(self.keys) or not len(attempt.removes):
             return {}
-        hits = self.owners[_is_in(self.keys, file_keys(attempt.removes.select(KEY_COLUMNS), store))]
+        return self._counted(file_keys(attempt.removes.select(KEY_COLUMNS), store))
+
+    def _counted(self, keys: pa.Array) -> dict[int, int]:
+        """Winners that removed some of these, each with how many."""
+        hits = self.owners[_is_in(self.keys, keys)]
         return dict(zip(*(one.tolist() for one in np.unique(hits, return_counts=True)), strict=True))
 
 
@@ -205,7 +223,3 @@ def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> NDAr
 
 def _is_in(keys: pa.Array, wanted: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _words(read: Predicate | None) -> str:
-    return "the whole table" if read is None else f"the predicate {read.sql}"

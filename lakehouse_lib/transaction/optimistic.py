@@ -195,14 +195,19 @@ class OptimisticTransaction:
             if isinstance(following, Conflict):
                 return following
             before = following
-            if time.monotonic() > deadline:
+            if attempt <= retries and time.monotonic() > deadline:
+                limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit has"
+                hint = "More retries would not help: write less often or more at a time, or let writers take turns"
                 break
+        else:
+            limit = "and no retry is left"
+            hint = "Raise CommitProperties(max_commit_retries=...), or write less often or more at a time"
         return Conflict(
             TooManyRetriesError(
-                f"{attempt} attempts lost the race to other writers",
+                f"{attempt} attempts lost the race to other writers {limit}",
                 table=self._store.root,
                 version=before.version + 1,
-                hint="Raise CommitProperties(max_commit_retries=...) or write less often",
+                hint=f"Nothing was changed. {hint}",
             )
         )
 
@@ -335,7 +340,7 @@ class OptimisticTransaction:
             reads=tuple(self._reads),
             live=live,
             removes=pa.concat_tables(self._removes) if self._removes else pa.Table.from_batches([], FILE_SCHEMA),
-            app_ids=frozenset(self._transactions),
+            applications={one.app_id: one.version for one in self._transactions.values()},
             domains=frozenset(self._domains),
             writes_metadata=self._metadata is not None,
             writes_protocol=self._protocol is not None,

@@ -193,7 +193,8 @@ def test_retries_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalStore, "put_if_absent", always_late)
     outcome = transaction.commit(CommitProperties(max_commit_retries=2))
     assert isinstance(outcome.error, TooManyRetriesError)
-    assert "3 attempts" in str(outcome.error)
+    assert "3 attempts lost the race to other writers and no retry is left" in str(outcome.error)
+    assert "max_commit_retries" in outcome.error.hint
 
 
 @pytest.mark.parametrize(

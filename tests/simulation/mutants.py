@@ -100,7 +100,7 @@ def _by_modification_time(objects: Any, files: Any, tombstones: Any, *rest: Any,
 def _no_fresh_applications(
     attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore
 ) -> CommitFailedError | None:
-    return find_conflict(replace(attempt, app_ids=frozenset()), winners, store)
+    return find_conflict(replace(attempt, applications={}), winners, store)
 
 
 def _one_version_more(*arguments: Any) -> int | None:

@@ -1,0 +1,172 @@
+"""A conflict's error says which commit won, what overlapped and what to do, in a few lines whatever the names are."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol
+from lakehouse_lib.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TooManyRetriesError,
+)
+from lakehouse_lib.log.in_words import metadata_change
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import OptimisticTransaction, optimistic
+from tests.log_tables import METADATA, SCHEMA, add, append, create, files, put
+
+
+def begin(snapshot, operation="WRITE"):
+    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+
+
+def loser_of(snapshot, winner, loser):
+    """The error of one transaction after the other has won."""
+    winning, losing = begin(snapshot, "WINNER"), begin(snapshot)
+    winner(winning)
+    loser(losing)
+    winning.commit()
+    error = losing.commit().error
+    text = str(error)
+    assert f"WINNER of version {snapshot.version + 1} " in text
+    assert f"(table {snapshot.store.root}, version {snapshot.version + 1}). Nothing was changed; " in text
+    assert len(text) < 1500
+    return error
+
+
+def schema(*columns):
+    """Columns as (name, type) or (name, type, id)."""
+    made = [
+        {
+            "name": name,
+            "type": kind,
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": number[0]} if number else {},
+        }
+        for name, kind, *number in columns
+    ]
+    return json.dumps({"type": "struct", "fields": made})
+
+
+BEFORE = Metadata("t", schema(("id", "long", 1), ("p", "string", 2)), ("p",), {"a": "1", "delta.b": "2"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": "u"}, "changed the table's id from 't' to 'u'"),
+        ({"configuration": {"a": "1", "delta.appendOnly": "true"}}, "set 'delta.appendOnly', unset 'delta.b'"),
+        ({"configuration": {"a": "9", "delta.b": "2"}}, "set 'a'"),
+        ({"schema_string": schema(("id", "long", 1), ("p", "string", 2), ("n", "long", 3))}, "added the column 'n'"),
+        ({"schema_string": schema(("p", "string", 2))}, "dropped the column 'id'"),
+        ({"schema_string": schema(("key", "long", 1), ("p", "string", 2))}, "renamed 'id' to 'key'"),
+        ({"schema_string": schema(("id", "string", 1), ("p", "string", 2))}, "changed the column 'id'"),
+        ({"schema_string": schema(("p", "string", 2), ("id", "long", 1))}, "changed the order of the columns"),
+        ({"schema_string": "torn"}, "changed the schema"),
+        ({"partition_columns": ()}, "changed the partitioning from ('p') to ()"),
+        ({"name": "n", "description": "d"}, "changed the table's name to 'n', changed the table's description to 'd'"),
+        ({"format_provider": "orc"}, "changed the format of the files"),
+        ({}, "wrote the metadata as it was"),
+    ],
+)
+def test_a_change_of_metadata_says_what_changed(change, said):
+    assert metadata_change(BEFORE, replace(BEFORE, **change)) == said
+
+
+def test_many_columns_are_a_few_lines():
+    wide = schema(*[(f"column {'x' * 300} {number}", "long") for number in range(5000)])
+    said = metadata_change(replace(BEFORE, schema_string=schema()), replace(BEFORE, schema_string=wide))
+    assert "and 4992 more" in said
+    assert len(said) < 1200
+
+
+def test_metadata(tmp_path):
+    snapshot = create(tmp_path / "t")
+    changed = Metadata("t", SCHEMA, configuration={"delta.appendOnly": "true"})
+    error = loser_of(snapshot, lambda one: one.set_metadata(changed), lambda one: one.add(files("a")))
+    assert isinstance(error, MetadataChangedError)
+    assert "set 'delta.appendOnly'" in str(error)
+    assert "still fits it" in error.hint
+
+
+def test_protocol(tmp_path):
+    newer = Protocol(1, 7, None, frozenset(["appendOnly", "invariants"]))
+    error = loser_of(
+        create(tmp_path / "t"), lambda one: one.set_protocol(newer), lambda one: one.set_protocol(Protocol(1, 3))
+    )
+    assert isinstance(error, ProtocolChangedError)
+    assert "from reader 1, writer 2 to reader 1, writer 7 ('appendOnly', 'invariants')" in str(error)
+
+
+def test_rows_that_were_added(tmp_path):
+    snapshot = create(tmp_path / "t")
+    wide = parse(" or ".join(f"id = {number}" for number in range(300)), snapshot.schema)
+    loser = lambda one: (one.read(wide), one.add(files("b")))  # noqa: E731
+    error = loser_of(snapshot, lambda one: one.add(files("a")), loser)
+    assert isinstance(error, ConcurrentAppendError)
+    assert "the predicate id = 0 or id = 1 or" in str(error)
+
+
+@pytest.mark.parametrize(("sql", "said"), [("id = 1", "the predicate id = 1"), (None, "the whole table")])
+def test_files_that_were_read_and_are_gone(tmp_path, sql, said):
+    snapshot = append(create(tmp_path / "t"), "a", "b", "c")
+    predicate = None if sql is None else parse(sql, snapshot.schema)
+    error = loser_of(snapshot, lambda one: one.remove(files("a", "b")), lambda one: one.read(predicate))
+    assert isinstance(error, ConcurrentDeleteReadError)
+    assert f"removed 2 files of those that were read ({said})" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "hint"), [(4, "run it again"), (5, "go on with its next"), (6, "go on with its next")]
+)
+@pytest.mark.parametrize("name", ["app", "x" * 10_240])
+def test_an_application_that_wrote_meanwhile(tmp_path, theirs, hint, name):
+    error = loser_of(
+        create(tmp_path / "t"),
+        lambda one: one.set_transaction(name, theirs),
+        lambda one: one.set_transaction(name, 5),
+    )
+    assert isinstance(error, ConcurrentTransactionError)
+    assert f"has version {theirs} of the application '{name[:3]}" in str(error)
+    assert "of which this is version 5" in str(error)
+    assert hint in error.hint
+
+
+def test_a_domain_that_was_written_meanwhile(tmp_path):
+    domain = DomainMetadata("d" * 10_240, "{}")
+    snapshot = create(tmp_path / "t", protocol=Protocol(1, 7, None, frozenset(["domainMetadata"])))
+    error = loser_of(snapshot, lambda one: one.set_domain(domain), lambda one: one.set_domain(domain))
+    assert isinstance(error, ConcurrentTransactionError)
+    assert "wrote the domain 'ddd" in str(error)
+
+
+def test_a_winner_without_a_commit_info(tmp_path):
+    snapshot = create(tmp_path / "t")
+    loser = begin(snapshot)
+    put(tmp_path / "t", 1, {"metaData": METADATA | {"id": "u"}})
+    assert "a commit of version 1 changed the table's id from 't' to 'u'" in str(loser.commit().error)
+
+
+def test_a_commit_has_ten_minutes(tmp_path, monkeypatch):
+    snapshot = create(tmp_path / "t")
+    clock = [0.0]
+    monkeypatch.setattr(optimistic.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(optimistic.time, "sleep", lambda _: None)
+
+    def late(self, path, data):
+        clock[0] += 250
+        put(tmp_path / "t", int(path[-25:-5]), add(path[-25:-5]))
+        return False
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", late)
+    loser = begin(snapshot)
+    loser.add(files("a"))
+    error = loser.commit().error
+    assert isinstance(error, TooManyRetriesError)
+    assert "3 attempts lost the race to other writers in the 600 seconds that a commit has" in str(error)
+    assert "More retries would not help" in error.hint
