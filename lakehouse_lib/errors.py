@@ -5,7 +5,7 @@ DeltaError
 ├── StoreError                    the store failed or refused
 │   ├── ObjectNotFoundError       an object that should be there is not
 │   └── StoreRefusedError         it would not take an object, and stored nothing: no space, no permission, too large
-├── CommitUnknownError            the store gave no answer: committed or not, the log will show
+├── CommitUnknownError            the store did not say: committed or not, the log will show
 ├── LogCorruptedError             torn or contradictory log: a gap, half a line, no protocol
 ├── VersionNotFoundError          a version or time that never was, or is cleaned up
 ├── DeltaProtocolError            the protocol forbids it

@@ -20,6 +20,7 @@ from lakehouse_lib.engine.file_rows import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.store.s3_hints import hint_for_arrow
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
 TARGET_SIZE_PROPERTY = "delta.targetFileSize"
@@ -224,9 +225,11 @@ class DataFileWriter:
         try:
             yield
         except OSError as error:  # a full disk, or what a server answered
+            text = str(error).partition("\n")[0]
             raise StoreError(
-                f"the data file {self._path} cannot be written: {str(error).partition(chr(10))[0]}",
+                f"the data file {self._path} cannot be written: {text}",
                 table=self._target.store.root,
+                hint=hint_for_arrow(text),
             ) from error
 
     def _open(self, first: pa.Table) -> None:

@@ -25,6 +25,7 @@ from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, Sto
 from lakehouse_lib.store.base import ObjectMeta
 from lakehouse_lib.store.s3_client import S3Client
 from lakehouse_lib.store.s3_errors import code_of, is_absent, is_transient, status_of
+from lakehouse_lib.store.s3_hints import hint_for_arrow
 from lakehouse_lib.store.s3_options import S3Options, location
 
 if TYPE_CHECKING:
@@ -286,7 +287,8 @@ class S3Store:
             return
 
     def _failed(self, path: str, error: OSError) -> StoreError:
-        return StoreError(f"{path}: {str(error).partition(chr(10))[0]}", table=self._root)
+        text = str(error).partition("\n")[0]
+        return StoreError(f"{path}: {text}", table=self._root, hint=hint_for_arrow(text))
 
 
 def _put(client: Any, **parameters: Any) -> bool:

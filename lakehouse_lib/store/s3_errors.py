@@ -8,6 +8,7 @@ from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError
+from lakehouse_lib.store.s3_hints import BY_STATUS, CREDENTIALS, HINTS, REGION
 from lakehouse_lib.store.s3_options import S3Options
 
 _TRANSIENT = {
@@ -23,37 +24,14 @@ _TRANSIENT = {
     "ThrottlingException",
     "TooManyRequests",
 }
-_CREDENTIALS = (
-    "Give access_key_id and secret_access_key (and session_token with temporary ones) as storage options, or set "
-    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-)
-_REGION = "Set the storage option region (or AWS_REGION) to the bucket's own"
-_HINTS = {
-    "404": "Check endpoint_url: it does not answer as an S3 server does",
-    "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use others",
-    "AllAccessDisabled": "Ask the bucket's owner",
-    "AuthorizationHeaderMalformed": _REGION,
-    "ExpiredToken": "The credentials have run out; get new ones",
-    "IllegalLocationConstraintException": _REGION,
-    "InvalidAccessKeyId": f"The server does not know the access key. {_CREDENTIALS}",
-    "InvalidObjectState": "The object is archived; restore it first",
-    "InvalidToken": f"The session token is not of these keys. {_CREDENTIALS}",
-    "NoSuchBucket": "Create the bucket, or mend the location or the endpoint",
-    "PermanentRedirect": _REGION,
-    "QuotaExceeded": "Make room in the bucket",
-    "RequestTimeTooSkewed": "Set this machine's clock",
-    "SignatureDoesNotMatch": f"The secret key does not belong to the access key. {_CREDENTIALS}",
-    "TokenRefreshRequired": "The credentials have run out; get new ones",
-}
 #: What stands in the way of any request, in the options, the environment or boto3's files.
 _SETTINGS: dict[type[Exception], str] = {
-    botocore.PartialCredentialsError: f"Half of a pair is none. {_CREDENTIALS}",
-    botocore.InvalidRegionError: f"{_REGION}, such as eu-central-1; a profile may name one, too",
+    botocore.PartialCredentialsError: f"Half of a pair is none. {CREDENTIALS}",
+    botocore.InvalidRegionError: f"{REGION}, such as eu-central-1; a profile may name one, too",
     botocore.ProfileNotFound: "Unset AWS_PROFILE, or set it to a profile that ~/.aws/config has; boto3 looks for it "
     "even when keys are given",
     botocore.ConfigParseError: "Mend that file, or set AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE to others",
 }
-_BY_STATUS = {301: "PermanentRedirect", 403: "AccessDenied", 307: "PermanentRedirect"}
 
 #: All that a call may raise.
 FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError)
@@ -112,7 +90,7 @@ def without_secrets(text: str, options: S3Options) -> str:
 
 def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
     if isinstance(error, botocore.NoCredentialsError):
-        return "there are no credentials for S3", _CREDENTIALS
+        return "there are no credentials for S3", CREDENTIALS
     for kind, hint in _SETTINGS.items():
         if isinstance(error, kind):
             return str(error), hint
@@ -136,16 +114,16 @@ def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
 def _answered(error: Any, options: S3Options) -> tuple[str, str | None]:
     status, code = status_of(error), code_of(error)
     message = str(_answer(error).get("Message", ""))
-    named = code if not code.isdigit() else _BY_STATUS.get(status, code)
+    named = code if not code.isdigit() else BY_STATUS.get(status, code)
     told = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
     if is_transient(error):
         return (
             f"{told}, tried for {options.retry_timeout:g} s",
             "Try again later; retry_timeout is how long it is tried",
         )
-    hint = _HINTS.get(named) or _HINTS.get(_BY_STATUS.get(status, ""))
+    hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
-    if hint == _REGION and region:
+    if hint == REGION and region:
         hint = f"The bucket is in {region}: set the storage option region (or AWS_REGION) to it"
     return told, hint
 

@@ -227,7 +227,7 @@ class OptimisticTransaction:
 
     def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
         error = CommitUnknownError(
-            f"the store gave no answer, so the commit may be this version or may not be: {cause.message}",
+            f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
             table=self._store.root,
             version=version,
             hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "

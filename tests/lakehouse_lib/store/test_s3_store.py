@@ -225,6 +225,8 @@ def test_errors_of_single_keys(s3_server, store, times):
         (Answer.error(403, "InvalidAccessKeyId"), r"InvalidAccessKeyId.*does not know the access key.*AWS_ACCESS_KEY"),
         (Answer.error(403, "SignatureDoesNotMatch"), r"SignatureDoesNotMatch.*secret key does not belong"),
         (Answer.error(403, "AccessDenied"), r"AccessDenied.*Let these credentials"),
+        (Answer.error(400, "EntityTooLarge"), r"EntityTooLarge.*commit fewer files"),
+        (Answer.error(413, "413"), r"EntityTooLarge.*commit fewer files"),
         (Answer.error(400, "ExpiredToken"), r"ExpiredToken.*run out"),
         (Answer.error(403, "RequestTimeTooSkewed"), r"RequestTimeTooSkewed.*clock"),
         (Answer.error(404, "NoSuchBucket"), r"NoSuchBucket.*Create the bucket"),

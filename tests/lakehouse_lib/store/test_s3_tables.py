@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import DeltaError, StoreError, TableNotFoundError
+from lakehouse_lib.errors import CommitUnknownError, DeltaError, StoreError, TableNotFoundError
+from lakehouse_lib.log import put_commit
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.store import open_store
@@ -164,19 +165,46 @@ def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, loca
     assert ids(table.to_pyarrow_table()) == list(range(200))
 
 
-def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it_was(s3_server, location):
+@pytest.mark.parametrize(
+    ("status", "code", "hint"),
+    [
+        (403, "AccessDenied", "Let these credentials list, read, write and delete"),
+        (403, "RequestTimeTooSkewed", "Set this machine's clock"),
+        (400, "EntityTooLarge", "write smaller ones"),
+        (403, "InvalidAccessKeyId", "does not know the access key"),
+        (400, "ExpiredToken", "have run out"),
+        (503, "SlowDown", "fewer requests"),
+    ],
+)
+def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it_was(
+    s3_server, location, status, code, hint
+):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
 
     def interfere(request, forward, _environ):
         if request.verb == "PUT" and request.key.endswith(".parquet"):
-            return Answer.error(403, "AccessDenied")
+            return Answer.error(status, code)
         return forward()
 
-    with s3_server.interfering(interfere), pytest.raises(StoreError, match=r"part-.*cannot be written.*table s3://"):
+    told = rf"part-.*cannot be written.*table s3://.*{hint}"
+    with s3_server.interfering(interfere), pytest.raises(StoreError, match=told):
         write_deltalake(location, rows(100), mode="append", storage_options=s3_server.options)
     table = DeltaTable(location, storage_options=s3_server.options)
     assert table.version() == 0
     assert len([one for one in table.store.walk() if one.path.endswith(".parquet")]) == 1
+
+
+def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, monkeypatch):
+    write_deltalake(location, rows(0), storage_options=s3_server.options)
+    monkeypatch.setattr(put_commit, "_ATTEMPTS", 2)
+
+    def interfere(request, forward, _environ):
+        return Answer.error(503, "SlowDown") if request.verb == "PUT" and "_delta_log" in request.key else forward()
+
+    options = {**s3_server.options, "retry_timeout": "100ms"}
+    told = r"did not say that it has the commit.*S3 answered SlowDown.*tried for 0.1 s.*history\(\) shows"
+    with s3_server.interfering(interfere), pytest.raises(CommitUnknownError, match=told):
+        write_deltalake(location, rows(100), mode="append", storage_options=options)
 
 
 def test_a_bucket_that_may_only_be_read(s3_server, location):
