@@ -191,14 +191,22 @@ class ReadableTable:
 
     # Rows.
 
-    def scan(self, columns: list[str] | None = None, predicate: str | Filters | None = None) -> pa.RecordBatchReader:
+    def scan(
+        self,
+        columns: list[str] | None = None,
+        predicate: str | Filters | None = None,
+        *,
+        row_ids: bool = False,
+    ) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory, by the Arrow engine.
 
         Args:
             columns: default all, in the schema's order.
             predicate: only rows for which it is true.
+            row_ids: two more int64 columns, of a table whose rows keep their ids (``delta.enableRowTracking``):
+                ``_metadata.row_id``, and ``_metadata.row_commit_version``, which the row came with or was changed by.
         """
-        return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate))
+        return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate), row_ids=row_ids)
 
     def to_pyarrow_table(
         self,

@@ -89,9 +89,14 @@ class ArrowEngine:
         return write_stream(aligned, target)
 
     def read(
-        self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None
+        self,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        *,
+        row_ids: bool = False,
     ) -> pa.RecordBatchReader:
-        scan = Scan.of(snapshot, columns, predicate)
+        scan = Scan.of(snapshot, columns, predicate, row_ids=row_ids)
         return pa.RecordBatchReader.from_batches(scan.result_schema, self._batches(scan, snapshot.prune(predicate)))
 
     def _batches(self, scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -111,7 +111,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     else:
         problem = f"{STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
     raise DeltaProtocolError(
-        f"rows cannot be copied to other files with their ids (rowTracking): {problem}",
+        f"nobody can tell where rows keep their ids (rowTracking): {problem}",
         table=table,
         version=version,
         hint=f"Set {STABLE} to false and to true again with the engine that set it, or append and delete whole files",

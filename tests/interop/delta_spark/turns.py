@@ -254,6 +254,8 @@ def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer
     for changed in steps():
         found = peer.row_ids(table)
         assert len({row for row, _ in found.values()}) == len(found)
+        told = pa.table(DeltaTable(path).scan(["id"], row_ids=True))
+        assert found == {key: (row, own) for key, row, own in zip(*(one.to_pylist() for one in told), strict=True)}
         for key in known.keys() & found.keys():
             assert found[key][0] == known[key][0]
             assert found[key][1] == (DeltaTable(path).version() if key in changed else known[key][1])

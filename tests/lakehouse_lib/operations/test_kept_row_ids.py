@@ -24,7 +24,12 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.actions import Protocol
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaProtocolError, LogCorruptedError
+from lakehouse_lib.errors import (
+    ConcurrentDeleteDeleteError,
+    DeltaProtocolError,
+    InvalidArgumentError,
+    LogCorruptedError,
+)
 from lakehouse_lib.log import names
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
 from lakehouse_lib.operations.cluster import z_order
@@ -114,17 +119,17 @@ def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: En
     """An update left a row without a version, a merge left rows without either: what is missing comes from the file."""
     root = tmp_path / "t"
     shutil.copytree(PEERS_TABLES / "row_tracking", root)
-    told = ids_on_disk(root)  # as its own compaction wrote them
+    theirs = ids_on_disk(root)  # as its own compaction wrote them
     (root / "_delta_log" / f"{5:020}.json").unlink()
-    assert ids_on_disk(root) == told
+    assert ids_on_disk(root) == theirs
     compact(latest(root), engine)
     (file,) = latest(root).files.to_pylist()
     stored = pq.ParquetFile(root / file["path"]).read()
     assert stored.column_names[2].startswith("_row-id-col-")
     rows_there = zip(*(column.to_pylist() for column in (stored["id"], stored[2], stored[3])), strict=True)
-    assert {key: (row, version) for key, row, version in rows_there} == told
+    assert {key: (row, version) for key, row, version in rows_there} == theirs
     delete(latest(root), parse("id = 4", latest(root).schema), engine)
-    assert ids_on_disk(root) == {key: ids for key, ids in told.items() if key != 4}
+    assert ids_on_disk(root) == {key: ids for key, ids in theirs.items() if key != 4}
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
@@ -232,6 +237,31 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
     assert latest(tmp_path).version == 6
     assert latest(tmp_path).file_count == 3
     assert len(parquet_files(tmp_path)) == 4
+
+
+def told(root: Path, predicate: str | None = None) -> dict[int, tuple[int, int]]:
+    """By our own reader."""
+    rows_there = pa.table(DeltaTable(root).scan(["id"], predicate, row_ids=True))
+    assert rows_there.column_names == ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    return {key: (row, version) for key, row, version in zip(*map(pa.ChunkedArray.to_pylist, rows_there), strict=True)}
+
+
+def test_a_scan_tells_the_ids_of_rows(tmp_path: Path) -> None:
+    shutil.copytree(PEERS_TABLES / "row_tracking", tmp_path / "theirs")
+    assert told(tmp_path / "theirs") == ids_on_disk(tmp_path / "theirs")
+    (tmp_path / "theirs/_delta_log" / f"{5:020}.json").unlink()
+    assert told(tmp_path / "theirs", "v <> 'a'") == {2: (2, 2), 4: (12, 4), 5: (5, 4), 6: (14, 4), 7: (15, 4)}
+    root = tmp_path / "ours"
+    tracked_rows(root, STABLE)
+    delete_by_vector(root, {path: inline({0, 4}) for path in by_first_id(root)[:2]})
+    assert told(root, "part = 1 AND id < 16") == {n: (n, 2 + n // 10) for n in range(1, 16, 2)}
+    compact(latest(root), ArrowEngine())
+    assert told(root) == ids_on_disk(root)
+    empty = DeltaTable(root).scan(["id"], "id > 100", row_ids=True).read_all()
+    assert empty.schema.field("_metadata.row_id").type == pa.int64()
+    set_properties(root, {**STABLE, "delta.enableRowTracking": "false"})
+    with pytest.raises(InvalidArgumentError, match=r"keep no ids.*enableRowTracking"):
+        told(root)
 
 
 def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
