@@ -173,14 +173,16 @@ class DeltaTable(ReadableTable):
     def repair(self, dry_run: bool = True, *, commit_properties: CommitProperties | None = None) -> dict[str, Any]:
         """Find what is wrong with the table and, unless ``dry_run``, mend it; see ``operations.repair``.
 
+        A dry run needs no latest version that can be read, only the one that is open.
+
         Returns:
             ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, mending is the default), and the other
             findings of ``operations.repair.Report``.
         """
         from lakehouse_lib.operations.repair import repair
 
-        report = repair(self._latest(), dry_run=dry_run, commit_properties=commit_properties)
-        return self._moved(report.to_dict())
+        report = repair(self._snapshot, dry_run=dry_run, commit_properties=commit_properties).to_dict()
+        return report if dry_run else self._moved(report)
 
     def _latest(self) -> Snapshot:
         """Verbs work on the latest version, whichever the table is open at."""

@@ -229,7 +229,8 @@ def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
         f"the log has a gap: commit {missing} is missing, but {found} is there",
         table=store.root,
         version=missing,
-        hint=f"Restore {names.commit(missing)} from a backup, or read an older version",
+        hint=f"Restore {names.commit(missing)} from a backup, or read an older version, whose repair() tells what else "
+        "is wrong",
     )
 
 

@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.actions import CommitProperties
-from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
+from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.last_checkpoint import read_hint
-from lakehouse_lib.log.segment import sort_listing
+from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.snapshot import Snapshot
@@ -50,6 +51,8 @@ class Report:
         commits_missing: versions between the first and the last of the log that have no commit file, such as "5" or
             "7 to 9". Not mended: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
             log that was interrupted leaves such holes, too, among what has expired.
+        commits_torn: path -> why, of commit files that cannot be read. Not mended: restore them from a backup. These
+            versions and the later ones up to the next checkpoint cannot be read, nor the table where there is none.
         checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
         checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
             from a backup.
@@ -65,6 +68,7 @@ class Report:
     vectors_missing: list[str] = field(default_factory=list)
     sizes_wrong: dict[str, str] = field(default_factory=dict)
     commits_missing: list[str] = field(default_factory=list)
+    commits_torn: dict[str, str] = field(default_factory=dict)
     checkpoints_unreadable: dict[str, str] = field(default_factory=dict)
     checkpoints_needed: dict[str, str] = field(default_factory=dict)
     checksums_wrong: dict[str, str] = field(default_factory=dict)
@@ -94,7 +98,11 @@ def repair(
     Files of other folders are only looked at where ``allowed_roots`` names the folder. Removing them from the log loses
     no row that was there, and an older version still refers to them, should they come back.
 
+    A dry run tells what it can of a log whose latest version cannot be told, too; the files are those of ``snapshot``
+    then.
+
     Args:
+        snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
         now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
             something of the log is to be deleted by it.
@@ -103,10 +111,15 @@ def repair(
         UnsupportedFeatureError: a writer feature this library does not have.
         DeltaProtocolError: files are missing, and the table is append-only: unset ``delta.appendOnly`` first.
         CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
-        LogCorruptedError: the latest version cannot be told.
+        LogCorruptedError: the latest version cannot be told, so nothing is mended.
         RetentionError: this machine's clock is ahead of the store's; nothing is mended.
     """
-    latest = newest(snapshot)
+    try:
+        latest = newest(snapshot)
+    except LogCorruptedError:
+        if not dry_run:
+            raise
+        latest = snapshot
     latest.check_writable()
     store = latest.store
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
@@ -122,6 +135,7 @@ def repair(
         vectors_missing=_without_vector(files, missing, store),
         sizes_wrong=_wrong_sizes(files, objects, store),
         commits_missing=missing_commits(listing),
+        commits_torn=_torn_commits(store, listing),
         checksums_wrong=_wrong_checksums(store, listing),
         last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
@@ -159,6 +173,23 @@ def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
     versions = sorted(name.version for name in found if name is not None and name.kind == "commit")
     holes = ((before + 1, after - 1) for before, after in pairwise(versions) if after > before + 1)
     return [str(first) if first == last else f"{first} to {last}" for first, last in holes]
+
+
+def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str, str]:
+    """Path -> why, of commit files that cannot be read, by a second look as well."""
+
+    def why(commit: Commit) -> str | None:
+        try:
+            read_commit(store, commit.version, size=commit.size)
+        except LogCorruptedError as error:
+            return error.message
+        except VersionNotFoundError:  # cleaned up since
+            return None
+        return None
+
+    commits = sort_listing(list(listing))[1]
+    found = at_once(store, lambda commit: why(commit) and why(commit), commits)
+    return {commit.path: torn for commit, torn in zip(commits, found, strict=True) if torn is not None}
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:

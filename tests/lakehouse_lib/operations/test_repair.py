@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError
-from lakehouse_lib.log import names
+from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError, LogCorruptedError
+from lakehouse_lib.log import names, segment
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.operations import repair as module
 from lakehouse_lib.operations.repair import repair
@@ -202,6 +202,42 @@ def test_holes_in_the_log_are_told(table, gone, holes):
     table.store.delete_many([names.commit(version) for version in gone])
     assert table.repair(dry_run=False)["commits_missing"] == holes
     assert len(ids(table)) == 36
+
+
+@pytest.mark.parametrize("kept", [0, 40])
+def test_torn_commits_under_a_checkpoint_are_told(table, kept):
+    torn = {version: names.commit(version) for version in (3, 7)}
+    for path in torn.values():
+        table.store.put(path, table.store.read(path)[:kept])
+    for dry_run in (True, False):
+        found = table.repair(dry_run=dry_run)
+        assert list(found["commits_torn"]) == list(torn.values())
+        assert all(path in why for path, why in found["commits_torn"].items())
+        assert not repair(table.snapshot).is_sound
+    assert len(ids(table)) == 36
+    with pytest.raises(LogCorruptedError, match=rf"{torn[3]}.*Restore the file"):
+        DeltaTable(table.table_uri, version=4)
+
+
+@pytest.mark.parametrize("harm", ["torn", "gone"])
+def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, harm, monkeypatch):
+    monkeypatch.setattr(segment, "_GAP_WAITS", ())
+    write_deltalake(table, rows(100), mode="append")
+    path = names.commit(11)
+    told = {"torn": "commits_torn", "gone": "commits_missing"}[harm]
+    table.store.delete_many([path])
+    if harm == "torn":
+        table.store.put(path, b'{"commitInfo":{"timestamp":1')
+    with pytest.raises(LogCorruptedError, match=r"from a backup, or read an older version, whose repair\(\) tells"):
+        DeltaTable(table.table_uri)
+    before = {meta.path for meta in table.store.walk()}
+    older = DeltaTable(table.table_uri, version=10)
+    found = older.repair()
+    assert list(found[told]) == ([path] if harm == "torn" else ["11"])
+    assert [name for name, value in found.items() if value] == ["dry_run", told]
+    with pytest.raises(LogCorruptedError, match="Restore"):
+        older.repair(dry_run=False)
+    assert {meta.path for meta in table.store.walk()} == before
 
 
 def test_temporary_files_older_than_a_day_go(table):
