@@ -117,7 +117,7 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             again = (
                 "what was to be written is there: go on with its next version"
                 if met.version >= ours
-                else ("open the table again, see what it wrote, and run it again")
+                else "open the table again, see what it wrote, and run it again"
             )
             return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
         if number in appended:
@@ -129,6 +129,27 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
         if number in both:
             return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} of the files that were to be removed")
     return None
+
+
+def find_change(
+    before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata], commits: range, store: ObjectStore
+) -> CommitFailedError | None:
+    """The error that a change of protocol or metadata means for files that were written before it; None when they may
+    be committed after it all the same.
+
+    Args:
+        commits: the versions that brought it.
+    """
+    kind: type[CommitFailedError]
+    if before[0] != after[0] and not _still_writable(before[0], after[0], after[1], store):
+        kind, what = ProtocolChangedError, protocol_change(before[0], after[0])
+    elif not is_harmless(before[1], after[1]):
+        kind, what = MetadataChangedError, metadata_change(before[1], after[1])
+    else:
+        return None
+    first, last = commits[0], commits[-1]
+    who = f"a commit of version {last}" if first == last else f"a commit of the versions {first} to {last}"
+    return kind(f"{who} {what}", table=store.root, version=last, hint=_AS_IT_IS_NOW)
 
 
 def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:

@@ -20,7 +20,7 @@ from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.log import row_ids
-from lakehouse_lib.log.conflict import is_harmless
+from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.carried_marks import MarkedGroup, Places, marked_groups
@@ -119,9 +119,11 @@ def commit_rewrite(
             discard(snapshot.store, copied.added)
             raise outcome.error
         latest = snapshot.update()
-        if not is_harmless(snapshot.metadata, latest.metadata):
+        then, now = ((one.protocol, one.metadata) for one in (snapshot, latest))
+        change = find_change(then, now, range(snapshot.version + 1, latest.version + 1), latest.store)
+        if change is not None:  # a removed file was only what was met first
             discard(snapshot.store, copied.added)
-            raise outcome.error
+            raise change from outcome.error
         found = found.after(copied, latest) if attempt < _ROUNDS else _Found({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
         there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)

@@ -278,6 +278,35 @@ def test_a_rewrite_that_lost_every_partition_says_so(tmp_path, verb):
     assert rows_of(path) == expected
 
 
+@pytest.mark.parametrize("loses_a_file", [True, False])
+@pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
+def test_a_rewrite_gives_up_when_the_schema_changes_whatever_came_first(tmp_path, verb, loses_a_file):
+    path = tmp_path / "t"
+    before = partitioned(path)
+    if loses_a_file:
+        delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
+    new = pa.table({"part": ["c"], "id": [7], "new": [1]})
+    write_deltalake(path, new, mode="append", schema_mode="merge")
+    expected, there = rows_of(path), set(path.rglob("*.parquet"))
+    with pytest.raises(MetadataChangedError, match=r"added the column 'new'.*version [67]\).*run it again"):
+        verb(before, ArrowEngine())
+    assert (rows_of(path), set(path.rglob("*.parquet"))) == (expected, there)
+
+
+@pytest.mark.parametrize("loses_a_file", [True, False])
+def test_a_rewrite_gives_up_when_a_feature_is_dropped_whatever_came_first(tmp_path, loses_a_file):
+    # Somebody leaves the table with fewer rules than it was read by.
+    path = tmp_path / "t"
+    before = partitioned(path)
+    if loses_a_file:
+        delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
+    put(path, 6 + loses_a_file, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}})
+    expected = rows_of(path)
+    with pytest.raises(ProtocolChangedError, match="writer 2 to reader 1, writer 1"):
+        compact(before, ArrowEngine())
+    assert rows_of(path) == expected
+
+
 def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot)

@@ -25,10 +25,10 @@ from lakehouse_lib.actions import Protocol
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import (
-    ConcurrentDeleteDeleteError,
     DeltaProtocolError,
     InvalidArgumentError,
     LogCorruptedError,
+    MetadataChangedError,
 )
 from lakehouse_lib.log import names
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
@@ -232,7 +232,7 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Snapshot, "update", late)
-        with pytest.raises(ConcurrentDeleteDeleteError):
+        with pytest.raises(MetadataChangedError):
             compact(before, ArrowEngine())
     assert latest(tmp_path).version == 6
     assert latest(tmp_path).file_count == 3
