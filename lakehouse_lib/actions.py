@@ -238,10 +238,11 @@ class CommitProperties:
     Args:
         custom_metadata: put as it is into commitInfo.
         max_commit_retries: attempts after a lost race; default 50.
-        app_transactions: txn actions to put into the same commit (idempotent writes).
+        app_transactions: txn actions to put into the same commit (idempotent writes), one of each application.
 
     Raises:
-        InvalidArgumentError: metadata that is no mapping of names, or retries that are no number of attempts.
+        InvalidArgumentError: metadata that is no mapping of names, retries that are no number of attempts, two
+            transactions of one application.
     """
 
     custom_metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -259,6 +260,16 @@ class CommitProperties:
             raise InvalidArgumentError(
                 f"max_commit_retries is {excerpt(retries)}", hint="Give a whole number from 0, or None for the default"
             )
+        seen: dict[str, Transaction] = {}
+        for one in self.app_transactions:
+            known = seen.setdefault(one.app_id, one)
+            if known is not one:
+                # Actions of a commit have no order, so nobody could tell which of them counts.
+                raise InvalidArgumentError(
+                    f"app_transactions has the versions {known.version} and {one.version} of the application "
+                    f"{excerpt(one.app_id)}",
+                    hint="Give each application one transaction a commit",
+                )
 
 
 #: Every action there is; a line with any other name is for readers of a later time and ignored.

@@ -36,7 +36,7 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
     with _told("checksum", before, version):
         write_checksum(before, commit)
     with _told("checkpoint", before, version):
-        if version % TableProperties.of(before.configuration).checkpoint_interval:
+        if version % TableProperties.of(before.configuration, before.store.root).checkpoint_interval:
             return
         latest = before.update()
         checkpoint_snapshot(latest)
@@ -99,7 +99,7 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
     It counts back from the time of the version's commit file where the clock is ahead of it: a remove that is forgotten
     too early would leave its file to the next vacuum.
     """
-    retention = TableProperties.of(snapshot.configuration).deleted_file_retention
+    retention = TableProperties.of(snapshot.configuration, snapshot.store.root).deleted_file_retention
     since = min(clock.now(), snapshot.modified) - int(retention.total_seconds() * 1000)
     snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 

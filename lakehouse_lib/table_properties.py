@@ -11,6 +11,8 @@ from enum import StrEnum
 from lakehouse_lib.actions import excerpt
 from lakehouse_lib.errors import InvalidArgumentError
 
+ISOLATION_LEVEL = "delta.isolationLevel"
+
 _UNITS = {
     "microsecond": timedelta(microseconds=1),
     "millisecond": timedelta(milliseconds=1),
@@ -39,29 +41,38 @@ class IsolationLevel(StrEnum):
 
 @dataclass(frozen=True)
 class TableProperties:
-    """``deleted_file_retention``: how long vacuum and checkpoints remember a removed file. ``isolation_level``: of
-    commits that change rows."""
+    """The properties a table has, each parsed when it is asked for: what cannot be read stops only what needs it.
 
-    checkpoint_interval: int = 10
-    deleted_file_retention: timedelta = timedelta(weeks=1)
-    isolation_level: IsolationLevel = IsolationLevel.SERIALIZABLE
+    Every one raises InvalidArgumentError for a value that cannot be read; a guess could lose data.
+    """
+
+    _configuration: Mapping[str, str]
+    _table: str | None
 
     @classmethod
-    def of(cls, configuration: Mapping[str, str]) -> TableProperties:
-        """Parse the properties a table has.
+    def of(cls, configuration: Mapping[str, str], table: str | None = None) -> TableProperties:
+        """Those of a metaData action; ``table`` is named in errors."""
+        return cls(configuration, table)
 
-        Raises:
-            InvalidArgumentError: a value that cannot be read; a guess could lose data.
-        """
-        default = cls()
-        retention = configuration.get("delta.deletedFileRetentionDuration")
-        return cls(
-            _positive(configuration, "delta.checkpointInterval", default.checkpoint_interval),
-            default.deleted_file_retention
-            if retention is None
-            else parse_interval(retention, "delta.deletedFileRetentionDuration"),
-            _isolation_level(configuration.get("delta.isolationLevel")),
-        )
+    @property
+    def checkpoint_interval(self) -> int:
+        """Commits from one checkpoint to the next; default 10."""
+        return _positive(self._configuration, "delta.checkpointInterval", 10, self._table)
+
+    @property
+    def deleted_file_retention(self) -> timedelta:
+        """How long vacuum and checkpoints remember a removed file; default a week."""
+        name = "delta.deletedFileRetentionDuration"
+        return parse_interval(self._configuration.get(name, "interval 1 week"), name, self._table)
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """Of commits that change rows; default Serializable."""
+        return _isolation_level(self._configuration.get(ISOLATION_LEVEL), self._table)
+
+    def check(self) -> None:
+        """Parse all of them."""
+        _ = self.checkpoint_interval, self.deleted_file_retention, self.isolation_level
 
 
 @dataclass(frozen=True)
@@ -72,16 +83,16 @@ class LogRetention:
     cleanup: bool = True
 
     @classmethod
-    def of(cls, configuration: Mapping[str, str]) -> LogRetention:
+    def of(cls, configuration: Mapping[str, str], table: str | None = None) -> LogRetention:
         """Parse the properties a table has; InvalidArgumentError as above."""
         duration = configuration.get("delta.logRetentionDuration")
         return cls(
-            cls.duration if duration is None else parse_interval(duration, "delta.logRetentionDuration"),
+            cls.duration if duration is None else parse_interval(duration, "delta.logRetentionDuration", table),
             configuration.get("delta.enableExpiredLogCleanup", "true").strip().lower() == "true",
         )
 
 
-def parse_interval(text: str, name: str) -> timedelta:
+def parse_interval(text: str, name: str, table: str | None = None) -> timedelta:
     """An SQL interval such as ``interval 1 week`` or ``168 hours``; months and years have no fixed length."""
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     total, position = timedelta(0), 0
@@ -90,32 +101,39 @@ def parse_interval(text: str, name: str) -> timedelta:
             total += int(match[1]) * _UNITS[match[2].lower()]
         except (OverflowError, ValueError) as error:  # ValueError: of thousands of digits
             raise InvalidArgumentError(
-                f"{name} = {excerpt(text)} is longer than any calendar", hint="'interval 1000000 days' is for ever"
+                f"{name} = {excerpt(text)} is longer than any calendar",
+                table=table,
+                hint="'interval 1000000 days' is for ever",
             ) from error
         position = match.end()
     if position == 0 or rest[position:].strip() or total < timedelta(0):
         raise InvalidArgumentError(
-            f"{name} = {excerpt(text)} is no interval", hint="Write it like 'interval 7 days' or 'interval 168 hours'"
+            f"{name} = {excerpt(text)} is no interval",
+            table=table,
+            hint="Write it like 'interval 7 days' or 'interval 168 hours'",
         )
     return total
 
 
-def _positive(configuration: Mapping[str, str], name: str, default: int) -> int:
+def _positive(configuration: Mapping[str, str], name: str, default: int, table: str | None) -> int:
     text = configuration.get(name)
     if text is None:
         return default
     if not text.strip().isdigit() or int(text) < 1:
-        raise InvalidArgumentError(f"{name} = {text!r} is no positive whole number", hint="Set it to 1 or more")
+        raise InvalidArgumentError(
+            f"{name} = {excerpt(text)} is no positive whole number", table=table, hint="Set it to 1 or more"
+        )
     return int(text)
 
 
-def _isolation_level(text: str | None) -> IsolationLevel:
+def _isolation_level(text: str | None, table: str | None) -> IsolationLevel:
     if text is None:
         return IsolationLevel.SERIALIZABLE
     for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
         if text.strip().lower() == level.lower():
             return level
     raise InvalidArgumentError(
-        f"delta.isolationLevel = {text!r} is no isolation level of a table",
+        f"{ISOLATION_LEVEL} = {excerpt(text)} is no isolation level of a table",
+        table=table,
         hint="Set it to Serializable or WriteSerializable",
     )

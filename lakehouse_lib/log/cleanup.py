@@ -85,10 +85,10 @@ def clean_up(
         InvalidArgumentError: a property that cannot be read.
         StoreError: the store failed; what is deleted by then was to go.
     """
-    retention = LogRetention.of(metadata.configuration)
+    retention = LogRetention.of(metadata.configuration, store.root)
     if not retention.cleanup:
         return []
-    of_files = TableProperties.of(metadata.configuration).deleted_file_retention
+    of_files = TableProperties.of(metadata.configuration, store.root).deleted_file_retention
     if enforce_retention_duration and retention.duration < of_files:
         raise RetentionError(
             f"delta.logRetentionDuration ({retention.duration}) is shorter than delta.deletedFileRetentionDuration "

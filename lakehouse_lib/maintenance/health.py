@@ -146,6 +146,7 @@ def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
 
 
 def _expired(snapshot: Snapshot, moment: float) -> pa.Table:
-    retention = TableProperties.of(snapshot.configuration).deleted_file_retention.total_seconds()
+    properties = TableProperties.of(snapshot.configuration, snapshot.store.root)
+    retention = properties.deleted_file_retention.total_seconds()
     removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], 0)
     return snapshot.tombstones.filter(pc.less_equal(removed, int((moment - retention) * 1000)))

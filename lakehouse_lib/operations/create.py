@@ -225,8 +225,8 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
 
 
 def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
-    TableProperties.of(properties)
-    LogRetention.of(properties)
+    TableProperties.of(properties, table).check()
+    LogRetention.of(properties, table)
     codec_of(properties)
     for key in _SWITCHES & properties.keys():
         if properties[key].strip().lower() not in ("true", "false"):

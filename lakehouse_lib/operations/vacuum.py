@@ -75,7 +75,7 @@ def vacuum(
         InvalidArgumentError: a negative retention, or a table retention that is no interval.
         LogCorruptedError: a deletion vector whose file nobody can tell, so that none can be spared.
     """
-    retention = TableProperties.of(snapshot.configuration).deleted_file_retention
+    retention = TableProperties.of(snapshot.configuration, snapshot.store.root).deleted_file_retention
     configured = int(retention.total_seconds() * 1000)
     asked = configured if retention_hours is None else _asked_ms(retention_hours, snapshot)
     if enforce_retention_duration and asked < configured:

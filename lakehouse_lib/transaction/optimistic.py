@@ -36,6 +36,7 @@ from lakehouse_lib.errors import (
     CommitUnknownError,
     ConcurrentTransactionError,
     DeltaProtocolError,
+    InvalidArgumentError,
     MetadataChangedError,
     StoreError,
     TooManyRetriesError,
@@ -53,7 +54,7 @@ from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.table_properties import IsolationLevel, TableProperties
+from lakehouse_lib.table_properties import ISOLATION_LEVEL, IsolationLevel, TableProperties
 from lakehouse_lib.transaction.base_version import check_base, may_follow_a_cleanup, outrun
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.predecessor import Predecessor
@@ -121,7 +122,17 @@ class OptimisticTransaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Make the write idempotent: it conflicts when ``app_id`` has committed ``version`` or a later one."""
-        self._transactions[app_id] = Transaction(app_id, version, clock.now())
+        self._write(Transaction(app_id, version, clock.now()))
+
+    def _write(self, transaction: Transaction) -> None:
+        known = self._transactions.setdefault(transaction.app_id, transaction)
+        if known.version != transaction.version:
+            raise InvalidArgumentError(
+                f"the commit would write the versions {known.version} and {transaction.version} of the application "
+                f"{excerpt(transaction.app_id)}",
+                table=self._store.root,
+                hint="Give each application one transaction a commit",
+            )
 
     def set_domain(self, domain: DomainMetadata) -> None:
         self._domains[domain.domain] = domain
@@ -143,9 +154,7 @@ class OptimisticTransaction:
         """
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions:
-            self._transactions[transaction.app_id] = replace(
-                transaction, last_updated=transaction.last_updated or clock.now()
-            )
+            self._write(replace(transaction, last_updated=transaction.last_updated or clock.now()))
         self._check_rules()
         stale = self._already_written()
         if stale is not None:
@@ -350,8 +359,10 @@ class OptimisticTransaction:
         """The table's level; a commit of files alone that changes no row need not see what others add."""
         metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
         assert metadata is not None
+        if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
+            metadata = self._metadata  # which is the way out of a level that is none
         if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
-            return TableProperties.of(metadata.configuration).isolation_level
+            return TableProperties.of(metadata.configuration, self._store.root).isolation_level
         return IsolationLevel.SNAPSHOT_ISOLATION
 
     def _changes_data(self) -> bool:
@@ -363,6 +374,10 @@ class OptimisticTransaction:
 
 def _any_change(files: pa.Table) -> bool:
     return bool(pc.any(pc.fill_null(files["dataChange"], literal(True, pa.bool_())), min_count=0).as_py())
+
+
+def _level_of(metadata: Metadata) -> str | None:
+    return metadata.configuration.get(ISOLATION_LEVEL)
 
 
 def _text(value: object) -> str:

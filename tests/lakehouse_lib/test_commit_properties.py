@@ -6,6 +6,8 @@ import pytest
 
 from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.log_tables import create
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -26,6 +28,25 @@ def test_an_application_that_is_no_string_is_refused(app_id):
 def test_retries_that_are_no_number_are_refused(retries):
     with pytest.raises(InvalidArgumentError, match="max_commit_retries is"):
         CommitProperties(max_commit_retries=retries)
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_two_transactions_of_one_application_are_refused(tmp_path, second):
+    with pytest.raises(
+        InvalidArgumentError, match=rf"versions 1 and {second} of the application 'job'.*one transaction"
+    ):
+        CommitProperties(app_transactions=[Transaction("job", 1), Transaction("other", 1), Transaction("job", second)])
+
+
+def test_a_transaction_and_its_properties_agree_on_an_application(tmp_path):
+    snapshot = create(tmp_path)
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "X", {})
+    transaction.set_transaction("job", 1)
+    with pytest.raises(InvalidArgumentError, match=rf"versions 1 and 2 of the application 'job'.*{tmp_path}"):
+        transaction.set_transaction("job", 2)
+    with pytest.raises(InvalidArgumentError, match=rf"versions 1 and 3 of the application 'job'.*{tmp_path}"):
+        transaction.commit(CommitProperties(app_transactions=(Transaction("job", 3),)))
+    assert transaction.commit(CommitProperties(app_transactions=(Transaction("job", 1),))) == Committed(1, 1)
 
 
 @pytest.mark.parametrize("app_id", ["é" * 10_240, "", "a\x00b", "line\nbreak"])

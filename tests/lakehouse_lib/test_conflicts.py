@@ -126,6 +126,29 @@ def test_an_unknown_level_is_refused(tmp_path):
         append(create(tmp_path / "t", {"delta.isolationLevel": "Snapshot"}), "a")
 
 
+def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
+    # As another engine may have left it; it can be mended.
+    path = tmp_path / "t"
+    for number in range(2):
+        write_deltalake(path, pa.table({"id": [number]}), mode="append")
+    snapshot = load_snapshot(pages.LocalStore(str(path)))
+    body = replace(snapshot.metadata, configuration={"delta.isolationLevel": "Foo"}).to_json()
+    put(path, 2, {"metaData": body})
+    table = DeltaTable(path)
+    assert rows_of(path) == [0, 1]
+    assert table.vacuum() == []
+    assert table.health().version == 2
+    assert table.optimize.compact()["numFilesRemoved"] == 2
+    table.create_checkpoint()
+    with pytest.raises(InvalidArgumentError, match=rf"delta.isolationLevel = 'Foo'.*table {path}\)\. Set it to"):
+        table.delete("id = 1")
+    mended = begin(load_snapshot(snapshot.store), "SET TBLPROPERTIES")
+    mended.set_metadata(snapshot.metadata)
+    assert mended.commit() == Committed(4, 1)
+    table.delete("id = 1")
+    assert rows_of(path) == [0]
+
+
 def test_removed_files_count_where_they_may_have_been_read(tmp_path):
     snapshot = create(tmp_path / "t")
     both = begin(snapshot)

@@ -147,7 +147,7 @@ def test_intervals(text, length):
 @pytest.mark.parametrize("text", ["", "interval", "1 month", "7", "interval -1 day", "1 day and more", "P7D"])
 def test_intervals_that_are_none(text):
     with pytest.raises(InvalidArgumentError, match=r"delta\.deletedFileRetentionDuration"):
-        TableProperties.of({"delta.deletedFileRetentionDuration": text})
+        TableProperties.of({"delta.deletedFileRetentionDuration": text}).check()
 
 
 def test_an_interval_beyond_any_calendar():
@@ -161,4 +161,4 @@ def test_an_interval_beyond_any_calendar():
 @pytest.mark.parametrize("text", ["0", "-1", "ten", ""])
 def test_a_checkpoint_interval_that_is_none(text):
     with pytest.raises(InvalidArgumentError, match=r"delta\.checkpointInterval"):
-        TableProperties.of({"delta.checkpointInterval": text})
+        TableProperties.of({"delta.checkpointInterval": text}).check()
