@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
     parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default 1,000")
-    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find ten bugs that are put in")
+    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the bugs that are put in")
     options = parser.parse_args()
     if options.replay is not None:
         return _replay(options.replay)
@@ -83,17 +83,20 @@ def _replay(seed: int) -> int:
 
 
 def _explore(limit: int, processes: int) -> int:
-    broken = orders = 0
+    broken = orders = cut = 0
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         numbers = range(len(PAIRS) + len(TRIPLES))
         for found in pool.map(explored, numbers, [limit] * len(numbers)):
             calm = found.calm
             broken += len(found.violations)
             orders += calm.orders + found.faulty_orders
+            cut += found.cut > 0 or not calm.is_complete
             console.print(
                 f"{found.name}: {calm.orders:,}{'' if calm.is_complete else '+'} orders of up to "
                 f"{max(calm.calls.values())} calls each ({calm.abandoned:,} given up as repeated), "
-                f"{found.faulty_orders:,} with a fault",
+                f"{found.faulty_orders:,} with one of {found.faults:,} faults"
+                f"{f'; cut after {limit // 20:,} orders each: {found.cut:,} of these' if found.cut else ''}"
+                f"{'' if calm.is_complete or calm.violation else f'; cut after {limit:,} without a fault'}",
                 markup=False,
             )
             for outcomes, number in calm.outcomes.most_common():
@@ -102,7 +105,7 @@ def _explore(limit: int, processes: int) -> int:
                 console.print(f"with {fault}: {what}", markup=False)
                 for line in told(history):
                     console.print(line, markup=False)
-    console.print(f"{orders:,} distinct orders, {broken} violations")
+    console.print(f"{orders:,} distinct orders, {broken} violations; {cut} of {len(numbers)} scenarios were cut")
     return 1 if broken else 0
 
 

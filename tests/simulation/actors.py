@@ -32,7 +32,8 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from tests.simulation.ledger import Ledger, Violation
-from tests.simulation.operations import RowIds, Rows, row_ids
+from tests.simulation.operations import RowIds, Rows, derived, row_ids
+from tests.simulation.refusals import Attempt
 from tests.simulation.store import SimulatedStore
 
 SCHEMA = Schema.from_json(
@@ -64,6 +65,7 @@ class Actor:
         outcomes: what became of its work, a word each.
         retries: how often it may lose a race, one of these each time.
         snapshot: the version it has open; a process keeps one for a while.
+        is_held: the next work is on that one, whatever has come since.
     """
 
     def __init__(self, name: str, store: SimulatedStore, ledger: Ledger) -> None:
@@ -73,6 +75,7 @@ class Actor:
         self.outcomes: list[str] = []
         self.retries: tuple[int | None, ...] = (None, None, 1)
         self.snapshot: Snapshot | None = None
+        self.is_held = False
         self._random = random.Random(0)
         self._operations = 0
         self._batch = 0
@@ -128,6 +131,11 @@ class Actor:
     def overwrite(self) -> None:
         self.change("overwrite", self._opened(), rows=self._new_rows())
 
+    def insert(self) -> None:
+        """Rows that are made of rows which stay: an INSERT ... SELECT."""
+        key = self._random.choice((*range(KEYS), None))
+        self.change("insert", self._opened(), key=key, rows=self._new_rows())
+
     def compact(self) -> None:
         self.change("compact", self._opened())
 
@@ -152,6 +160,13 @@ class Actor:
 
     def checkpoint(self) -> None:
         checkpoint(self._opened())
+
+    def tear(self) -> None:
+        """The checkpoint of a writer whose store keeps half an object when its process dies."""
+        checkpoint(load_snapshot(self.store))
+        path = self._random.choice(self.ledger.newest_checkpoint())
+        self.ledger.torn(path)
+        self.store.bucket.tear(path)
 
     def vacuum(self) -> None:
         vacuum(load_snapshot(self.store), dry_run=False)
@@ -183,10 +198,13 @@ class Actor:
     def _opened(self) -> Snapshot:
         """What a process has at hand: the version it opened some time ago, what has come since, or all anew."""
         choice = self._random.random()
-        if self.snapshot is None or choice < 0.4:
+        if self.is_held:
+            self.is_held = False
+        elif self.snapshot is None or choice < 0.4:
             self.snapshot = load_snapshot(self.store)
         elif choice < 0.7:
             self.snapshot = self.snapshot.update()
+        assert self.snapshot is not None
         return self.snapshot
 
     def _read(self, snapshot: Snapshot) -> None:
@@ -208,16 +226,22 @@ class Actor:
         self.store.world.busy.add(self.name)
         try:
             work = OptimisticTransaction(snapshot, self.store, kind.upper(), {})
-            if self._planned(work, snapshot, operation):
-                self._commit(work, operation, transaction)
+            removes = self._planned(work, snapshot, operation)
+            if removes is not None:
+                retries = self._random.choice(self.retries)
+                self._commit(work, Attempt(operation, snapshot.version, removes, transaction, retries))
             else:
                 self.outcomes.append("nothing to do")
         finally:
             self.store.world.busy.discard(self.name)
 
-    def _planned(self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]) -> bool:
-        """Tell the transaction what was read and what is written; False when there is nothing to write."""
+    def _planned(
+        self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]
+    ) -> frozenset[str] | None:
+        """Tell the transaction what was read and what is written; the files that go, or None when there is nothing to
+        write."""
         kind, key, written = operation["kind"], operation["key"], operation["rows"]
+        removes = snapshot.files.slice(0, 0)
         ids: RowIds = {}
         if kind in ("increment", "delete"):
             predicate = _where(key)
@@ -225,39 +249,44 @@ class Actor:
             files = snapshot.prune(predicate)
             found, ids = self._held(snapshot, files) or ({}, {})
             if not any(k == key for k, _ in found.values()):
-                return False
-            work.remove(files)
+                return None
+            removes = files
             # Who changes a row keeps its id, and the version is a new one.
             ids = {one: (row, None if found[one][0] == key else version) for one, (row, version) in ids.items()}
             written = {one: (k, v + (k == key)) for one, (k, v) in found.items() if kind == "increment" or k != key}
         elif kind == "overwrite":
             work.read(None)
-            work.remove(snapshot.files)
+            removes = snapshot.files
+        elif kind == "insert":
+            work.read(None if key is None else _where(key))
+            found = self._rows(snapshot, snapshot.files if key is None else snapshot.prune(_where(key)))
+            if found is None:
+                return None
+            written = derived(operation, found)
         elif kind == "compact":
             files = snapshot.files
             if len(files) < 2:
-                return False
-            files = files.slice(self._random.randrange(len(files) - 1), 2)
-            held = self._held(snapshot, files)
+                return None
+            removes = files.slice(self._random.randrange(len(files) - 1), 2)
+            held = self._held(snapshot, removes)
             if held is None:
-                return False
+                return None
             written, ids = held
-            work.remove(files, data_change=False)
         elif kind == "count":
             counted = int(snapshot.configuration.get("simulated.count", 0)) + 1
             configuration = {**snapshot.configuration, "simulated.count": str(counted)}
             work.set_metadata(replace(snapshot.metadata, configuration=configuration))
+        work.remove(removes, data_change=kind != "compact")
         if written:
             work.add(self._stored(written, ids, data_change=kind != "compact"), keeps_row_ids=True)
-        return True
+        return frozenset(removes["path"].to_pylist())
 
-    def _commit(
-        self, work: OptimisticTransaction, operation: Mapping[str, Any], transaction: Transaction | None
-    ) -> None:
+    def _commit(self, work: OptimisticTransaction, attempt: Attempt) -> None:
+        operation = attempt.operation
         properties = CommitProperties(
             custom_metadata={"simulated": operation},
-            app_transactions=(transaction,) if transaction else (),
-            max_commit_retries=self._random.choice(self.retries),
+            app_transactions=(attempt.transaction,) if attempt.transaction else (),
+            max_commit_retries=attempt.retries,
         )
         try:
             outcome = work.commit(properties)
@@ -268,7 +297,7 @@ class Actor:
             self.ledger.acknowledged(operation["id"], outcome.version)
             self.outcomes.append("committed")
         elif isinstance(outcome, Conflict):
-            self.ledger.refused(operation["id"])
+            self.ledger.conflicted(attempt, outcome.error)
             self.outcomes.append(type(outcome.error).__name__)
         else:
             self.outcomes.append("unknown")  # either may be true; what the log says counts
@@ -331,11 +360,12 @@ def _where(key: int) -> Predicate:
 
 #: What an actor may be asked to do, and how often of a hundred times.
 VERBS: dict[str, int] = {
-    "append": 18,
-    "increment": 20,
-    "delete": 8,
+    "append": 14,
+    "increment": 16,
+    "delete": 10,
+    "insert": 12,
     "overwrite": 3,
-    "compact": 10,
+    "compact": 8,
     "deliver": 8,
     "share": 5,
     "count": 3,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.simulation.world import FASTEST_CLOCK, SLOWEST_CLOCK, Call, Fate
 
 _FINE = Fate()
+_CHANGES = ("put", "delete")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Seeded:
     weather: what may go wrong; it may be changed while the world runs.
 
     The order is one of three kinds: each time anybody; mostly the one before; or, which finds what needs few changes of
-    turn at the right calls, the one of the highest rank, which now and then loses its rank.
+    turn at the right calls, the one of the highest rank, which now and then loses its rank. In some of them, who is
+    about to change something may stand still while others make up to sixty calls: what it has looked at may be gone.
     """
 
     def __init__(self, seed: int | str, weather: Weather) -> None:
@@ -64,10 +66,28 @@ class Seeded:
         self._staying = self._random.choice((None, 0.0, 0.5, 0.9))  # None: by rank
         self._demoting = self._random.choice((0.02, 0.1, 0.3))
         self._ranks: dict[str, float] = {}
+        self._pausing = self._random.choice((0, 0, 0.05, 0.2))
+        self._paused: dict[str, int] = {}
         self._last = ""
         self._out: dict[str, int] = {}
 
     def actor(self, calls: list[Call]) -> int:
+        if not self._pausing or len(calls) == 1:
+            return self._chosen(calls)
+        awake = [number for number, call in enumerate(calls) if not self._paused.get(call.actor)]
+        while len(awake) > 1:
+            chosen = awake[self._chosen([calls[number] for number in awake])]
+            call = calls[chosen]
+            if call.verb not in _CHANGES or self._random.random() >= self._pausing:
+                break
+            self._paused[call.actor] = int(60 * self._random.random())
+            awake.remove(chosen)
+        else:
+            chosen = awake[0] if awake else self._chosen(calls)
+        self._paused = {one: left - 1 for one, left in self._paused.items() if left > 1}
+        return chosen
+
+    def _chosen(self, calls: list[Call]) -> int:
         if len(calls) == 1:
             return 0
         chance = self._random.random
@@ -97,7 +117,7 @@ class Seeded:
             self._out[call.actor] = out - 1
             return Fate(int(chance() < 0.1), "error")
         roll = chance()
-        changes = call.verb in ("put", "delete")
+        changes = call.verb in _CHANGES
         if (roll := roll - weather.lost) < 0:
             return Fate(0, "error")
         if (roll := roll - weather.unanswered) < 0:

@@ -2,22 +2,29 @@
 
 Each commit says in its commitInfo which operation it is. The rows of a version must be those that the operation makes
 of the rows before: the log's order is then a serial one, no row is lost or doubled, and whoever reads sees one of these
-versions. On a table of WriteSerializable another order will do, as long as there is one.
+versions. On a table of WriteSerializable who does not see what was appended blindly meanwhile may stand before it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
+from lakehouse_lib.errors import CommitFailedError
 from lakehouse_lib.log import names
 from tests.simulation.log_files import actions_of, checkpoint_of
 from tests.simulation.operations import NOTHING, Rows, applied, replayed, row_ids
+from tests.simulation.refusals import Attempt, is_founded
 from tests.simulation.world import SLOWEST_CLOCK
 
 _DAY = 86_400_000
+
+
+#: A version and its operation.
+_Placed = tuple[int, Mapping[str, Any]]
 
 
 class Violation(AssertionError):
@@ -37,6 +44,7 @@ class State(NamedTuple):
     ids: Mapping[str, int] = {}  # the first of each file's rows
     highest: int = -1
     kept: Mapping[str, tuple[int, int]] = {}  # each row's id, and the version it came with
+    operation: Mapping[str, Any] = NOTHING
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,9 @@ class Ledger:
         self.terms = terms
         self.states: list[State] = []
         self.operations: dict[str, int] = {}  # id -> version
-        self.serial: list[tuple[int, Mapping[str, Any]]] = []  # versions and operations, in an order that explains all
+        self.serial: list[_Placed] = []  # versions and operations, in an order that explains all
+        self._rows_before: dict[str, tuple[int, int]] = {}  # the first of these
+        self._reading: list[int] = []  # versions that may have been made of rows that are not to be seen yet
         self._refused: set[str] = set()
         self._data: dict[str, Rows] = {}
         self._raw: dict[str, Mapping[str, list[int | None]]] = {}  # the same as stored, with what rows keep
@@ -110,6 +120,34 @@ class Ledger:
             raise Violation(f"{operation} was told it is not committed, and is version {self.operations[operation]}")
         self._refused.add(operation)
 
+    def conflicted(self, attempt: Attempt, error: CommitFailedError) -> None:
+        """Somebody was refused, and must have met whom the error names."""
+        self.refused(attempt.operation["id"])
+        if not is_founded(
+            error,
+            attempt,
+            self.states,
+            lambda path: [key for key, _ in self._data[path].values()],
+            lambda version: names.commit(version) in self._stored,
+            reorders_appends=self.terms.reorders_appends,
+        ):
+            raise Violation(f"{attempt} needs not be refused: {error!r}")
+
+    def newest_checkpoint(self) -> list[str]:
+        """All the objects that are needed to read it."""
+        path, (_, sidecars) = max(self._checkpoints.items(), key=lambda one: one[1][0])
+        return [path, *sorted(f"{names.SIDECARS}/{one.rsplit('/', 1)[-1]}" for one in sidecars)]
+
+    def torn(self, path: str) -> None:
+        """Nothing can be built any more on what has lost half its bytes."""
+        name = path.rsplit("/", 1)[-1]
+        self._sidecars.pop(name, None)
+        self._checkpoints = {
+            one: (version, sidecars)
+            for one, (version, sidecars) in self._checkpoints.items()
+            if one != path and name not in {sidecar.rsplit("/", 1)[-1] for sidecar in sidecars}
+        }
+
     def seen(self, version: int, rows: Rows) -> None:
         """What a reader found."""
         if not 0 <= version < len(self.states) or rows != self.states[version].rows:
@@ -139,7 +177,7 @@ class Ledger:
             raise Violation(f"{name} is version {self.operations[name]}, and version {version} too")
         if name in self._refused:
             raise Violation(f"{name} was told it is not committed, and becomes version {version}")
-        self.states.append(state)
+        self.states.append(state._replace(operation=operation))
         self.operations[name] = version
 
     def _after(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> State:
@@ -214,17 +252,29 @@ class Ledger:
 
     def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, found: Rows) -> None:
         """Find the operation's place in the serial order."""
+        if operation["kind"] == "insert":
+            self._reading.append(version)
         if applied(operation, before) == found:
             self.serial.append((version, operation))
             return
-        if self.terms.reorders_appends:
-            first = max((place for place, (earlier, _) in enumerate(self.serial) if earlier <= read), default=-1) + 1
-            for place in range(len(self.serial) - 1, first - 1, -1):
-                order = [*self.serial[:place], (version, operation), *self.serial[place:]]
-                if replayed(one for _, one in order) == found:
+        if self.terms.reorders_appends and found == self._unseeing(operation, read, before):
+            for later in _some_of([one for one in self.serial if one[0] > read]):
+                order = [*(one for one in self.serial if one not in later), (version, operation), *later]
+                if replayed((one for _, one in order), self._rows_before) == found:
                     self.serial = order
                     return
+            if any(read < other < version for other in self._reading):
+                self._reading.append(version)
+                self.serial, self._rows_before = [], dict(found)
+                return
         raise Violation(f"version {version}, {operation}: {_difference(found, applied(operation, before))}")
+
+    def _unseeing(self, operation: Mapping[str, Any], read: int, before: Rows) -> Rows:
+        """What an operation comes to that sees all before it but what was appended blindly since it began."""
+        since = (state.operation for state in self.states[read + 1 :])
+        unseen = {row for one in since if one["kind"] == "append" for row in one["rows"]}
+        seen = {one: row for one, row in before.items() if one not in unseen}
+        return {**applied(operation, seen), **{one: row for one, row in before.items() if one in unseen}}
 
     def _checkpoint(self, version: int, path: str, data: bytes) -> None:
         if version >= len(self.states):
@@ -304,6 +354,12 @@ class Ledger:
 
     def _replaced_at(self, version: int) -> float:
         return self.states[version + 1].written if version + 1 < len(self.states) else float("inf")
+
+
+def _some_of(ones: list[_Placed]) -> Iterator[tuple[_Placed, ...]]:
+    """Each choice of some of these, in their order; of few first."""
+    for count in range(1, len(ones) + 1):
+        yield from combinations(ones, count)
 
 
 def _difference(found: Rows, wanted: Rows) -> str:

@@ -1,4 +1,4 @@
-"""Ten bugs that a commit protocol may have, each put into the library for a while: the simulation has to find them."""
+"""Bugs that a commit protocol may have, each put into the library for a while: the simulation has to find them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weakref import WeakSet
 from greenlet import getcurrent
 
 from lakehouse_lib import post_commit
-from lakehouse_lib.errors import CommitFailedError, StoreError
-from lakehouse_lib.log import cleanup, names
+from lakehouse_lib.errors import CommitFailedError, ConcurrentAppendError, StoreError
+from lakehouse_lib.log import cleanup, conflict, names
 from lakehouse_lib.log.checkpoints import writing
 from lakehouse_lib.log.commit import CommitActions, parse_commit
 from lakehouse_lib.log.conflict import Attempt, find_conflict
@@ -103,6 +103,16 @@ def _no_fresh_applications(
     return find_conflict(replace(attempt, applications={}), winners, store)
 
 
+def _refused_without_need(
+    _attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore
+) -> CommitFailedError | None:
+    return ConcurrentAppendError("somebody was first", table=store.root, version=winners[-1].version)
+
+
+def _all_blind(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
+    return find_conflict(attempt, [replace(one, info={**one.info, "isBlindAppend": True}) for one in winners], store)
+
+
 def _one_version_more(*arguments: Any) -> int | None:
     expired = newest_at(*arguments)
     return None if expired is None else expired + 1
@@ -167,6 +177,27 @@ MUTANTS = (
         "applications known from the snapshot alone",
         _instead(optimistic, "find_conflict", _no_fresh_applications),
         ("share", "deliver"),
+    ),
+    Mutant(
+        "conflict on every lost race",
+        _instead(optimistic, "find_conflict", _refused_without_need),
+        ("append", "increment"),
+    ),
+    Mutant(
+        "no check whether files that were read are gone",
+        _instead(conflict._Removed, "meeting_reads", lambda *_: frozenset()),
+        ("insert", "delete"),
+    ),
+    Mutant("every winner taken for a blind append", _instead(optimistic, "find_conflict", _all_blind), ("insert",)),
+    Mutant(
+        "commit under a name that a cleanup has freed",
+        _instead(optimistic, "may_free_the_next", lambda *_: False),
+        ("append", "cleanup"),
+    ),
+    Mutant(
+        "cleanup that does not read the checkpoint it leaves",
+        _instead(cleanup, "unreadable_because", lambda *_: None),
+        ("append", "cleanup"),
     ),
 )
 

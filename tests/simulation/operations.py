@@ -27,6 +27,8 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
             return {one: (k, v) for one, (k, v) in rows.items() if k != key}
         case "overwrite":
             return _own(operation)
+        case "insert":
+            return {**rows, **derived(operation, rows)}
         case "nothing" | "compact" | "count":
             return rows
         case unknown:
@@ -42,9 +44,15 @@ def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int)
     return found
 
 
-def replayed(operations: Iterable[Mapping[str, Any]]) -> Rows:
-    """What operations make of nothing, one after the other."""
-    rows: Rows = {}
+def derived(operation: Mapping[str, Any], rows: Rows) -> dict[str, tuple[int, int]]:
+    """What an INSERT ... SELECT adds: rows that count those of the key it reads (of every key, where it names none),
+    increments and all."""
+    count = sum(v + 1 for k, v in rows.values() if operation["key"] in (None, k))
+    return {one: (k, count) for one, (k, _) in _own(operation).items()}
+
+
+def replayed(operations: Iterable[Mapping[str, Any]], rows: Rows) -> Rows:
+    """What operations make of rows, one after the other."""
     for operation in operations:
         rows = applied(operation, rows)
     return rows

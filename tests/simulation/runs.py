@@ -16,6 +16,7 @@ from unittest import mock
 
 from lakehouse_lib import post_commit
 from lakehouse_lib.errors import DeltaError, RetentionError
+from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import VERBS, Actor
 from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
 from tests.simulation.ledger import Ledger, Terms, Violation
@@ -48,6 +49,7 @@ class Plan:
         has_times: commits have their time inside.
         has_row_ids: rows get ids, and keep them.
         founding: what happens before the actors begin, in good weather.
+        held: versions of that time that actors have open, by their names, and work on first.
         age: of the table then, hours.
         weather: what goes wrong while they work.
         actors: what each of them does.
@@ -60,6 +62,7 @@ class Plan:
     has_times: bool
     has_row_ids: bool
     founding: tuple[Work, ...]
+    held: tuple[tuple[str, int], ...]
     age: float
     weather: Weather
     actors: tuple[tuple[str, tuple[Work, ...]], ...]
@@ -96,8 +99,16 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         chosen = dice.choices(verbs, weights, k=count)
         return tuple(Work(verb, f"{seed} {owner} {number}") for number, verb in enumerate(chosen))
 
-    actors = dice.choice((2, 2, 3, 3, 4))
+    actors = [f"actor{number}" for number in range(dice.choice((2, 2, 3, 3, 4)))]
     more = random.Random(f"{seed} features")
+    founding, held = ["append"] * dice.randint(0, 2), {}
+    people = {name: works(name, dice.randint(1, 3)) for name in actors}
+    is_old = "cleanup" in verbs and more.random() < 0.2
+    if is_old:  # somebody cleans up what others work on still
+        founding = ["append"] * more.randint(4, 5)
+        founding.insert(more.randint(3, len(founding)), more.choice(("checkpoint", "checkpoint", "tear")))
+        held = {name: more.randint(0, 2) for name in actors[1:]}
+        people[actors[0]] = (Work("cleanup", f"{seed} cleanup"), *people[actors[0]][1:])
     weathers = [weather for _, weather in WEATHERS]
     return Plan(
         seed,
@@ -106,10 +117,11 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         reorders_appends=dice.random() < 0.25,
         has_times=more.random() < 0.3,
         has_row_ids=more.random() < 0.3,
-        founding=tuple(Work("append", f"{seed} founder {number}") for number in range(dice.randint(0, 2))),
-        age=dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
+        founding=tuple(Work(verb, f"{seed} founder {number}") for number, verb in enumerate(founding)),
+        held=tuple(held.items()),
+        age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
         weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
-        actors=tuple((f"actor{number}", works(f"actor{number}", dice.randint(1, 3))) for number in range(actors)),
+        actors=tuple(people.items()),
     )
 
 
@@ -149,12 +161,16 @@ def run(plan: Plan | int) -> Report:
         return Actor(name, SimulatedStore(world, bucket, name), ledger)
 
     people = [(actor(name), works) for name, works in plan.actors]
-    founder, auditor = actor("founder"), actor("auditor")
+    founder, auditor, held = actor("founder"), actor("auditor"), dict(plan.held)
 
     def found() -> None:
         founder.create(configuration_of(plan))
         for work in plan.founding:
             founder.do(*work)
+        for person, _ in people:
+            if person.name in held:
+                person.snapshot = load_snapshot(person.store, min(held[person.name], len(ledger.states) - 1))
+                person.is_held = True
 
     def live(person: Actor, works: tuple[Work, ...]) -> Callable[[], None]:
         def work() -> None:
@@ -243,6 +259,8 @@ def without(plan: Plan) -> Iterator[Plan]:
                 yield replace(plan, actors=(*plan.actors[:number], (name, fewer), *plan.actors[number + 1 :]))
     if plan.founding:
         yield replace(plan, founding=plan.founding[1:])
+    if plan.held:
+        yield replace(plan, held=plan.held[1:])
     if plan.weather is not CALM:
         yield replace(plan, weather=CALM)
         for fault, chance in vars(plan.weather).items():

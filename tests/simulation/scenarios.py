@@ -40,6 +40,18 @@ def _by_key(kind: str, key: int) -> Act:
     return lambda actor: actor.change(kind, actor.at_hand, key=key)
 
 
+def _insert(key: int | None, into: int) -> Act:
+    return lambda actor: actor.change("insert", actor.at_hand, key=key, rows={f"{actor.name}'s": (into, 0)})
+
+
+def _opened_anew(act: Act) -> Act:
+    def look(actor: Actor) -> None:
+        actor.snapshot = None
+        act(actor)
+
+    return look
+
+
 def _deliver(actor: Actor) -> None:
     rows = {f"{actor.name}'s": (0, 0)}
     actor.change("append", actor.at_hand, rows=rows, transaction=Transaction("stream", 7))
@@ -73,6 +85,9 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
         "delete 0": _by_key("delete", 0),
         "delete 1": _by_key("delete", 1),
         "increment 0": _by_key("increment", 0),
+        "insert 1 from 0": _insert(0, 1),
+        "insert 0 from 1": _insert(1, 0),
+        "insert 1 from all, opened anew": _opened_anew(_insert(None, 1)),
         "deliver": _deliver,
         "compact": _compact,
         "overwrite": _overwrite,
@@ -124,6 +139,22 @@ def _commits_on_an_expired_version() -> Scenario:
     return Scenario("append 0 on an expired version | cleanup", actors, found, with_hooks=False, version=1)
 
 
+def _cleans_up_to_a_torn_checkpoint() -> Scenario:
+    """The checkpoint from which on everything would stay has lost half its bytes: the commits before it are all there
+    is to its version."""
+
+    def found(founder: Actor) -> None:
+        founder.create(_PROPERTIES)
+        for number in range(4):
+            founder.snapshot = None
+            founder.change("append", founder.at_hand, rows={f"founder's {number}": (0, 0)})
+        founder.do("tear", "torn")
+        founder.store.world.sleep_for_hours(50)
+
+    actors = {"a": _attempted("append", _append(0)), "b": _attempted("cleanup", Actor.cleanup)}
+    return Scenario("append 0 | cleanup up to a torn checkpoint", actors, found)
+
+
 PAIRS = (
     _scenario("append 0 | append 0"),
     _scenario("delete 0 | append 0"),
@@ -146,6 +177,12 @@ PAIRS = (
     _scenario("checkpoint | checkpoint"),
     _scenario("delete 0 | vacuum"),
     _commits_on_an_expired_version(),
+    _cleans_up_to_a_torn_checkpoint(),
+    _scenario("insert 1 from 0 | delete 0"),
+    _scenario("insert 1 from 0 | compact"),
+    _scenario("insert 1 from 0 | insert 0 from 1"),
+    _scenario("insert 1 from 0 | insert 0 from 1", reorders_appends=True),
+    _scenario("insert 1 from 0 | append 0", reorders_appends=True),
 )
 #: Of the commits alone, without what follows them: that would be some thousand orders more each.
 TRIPLES = tuple(
@@ -161,18 +198,23 @@ TRIPLES = tuple(
         ("count | append 0 | delete 1", False),
         ("count | append 0 | count", False),
         ("create | create | create", False),
+        ("delete 0 | append 0 | insert 1 from all, opened anew", True),
+        ("insert 1 from 0 | append 0 | delete 1", True),
     )
 )
 
 
 @dataclass(frozen=True)
 class Explored:
-    """What the orders of a scenario came to: without a fault, and with each fault of a call, of which there are
-    ``faulty_orders``; ``violations`` say the fault, what was broken, and the calls that led there."""
+    """What the orders of a scenario came to: without a fault, and with each fault of a call, ``faulty_orders`` in all.
+    Of ``faults`` so many ``cut`` ones have orders that were not run. ``violations`` say the fault, what was broken, and
+    the calls that led there."""
 
     name: str
     calm: Exploration
     faulty_orders: int
+    faults: int
+    cut: int
     violations: list[tuple[Fault | None, str, list[Step]]]
 
 
@@ -187,15 +229,16 @@ def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[
 
 
 def explored(number: int, limit: int) -> Explored:
-    """The so-manieth of all pairs and triples, ``limit`` orders at most; pairs with faults as well, a twentieth as many
-    with each."""
+    """The so-manieth of all pairs and triples, ``limit`` orders at most; pairs with faults as well, the first
+    ``limit / 20`` with each."""
     scenario = (*PAIRS, *TRIPLES)[number]
-    calm, orders, violations = explore(scenario, limit=limit), 0, []
+    calm, orders, faults, cut, violations = explore(scenario, limit=limit), 0, 0, 0, []
     if calm.violation is not None:
         violations.append((None, *calm.violation))
     if scenario in PAIRS:
         for fault, found in with_one_fault(scenario, limit=max(limit // 20, 1)):
-            orders += found.orders
+            orders, faults = orders + found.orders, faults + 1
+            cut += not found.is_complete and found.violation is None
             if found.violation is not None:
                 violations.append((fault, *found.violation))
-    return Explored(scenario.name, calm, orders, violations)
+    return Explored(scenario.name, calm, orders, faults, cut, violations)

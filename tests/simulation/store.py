@@ -39,6 +39,11 @@ class Bucket:
         elif before is not None:
             self.gone[path] = (before, now)
 
+    def tear(self, path: str) -> None:
+        """Half of an object is lost. Nobody is told."""
+        data, modified = self.objects[path]
+        self.objects[path] = Stored(data[: len(data) // 2], modified)
+
     def listed(self, now: float, stale: float, some: int) -> list[ObjectMeta]:
         """What a listing shows, sorted by path."""
         seen = dict(self.objects)

@@ -1,0 +1,109 @@
+"""Whether an operation that was refused had to be. Without this a library that refuses whoever loses a race would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lakehouse_lib.actions import Transaction
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    TooManyRetriesError,
+)
+
+_READERS = ("increment", "delete", "overwrite", "insert")
+_MANY_RETRIES = 50
+
+
+class Version(Protocol):
+    """What has to be known of a version."""
+
+    @property
+    def files(self) -> frozenset[str]: ...
+    @property
+    def applications(self) -> Mapping[str, int]: ...
+    @property
+    def operation(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What somebody wants to commit.
+
+    Attributes:
+        operation: as its commit says it.
+        read: the version it was planned on.
+        removes: the files that it wants to replace.
+        retries: how often it may lose; None: as often as the library lets it.
+    """
+
+    operation: Mapping[str, Any]
+    read: int
+    removes: frozenset[str]
+    transaction: Transaction | None
+    retries: int | None
+
+
+def is_founded(
+    error: CommitFailedError,
+    attempt: Attempt,
+    versions: Sequence[Version],
+    keys: Callable[[str], Collection[int]],
+    is_there: Callable[[int], bool],
+    *,
+    reorders_appends: bool,
+) -> bool:
+    """Whether the version that the error names does what the error says.
+
+    Args:
+        versions: all there are.
+        keys: of the rows in a file. Files overlap as their statistics do: from the least key to the greatest.
+        is_there: whether the commit of a version still is.
+    """
+    named = error.version
+    if named is None:
+        return False
+    if type(error) is CommitFailedError:  # the log was cleaned up
+        return not all(is_there(number) for number in range(attempt.read, len(versions)))
+    if isinstance(error, TooManyRetriesError):
+        retries = _MANY_RETRIES if attempt.retries is None else attempt.retries
+        return attempt.read + retries < named - 1 < len(versions)
+    if isinstance(error, ConcurrentTransactionError):
+        return _is_repeated(attempt, versions, named)
+    if not attempt.read < named < len(versions):
+        return False
+    before, winner = versions[named - 1], versions[named]
+    kind, did = attempt.operation["kind"], winner.operation["kind"]
+
+    def is_read(path: str) -> bool:
+        key = attempt.operation["key"]
+        return kind in _READERS and (key is None or min(keys(path)) <= key <= max(keys(path)))
+
+    match error:
+        case MetadataChangedError():
+            return bool(kind == did == "count")
+        case ConcurrentAppendError():
+            if did == "compact" or (did == "append" and reorders_appends):
+                return False
+            return any(is_read(path) for path in winner.files - before.files)
+        case ConcurrentDeleteReadError():
+            return any(is_read(path) for path in (before.files - winner.files) & versions[attempt.read].files)
+        case ConcurrentDeleteDeleteError():
+            return not attempt.removes.isdisjoint(before.files - winner.files)
+    return False
+
+
+def _is_repeated(attempt: Attempt, versions: Sequence[Version], named: int) -> bool:
+    if attempt.transaction is None or not attempt.read <= named < len(versions):
+        return False
+    name = attempt.transaction.app_id
+    known = versions[named].applications.get(name, -1)
+    if named == attempt.read:
+        return known >= attempt.transaction.version
+    return known != versions[named - 1].applications.get(name, -1)
