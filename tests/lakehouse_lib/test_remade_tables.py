@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import TableNotFoundError
+from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.operations.checkpoint import checkpoint
@@ -49,6 +49,25 @@ def test_a_commit_planned_on_the_old_table_is_refused(tmp_path, count):
     with pytest.raises(TableNotFoundError, match=ANOTHER):
         stale.update()
     assert objects(tmp_path / "t") == before
+
+
+def test_a_checkpoint_of_the_old_table_is_refused(tmp_path):
+    make(tmp_path / "t", 2, "old")
+    held = DeltaTable(str(tmp_path / "t"))
+    shutil.rmtree(tmp_path / "t")
+    make(tmp_path / "t", 3, "new")
+    before = objects(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        held.create_checkpoint()
+    assert objects(tmp_path / "t") == before
+
+
+def test_a_checkpoint_of_a_version_that_was_cleaned_up_is_refused(tmp_path):
+    held = create(tmp_path / "t")
+    checkpoint(append(append(held, "a"), "b"))
+    (tmp_path / "t" / names.commit(0)).unlink()
+    with pytest.raises(VersionNotFoundError, match=r"cleaned up.*version 0"):
+        checkpoint(held)
 
 
 def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch):
