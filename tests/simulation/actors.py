@@ -21,6 +21,7 @@ from lakehouse_lib.errors import (
     InvalidArgumentError,
     ObjectNotFoundError,
     RetentionError,
+    TableNotFoundError,
     VersionNotFoundError,
 )
 from lakehouse_lib.operations.checkpoint import checkpoint
@@ -92,8 +93,10 @@ class Actor:
         try:
             work()
         except DeltaError as error:
-            outdated = self.snapshot is not None and not self.ledger.is_kept(self.snapshot.version)
+            outdated = self.snapshot is not None and not self._knows(self.snapshot, self.ledger.is_kept)
             ahead = isinstance(error, RetentionError) and self.store.world.was_ahead(self.name)
+            if isinstance(error, TableNotFoundError):
+                self.snapshot, self.is_held = None, False
             if not (self.store.trouble or outdated or ahead or isinstance(error, CommitFailedError)):
                 raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
             self.outcomes.append(f"{verb}: {type(error).__name__}")
@@ -186,7 +189,7 @@ class Actor:
         try:
             self._read(load_snapshot(self.store, version))
         except VersionNotFoundError:
-            if self.ledger.is_kept(version) and not self.store.trouble:
+            if self._knows(latest, lambda _: self.ledger.is_kept(version)) and not self.store.trouble:
                 raise
         self._read(latest)
         self._read(latest.update())
@@ -209,8 +212,12 @@ class Actor:
 
     def _read(self, snapshot: Snapshot) -> None:
         rows = self._rows(snapshot, snapshot.files)
-        if rows is not None:
+        if rows is not None and self._knows(snapshot, lambda _: True):
             self.ledger.seen(snapshot.version, rows)
+
+    def _knows(self, snapshot: Snapshot, is_so: Callable[[int], bool]) -> bool:
+        """Whether the version is one of the table that is here now, and this holds of it."""
+        return snapshot.metadata.id == self.ledger.table_id and is_so(snapshot.version)
 
     def change(
         self,
@@ -222,6 +229,7 @@ class Actor:
         transaction: Transaction | None = None,
     ) -> None:
         operation: dict[str, Any] = {"kind": kind, "id": f"{self.name} {self._operations}", "key": key, "rows": rows}
+        operation["table"] = snapshot.metadata.id
         self._operations += 1
         self.store.world.busy.add(self.name)
         try:
@@ -343,7 +351,7 @@ class Actor:
             try:
                 found = json.loads(self.store.read(path))
             except ObjectNotFoundError as error:
-                if self.ledger.is_promised(snapshot.version):
+                if self._knows(snapshot, self.ledger.is_promised):
                     raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
                 self.outcomes.append("vacuumed")
                 return None

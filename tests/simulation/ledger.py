@@ -70,6 +70,7 @@ class Ledger:
         self.now = now
         self.terms = terms
         self.states: list[State] = []
+        self.table_id = ""
         self.operations: dict[str, int] = {}  # id -> version
         self.serial: list[_Placed] = []  # versions and operations, in an order that explains all
         self._rows_before: dict[str, tuple[int, int]] = {}  # the first of these
@@ -88,7 +89,7 @@ class Ledger:
         for name, value in vars(self).items():
             if isinstance(value, list | dict | set):
                 setattr(twin, name, value.copy())
-        twin._hint = self._hint
+        twin._hint, twin.table_id = self._hint, self.table_id
         return twin
 
     def watch(self, path: str, data: bytes | None) -> None:
@@ -123,7 +124,7 @@ class Ledger:
     def conflicted(self, attempt: Attempt, error: CommitFailedError) -> None:
         """Somebody was refused, and must have met whom the error names."""
         self.refused(attempt.operation["id"])
-        if not is_founded(
+        if attempt.operation["table"] == self.table_id and not is_founded(
             error,
             attempt,
             self.states,
@@ -169,6 +170,9 @@ class Ledger:
         before = self.states[-1] if self.states else State(frozenset(), {}, {}, {}, 0, 0)
         state = self._after(version, before, actions)
         operation = actions["commitInfo"][0].get("simulated", NOTHING)
+        self.table_id = next((body["id"] for body in actions.get("metaData", [])), self.table_id)
+        if operation.get("table", self.table_id) != self.table_id:
+            raise Violation(f"version {version} was meant for a table that was here before")
         self._explain(version, operation, actions["commitInfo"][0].get("readVersion", -1), before.rows, state.rows)
         if operation["kind"] == "count" and state.count != before.count + 1:
             raise Violation(f"version {version} counts {state.count} after {before.count}")

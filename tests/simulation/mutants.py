@@ -18,6 +18,7 @@ from lakehouse_lib.log.checkpoints import writing
 from lakehouse_lib.log.commit import CommitActions, parse_commit
 from lakehouse_lib.log.conflict import Attempt, find_conflict
 from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.landmark import Landmark
 from lakehouse_lib.log.put_commit import put_commit
 from lakehouse_lib.log.replay import replay
 from lakehouse_lib.log.version_state import VersionState
@@ -26,7 +27,7 @@ from lakehouse_lib.operations.vacuum import plan_vacuum
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import TableProperties
-from lakehouse_lib.transaction import OptimisticTransaction, optimistic
+from lakehouse_lib.transaction import OptimisticTransaction, base_version, optimistic
 from tests.simulation.runs import plan_of, run
 
 #: Seeds within which each has to be found.
@@ -191,7 +192,7 @@ MUTANTS = (
     Mutant("every winner taken for a blind append", _instead(optimistic, "find_conflict", _all_blind), ("insert",)),
     Mutant(
         "commit under a name that a cleanup has freed",
-        _instead(optimistic, "may_free_the_next", lambda *_: False),
+        _instead(base_version, "may_free_the_next", lambda *_: False),
         ("append", "cleanup"),
     ),
     Mutant(
@@ -199,6 +200,7 @@ MUTANTS = (
         _instead(cleanup, "unreadable_because", lambda *_: None),
         ("append", "cleanup"),
     ),
+    Mutant("any table taken for the one that was opened", _instead(Landmark, "check", lambda *_: None), ("append",)),
 )
 
 

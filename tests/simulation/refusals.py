@@ -1,4 +1,4 @@
-"""Whether an operation that was refused had to be. Without this a library that refuses whoever loses a race would do."""
+"""Whether an operation that was refused had to be: else a library that refuses whoever loses a race would do."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import random
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -50,6 +50,7 @@ class Plan:
         has_row_ids: rows get ids, and keep them.
         founding: what happens before the actors begin, in good weather.
         held: versions of that time that actors have open, by their names, and work on first.
+        remade: then the table is deleted, another one is made in its place, and this happens to it; None: it is not.
         age: of the table then, hours.
         weather: what goes wrong while they work.
         actors: what each of them does.
@@ -63,6 +64,7 @@ class Plan:
     has_row_ids: bool
     founding: tuple[Work, ...]
     held: tuple[tuple[str, int], ...]
+    remade: tuple[Work, ...] | None
     age: float
     weather: Weather
     actors: tuple[tuple[str, tuple[Work, ...]], ...]
@@ -109,6 +111,11 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         founding.insert(more.randint(3, len(founding)), more.choice(("checkpoint", "checkpoint", "tear")))
         held = {name: more.randint(0, 2) for name in actors[1:]}
         people[actors[0]] = (Work("cleanup", f"{seed} cleanup"), *people[actors[0]][1:])
+    remade = None
+    if not is_old and more.random() < 0.04:
+        founding = ["append"] * more.randint(0, 3)
+        held = {name: more.randint(0, len(founding)) for name in actors}
+        remade = tuple(Work("append", f"{seed} again {number}") for number in range(more.randint(0, 4)))
     weathers = [weather for _, weather in WEATHERS]
     return Plan(
         seed,
@@ -119,6 +126,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         has_row_ids=more.random() < 0.3,
         founding=tuple(Work(verb, f"{seed} founder {number}") for number, verb in enumerate(founding)),
         held=tuple(held.items()),
+        remade=remade,
         age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
         weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
         actors=tuple(people.items()),
@@ -161,15 +169,15 @@ def run(plan: Plan | int) -> Report:
         return Actor(name, SimulatedStore(world, bucket, name), ledger)
 
     people = [(actor(name), works) for name, works in plan.actors]
-    founder, auditor, held = actor("founder"), actor("auditor"), dict(plan.held)
+    founder, auditor = actor("founder"), actor("auditor")
 
-    def found() -> None:
+    def found(works: Iterable[Work], held: Iterable[tuple[str, int]]) -> None:
         founder.create(configuration_of(plan))
-        for work in plan.founding:
+        for work in works:
             founder.do(*work)
-        for person, _ in people:
-            if person.name in held:
-                person.snapshot = load_snapshot(person.store, min(held[person.name], len(ledger.states) - 1))
+        for name, version in held:
+            for person in (person for person, _ in people if person.name == name):
+                person.snapshot = load_snapshot(person.store, min(version, len(ledger.states) - 1))
                 person.is_held = True
 
     def live(person: Actor, works: tuple[Work, ...]) -> Callable[[], None]:
@@ -178,6 +186,16 @@ def run(plan: Plan | int) -> Report:
                 person.do(*one)
 
         return work
+
+    def make_anew() -> None:
+        nonlocal ledger
+        ledger = Ledger(lambda: world.now, terms_of(plan))
+        bucket.objects.clear()
+        bucket.watch = ledger.watch
+        for one in (founder, auditor, *(person for person, _ in people)):
+            one.ledger = ledger
+        founder.snapshot = None
+        found(plan.remade or (), ())
 
     violation = None
     stores = {one.store.root: one.store for one in (founder, auditor, *(person for person, _ in people))}
@@ -190,8 +208,10 @@ def run(plan: Plan | int) -> Report:
 
     with hooks_watched(is_explained), remembered():
         try:
-            world.run({"founder": found})
+            world.run({"founder": lambda: found(plan.founding, plan.held)})
             world.sleep_for_hours(plan.age)
+            if plan.remade is not None:
+                world.run({"founder": make_anew})
             chooser.weather = plan.weather
             world.run({person.name: live(person, works) for person, works in people})
             chooser.weather = CALM
@@ -259,6 +279,8 @@ def without(plan: Plan) -> Iterator[Plan]:
                 yield replace(plan, actors=(*plan.actors[:number], (name, fewer), *plan.actors[number + 1 :]))
     if plan.founding:
         yield replace(plan, founding=plan.founding[1:])
+    if plan.remade:
+        yield replace(plan, remade=plan.remade[1:])
     if plan.held:
         yield replace(plan, held=plan.held[1:])
     if plan.weather is not CALM:

@@ -21,6 +21,7 @@ _Result = TypeVar("_Result")
 class Stored(NamedTuple):
     data: bytes
     modified: float  # ms
+    tag: str
 
 
 class Bucket:
@@ -35,14 +36,14 @@ class Bucket:
         self.watch(path, data)
         before = self.objects.pop(path, None)
         if data is not None:
-            self.objects[path] = Stored(data, now)
+            self.objects[path] = Stored(data, now, str(zlib.crc32(data)))
         elif before is not None:
             self.gone[path] = (before, now)
 
     def tear(self, path: str) -> None:
         """Half of an object is lost. Nobody is told."""
-        data, modified = self.objects[path]
-        self.objects[path] = Stored(data[: len(data) // 2], modified)
+        half = self.objects[path].data[: len(self.objects[path].data) // 2]
+        self.objects[path] = Stored(half, self.objects[path].modified, str(zlib.crc32(half)))
 
     def listed(self, now: float, stale: float, some: int) -> list[ObjectMeta]:
         """What a listing shows, sorted by path."""
@@ -54,7 +55,7 @@ class Bucket:
                 if _chosen(path, some):
                     del seen[path]
             seen |= {path: self.gone[path][0] for path in ghosts if _chosen(path, some)}
-        return [ObjectMeta(path, len(seen[path].data), int(seen[path].modified)) for path in sorted(seen)]
+        return [_meta(path, seen[path]) for path in sorted(seen)]
 
 
 class SimulatedStore:
@@ -79,7 +80,7 @@ class SimulatedStore:
     def head(self, path: str) -> ObjectMeta | None:
         def look() -> ObjectMeta | None:
             found = self.bucket.objects.get(path)
-            return None if found is None else ObjectMeta(path, len(found.data), int(found.modified))
+            return None if found is None else _meta(path, found)
 
         return self._call("head", path, look)
 
@@ -169,6 +170,10 @@ class SimulatedStore:
         if path not in self.bucket.objects:
             raise ObjectNotFoundError(f"{path} is missing", table=self.root)
         return self.bucket.objects[path]
+
+
+def _meta(path: str, one: Stored) -> ObjectMeta:
+    return ObjectMeta(path, len(one.data), int(one.modified), one.tag)
 
 
 def _chosen(path: str, some: int) -> bool:
