@@ -24,6 +24,7 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cleanup import cleanup
 from lakehouse_lib.operations.create import create_table
@@ -188,7 +189,7 @@ class Actor:
         self._read(latest)
         try:
             self._read(load_snapshot(self.store, version))
-        except VersionNotFoundError:
+        except (VersionNotFoundError, UnreadableCheckpointError):
             if self._knows(latest, lambda _: self.ledger.is_kept(version)) and not self.store.trouble:
                 raise
         self._read(latest)

@@ -267,11 +267,16 @@ class Ledger:
                 if replayed((one for _, one in order), self._rows_before) == found:
                     self.serial = order
                     return
-            if any(read < other < version for other in self._reading):
+            if self._may_have_seen_it(read, version):
                 self._reading.append(version)
                 self.serial, self._rows_before = [], dict(found)
                 return
         raise Violation(f"version {version}, {operation}: {_difference(found, applied(operation, before))}")
+
+    def _may_have_seen_it(self, read: int, version: int) -> bool:
+        """Whether somebody after ``read`` may have read what was appended blindly, and not what ``version`` does: then
+        there is no serial order of the three."""
+        return any(read < other < version for other in self._reading)
 
     def _unseeing(self, operation: Mapping[str, Any], read: int, before: Rows) -> Rows:
         """What an operation comes to that sees all before it but what was appended blindly since it began."""

@@ -1,0 +1,170 @@
+"""The judge of the simulation: what it lets pass, and what not, in commits by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    TooManyRetriesError,
+)
+from lakehouse_lib.log import names
+from tests.simulation.ledger import Ledger, Terms, Violation
+from tests.simulation.refusals import Attempt
+
+_HOUR = 3_600_000
+
+
+class _Table:
+    """Commits by hand, as a ledger sees them."""
+
+    def __init__(self, *, reorders_appends: bool = False) -> None:
+        self.now = 0.0
+        self.ledger = Ledger(lambda: self.now, Terms(_HOUR, 24 * _HOUR, reorders_appends))
+
+    def file(self, path: str, **rows: list[int]) -> dict[str, object]:
+        self.ledger.watch(path, json.dumps(rows).encode())
+        return {"add": {"path": path}}
+
+    def commit(self, version: int, read: int, operation: dict[str, object], *actions: dict[str, object]) -> None:
+        info = {"commitInfo": {"simulated": {"id": f"{version}", "table": "", **operation}, "readVersion": read}}
+        lines = "\n".join(json.dumps(action) for action in (info, *actions))
+        self.ledger.watch(names.commit(version), lines.encode())
+
+
+def _append(**rows: list[int]) -> dict[str, object]:
+    return {"kind": "append", "rows": rows}
+
+
+def test_the_ledger_asks_for_the_logs_order() -> None:
+    for reorders, holds in ((False, False), (True, True)):
+        table = _Table(reorders_appends=reorders)
+        table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+        table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
+        # It was planned on version 0 and leaves the row that came meanwhile.
+        delete = {"kind": "delete", "key": 0}
+        if holds:
+            table.commit(2, 0, delete, {"remove": {"path": "a"}})
+            assert [version for version, _ in table.ledger.serial] == [0, 2, 1]
+        else:
+            with pytest.raises(Violation, match=r"wanted \{\}, found \{'y'"):
+                table.commit(2, 0, delete, {"remove": {"path": "a"}})
+
+
+def test_the_ledger_lets_nobody_reorder_what_was_seen() -> None:
+    table = _Table(reorders_appends=True)
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
+    with pytest.raises(Violation, match=r"found \{'y'"):
+        table.commit(2, 1, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
+
+
+def _insert(key: int | None, **rows: list[int]) -> dict[str, object]:
+    return {"kind": "insert", "key": key, "rows": rows}
+
+
+@pytest.mark.parametrize("key", [0, None])
+def test_the_ledger_asks_what_an_insert_has_read(key: int | None) -> None:
+    for reorders in (False, True):
+        table = _Table(reorders_appends=reorders)
+        table.commit(0, -1, _append(x=[0, 4]), table.file("a", x=[0, 4]))
+        table.commit(1, 0, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
+        # It has counted a row that is gone; who deletes is never overlooked.
+        with pytest.raises(Violation, match=r"wanted \{'y': \(1, 0\)\}, found \{'y': \(1, 5\)\}"):
+            table.commit(2, 0, _insert(key, y=[1, 0]), table.file("b", y=[1, 5]))
+        table.commit(2, 1, _insert(key, z=[1, 0]), table.file("c", z=[1, 0]))
+
+
+def test_the_ledger_lets_an_insert_overlook_what_was_appended_blindly_and_nothing_else() -> None:
+    table = _Table(reorders_appends=True)
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
+    table.commit(2, 0, _insert(0, z=[0, 0]), table.file("c", z=[0, 1]))
+    assert [version for version, _ in table.ledger.serial] == [0, 2, 1]
+    with pytest.raises(Violation, match=r"wanted \{'u': \(1, 4\)\}, found \{'u': \(1, 1\)\}"):
+        table.commit(3, 0, _insert(0, u=[1, 0]), table.file("d", u=[1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "removes", "error", "founded"),
+    [
+        ("delete", 0, "a", ConcurrentAppendError, True),
+        ("delete", 2, "a", ConcurrentAppendError, False),  # nothing of that key came
+        ("append", None, "", ConcurrentAppendError, False),  # it has read nothing
+        ("insert", None, "", ConcurrentAppendError, True),
+        ("insert", 0, "", ConcurrentDeleteReadError, True),
+        ("insert", 1, "", ConcurrentDeleteReadError, False),
+        ("compact", None, "a", ConcurrentDeleteDeleteError, True),
+        ("compact", None, "b", ConcurrentDeleteDeleteError, False),
+        ("count", None, "", MetadataChangedError, False),
+        ("append", None, "", ConcurrentTransactionError, False),
+        ("append", None, "", TooManyRetriesError, False),
+        ("append", None, "", CommitFailedError, False),  # nothing was cleaned up
+    ],
+)
+def test_the_ledger_asks_what_for_somebody_is_refused(
+    kind: str, key: int | None, removes: str, error: type[CommitFailedError], founded: bool
+) -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, {"kind": "increment", "key": 0}, table.file("b", x=[0, 1]), {"remove": {"path": "a"}})
+    table.commit(2, 1, _append(y=[1, 0]), table.file("c", y=[1, 0]))
+    operation = {"kind": kind, "key": key, "id": "refused", "table": ""}
+    attempt = Attempt(operation, 0, frozenset(removes), None, 1)
+    refused = error("no", version=1)
+    if founded:
+        table.ledger.conflicted(attempt, refused)
+    else:
+        with pytest.raises(Violation, match="needs not be refused"):
+            table.ledger.conflicted(attempt, refused)
+
+
+def test_the_ledger_knows_the_tables_apart() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    with pytest.raises(Violation, match="meant for a table that was here before"):
+        table.commit(1, 0, {"table": "another", **_append(y=[0, 0])}, table.file("b", y=[0, 0]))
+
+
+def test_the_ledger_sees_a_row_twice_a_gap_and_a_file_that_is_not_there() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    with pytest.raises(Violation, match="twice"):
+        table.commit(1, 0, {"kind": "nothing"}, table.file("b", x=[0, 0]))
+    with pytest.raises(Violation, match="when 0 is the latest"):
+        table.commit(2, 0, _append(), table.file("c"))
+    with pytest.raises(Violation, match="not stored"):
+        table.commit(1, 0, _append(z=[0, 0]), {"add": {"path": "d"}})
+
+
+def test_the_ledger_guards_files_as_long_as_they_are_promised() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    table.commit(1, 0, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
+    table.file("waiting", y=[0, 0])
+    guarded = {"a": "version 0 may still be read", "waiting": "before its writer could commit it"}
+    for path, why in guarded.items():
+        with pytest.raises(Violation, match=why):
+            table.ledger.copy(lambda: table.now).watch(path, None)
+    table.now += 2 * _HOUR
+    for path in guarded:
+        table.ledger.watch(path, None)
+
+
+def test_the_ledger_knows_who_was_told_what() -> None:
+    table = _Table()
+    table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
+    with pytest.raises(Violation, match="told it is not committed"):
+        table.ledger.refused("0")
+    with pytest.raises(Violation, match="told it is version 1"):
+        table.ledger.acknowledged("0", 1)
+    table.ledger.refused("1")
+    with pytest.raises(Violation, match="becomes version 1"):
+        table.commit(1, 0, {"kind": "nothing"})
