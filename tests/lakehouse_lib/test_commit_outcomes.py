@@ -28,7 +28,8 @@ from tests.log_tables import add, append, create, files, paths_of, put
 class Faulty(LocalStore):
     """A store whose next puts of a commit, and reads of one, go as they are told.
 
-    ``puts``: of each "lost" (never stored), "unanswered" (stored), "refused"; then as usual. ``reads``: how many fail.
+    ``puts``: of each "lost" (never stored), "unanswered" (stored), "refused"; then as usual. ``reads``: how many
+    fail, from the first put on.
     """
 
     def __init__(self, root, puts=(), reads=0):
@@ -50,7 +51,7 @@ class Faulty(LocalStore):
         return stored
 
     def read(self, path):
-        if self.reads and path.endswith(".json"):
+        if self.reads and self.asked and path.endswith(".json"):
             self.reads -= 1
             raise StoreError("service unavailable", table=self.root)
         return super().read(path)
