@@ -63,7 +63,7 @@ simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judg
 simulate-orders: $(installed) ## Run two and three actors in every order of their calls, and with each fault at each call
 	@$(python) -m tests.simulation --orders
 
-simulate-mutants: $(installed) ## Put ten bugs into the commit protocol and see that each is found
+simulate-mutants: $(installed) ## Put sixteen bugs into the commit protocol and see that each is found
 	@$(python) -m tests.simulation --mutants
 
 lint: $(installed) ## Check style, types and the walls between the parts
