@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import NamedTuple
 
 from lakehouse_lib.log import latest_version
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import open_store
 from lakehouse_lib.table import DeltaTable
 from tests.commit_ledger import Verdict, judge
 from tests.commit_operations import SCHEMA
@@ -38,6 +39,18 @@ class Storm:
     verdict: Verdict = field(default_factory=Verdict)
 
 
+class Place(NamedTuple):
+    """Attributes:
+    location: of the table.
+    objects: the folder of this machine in which its objects are files.
+    options: of its store; None: a disk.
+    """
+
+    location: str
+    objects: Path
+    options: dict[str, str] | None = None
+
+
 def storm(
     folder: Path,
     *,
@@ -46,6 +59,7 @@ def storm(
     processes: int = 16,
     seed: int = 0,
     versions: int = 5,
+    place: Place | None = None,
     spoil: Callable[[], None] | None = None,
     told: Callable[[int, int], None] = lambda commits, kills: None,
 ) -> Storm:
@@ -54,16 +68,18 @@ def storm(
     Args:
         folder: empty; the table is ``table`` in it, beside the ledgers.
         versions: that all readers read in the end.
+        place: of the table, if that is elsewhere.
         spoil: see ``writer.work``.
         told: hears how far it is, about every second.
 
     Raises:
         AssertionError: a writer failed, or nothing moved any more.
     """
-    crew = _Crew(folder, random.Random(seed), seed, spoil)
+    place = place or Place(str(folder / "table"), folder / "table")
+    crew = _Crew(folder, place, random.Random(seed), seed, spoil)
     begun = time.monotonic()
-    DeltaTable.create(crew.table, SCHEMA)
-    store = LocalStore(str(crew.table))
+    DeltaTable.create(place.location, SCHEMA, storage_options=place.options)
+    store = open_store(place.location, place.options)
     moved, before, heard = begun, 0, begun
     try:
         for _ in range(processes):
@@ -88,16 +104,18 @@ def storm(
         crew.killed,
         crew.died,
         time.monotonic() - begun,
-        judge(crew.table, sorted(folder.glob("*.ledger")), versions=versions, seed=seed),
+        judge(place.objects, sorted(folder.glob("*.ledger")), versions=versions, seed=seed),
     )
 
 
 class _Crew:
     """The processes that write."""
 
-    def __init__(self, folder: Path, chance: random.Random, seed: int, spoil: Callable[[], None] | None) -> None:
+    def __init__(
+        self, folder: Path, place: Place, chance: random.Random, seed: int, spoil: Callable[[], None] | None
+    ) -> None:
         self.chance = chance
-        self.table = folder / "table"
+        self._place = place
         self.killed = self.died = 0
         self._folder = folder
         self._stop = folder / "stop"
@@ -109,12 +127,12 @@ class _Crew:
     def hire(self) -> None:
         number = self._hired
         self._hired += 1
-        # Every other one will die by its own hand; an append takes about twenty steps.
-        dies_at = self.chance.randrange(10, 150) if number % 2 else None
+        # Every other one will die by its own hand, where its steps can be counted; an append takes about twenty.
+        dies_at = self.chance.randrange(10, 150) if number % 2 and self._place.options is None else None
         process = context().Process(
             target=work,
-            args=(self.table, self._folder / f"{number}.ledger", self._stop, number, self._seed),
-            kwargs={"dies_at": dies_at, "spoil": self._spoil},
+            args=(self._place.location, self._folder / f"{number}.ledger", self._stop, number, self._seed),
+            kwargs={"options": self._place.options, "dies_at": dies_at, "spoil": self._spoil},
             daemon=True,
         )
         process.start()

@@ -17,6 +17,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.log import names
 from lakehouse_lib.store import open_store, s3
+from tests.faults.storm import Place, storm
 from tests.interop.commits.interleave import interleave
 from tests.s3.racer import ROWS
 from tests.s3.server import Proxy, options_of
@@ -189,6 +190,33 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
     assert len(committed) > 5
     check_commits(location, server.options, [10**6, *committed])
     print(f"{len(committed)} commits over four deaths of the server")
+
+
+def forget_who_was_first() -> None:
+    """A store that looks and puts then."""
+
+    def racy(self: s3.S3Store, path: str, data: bytes) -> bool:
+        if self.head(path) is not None:
+            return False
+        self.put(path, data)
+        return True
+
+    s3.S3Store.put_if_absent = racy  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("spoil", [None, forget_who_was_first])
+def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil):
+    """What was acknowledged is there, once; a writer that is none is found out."""
+    place = Place(location, server.objects / location.removeprefix("s3://"), server.options)
+    kills = 0 if spoil else 24
+    found = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, spoil=spoil)
+    if spoil:
+        assert any("is not in the log" in one for one in found.verdict.violations)
+        return
+    assert found.killed == kills
+    assert found.verdict.violations == []
+    assert found.verdict.versions > 24
+    assert found.verdict.looked_at == 3
 
 
 def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
