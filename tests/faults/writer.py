@@ -14,7 +14,7 @@ from typing import Any
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.errors import CommitFailedError, StoreError
+from lakehouse_lib.errors import CommitFailedError, StoreError, TableNotFoundError
 from lakehouse_lib.operations.append import Write, write
 from lakehouse_lib.operations.compact import compact
 from lakehouse_lib.operations.delete import delete
@@ -68,6 +68,10 @@ def work(
             kept.refuse(operation, error)
             time.sleep(chance.uniform(0, 0.05))
         except StoreError as error:
+            kept.fail(operation, error)
+        except TableNotFoundError as error:  # where two have won, one finds another's commit in its own's place
+            if spoil is None:
+                raise
             kept.fail(operation, error)
         else:
             if version is None:
