@@ -8,6 +8,7 @@ import traceback
 import pytest
 
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
+from lakehouse_lib.log import names
 from lakehouse_lib.store import open_store, s3, s3_client
 from tests.s3_server import Answer, LostAnswer
 
@@ -392,6 +393,24 @@ def test_listings_go_on_over_pages(s3_server, store):
         assert [one.path for one in store.list_from("_delta_log", f"{2:020d}")] == names[2:]
         assert {one.path for one in store.walk()} == {*names, "_delta_log/sub/x"}
         assert s3_server.counted()["LIST"] >= 6
+
+
+@pytest.mark.parametrize("version", [0, 1, 9, 10, 11])
+def test_the_server_is_not_asked_for_what_is_before_a_listing(s3_server, store, version):
+    """A log of a hundred thousand commits is a hundred pages; what came after a checkpoint is one."""
+    for number in range(12):
+        store.put(names.commit(number), b"")
+    answered = []
+
+    def interfere(_request, forward, _environ):
+        answer = forward()
+        answered.append(answer.body.count(b"<Key>"))
+        return answer
+
+    with s3_server.interfering(interfere):
+        listed = [one.path for one in store.list_from(names.LOG, names.first_name(version))]
+    assert listed == [names.commit(number) for number in range(version, 12)]
+    assert answered == [len(listed)]
 
 
 def test_a_listing_out_of_order_is_refused(s3_server, store):

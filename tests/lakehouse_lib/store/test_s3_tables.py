@@ -92,7 +92,9 @@ def test_what_each_verb_asks_of_the_server(s3_server, location):
     count("read three files", table.to_pyarrow_table)
     count("delete from one file", lambda: table.delete("id = 5"))
     count("compact", table.optimize.compact)
-    count("z_order", lambda: table.optimize.z_order(["id"]))
+    write_deltalake(table, rows(300), mode="append")
+    clustered = count("z_order", lambda: table.optimize.z_order(["id"]))
+    assert (clustered["numFilesRemoved"], clustered["numFilesAdded"]) == (2, 1)
     count("checkpoint", table.create_checkpoint)
     count("history", table.history)
     count("is_deltatable", lambda: DeltaTable.is_deltatable(location, options))
@@ -118,8 +120,8 @@ REQUESTS = {
     "read three files": {"GET": 3},
     "delete from one file": {"GET": 2, "HEAD": 1, "LIST": 2, "PUT": 3},
     "compact": {"GET": 4, "HEAD": 1, "LIST": 2, "PUT": 3},
-    "z_order": {"LIST": 2},
-    "checkpoint": {"HEAD": 1, "PUT": 2},
+    "z_order": {"GET": 3, "HEAD": 1, "LIST": 2, "PUT": 3},
+    "checkpoint": {"HEAD": 2, "PUT": 2},
     "history": {"GET": 9, "HEAD": 2, "LIST": 2},
     "is_deltatable": {"GET": 1, "LIST": 1},
     "vacuum, dry": {"GET": 1, "LIST": 5},
