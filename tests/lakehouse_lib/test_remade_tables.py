@@ -149,9 +149,10 @@ def test_one_known_by_a_checkpoint_alone_is_told_by_its_id(tmp_path):
         lambda table: table.vacuum(0, dry_run=False, enforce_retention_duration=False),
         lambda table: table.cleanup_metadata(),
         lambda table: table.repair(dry_run=False),
+        lambda table: table.create_checkpoint(),
         lambda table: table.update_incremental(),
     ],
-    ids=["append", "overwrite", "delete", "compact", "vacuum", "cleanup", "repair", "update"],
+    ids=["append", "overwrite", "delete", "compact", "vacuum", "cleanup", "repair", "checkpoint", "update"],
 )
 def test_a_table_held_open_does_nothing_to_the_new_one(tmp_path, verb, count):
     for number in range(2):
