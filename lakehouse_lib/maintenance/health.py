@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
+from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
 from lakehouse_lib.operations.files import partition_codes, record_count, total_size
@@ -90,7 +90,7 @@ def health(
     Raises:
         InvalidArgumentError: a column of ``clustered_by`` that the table does not have.
     """
-    moment = time.time() if now is None else now
+    moment = clock.now() / 1000 if now is None else now
     files, store = snapshot.files, snapshot.store
     target = target_file_size or _target(snapshot.configuration)
     sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
