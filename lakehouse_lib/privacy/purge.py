@@ -116,7 +116,7 @@ def purge(
 
     Raises:
         RetentionError: files of the current version still hold matching rows, perhaps hidden by deletion vectors;
-            nothing is deleted.
+            nothing is deleted. Or this machine's clock is ahead of the store's by more than ten minutes.
         InvalidPredicateError: the predicate does not parse, or names no column.
         UnsupportedFeatureError: a writer feature this library does not have.
     """

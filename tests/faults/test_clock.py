@@ -7,9 +7,11 @@ import os
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.privacy.purge import purge
 from lakehouse_lib.table import DeltaTable
 from lakehouse_lib.write import write_deltalake
 from tests.faults import scenes
@@ -89,6 +91,19 @@ def test_nothing_of_the_log_is_forgotten_by_a_clock_that_is_ahead(
     # Neither has the checkpoint forgotten what was removed a moment ago: the next vacuum would take it.
     assert DeltaTable(table).snapshot.checkpoint_version == 6
     assert len(DeltaTable(table).snapshot.tombstones) == 2
+
+
+def test_a_purge_takes_no_file_of_a_writer_at_work(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, scenes.rows(0))
+    DeltaTable(table).delete("id < 10")
+    unfinished = table / "part-00000-of-a-writer-at-work.parquet"
+    pq.write_table(scenes.rows(0), unfinished)
+    with scenes.clock_off_by(2 * HOUR), pytest.raises(RetentionError, match=r"Set this machine's clock"):
+        purge(str(table), "id < 10")
+    assert len(parquet_files(table)) == 3
+    assert len(purge(str(table), "id < 10").files) == 1
+    assert unfinished.exists()
 
 
 def test_clocks_that_differ_a_little_delete_as_ever(tmp_path: Path) -> None:
