@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from lakehouse_lib.log.checkpoints.part import ParquetPart
+from lakehouse_lib.log.checkpoints import part
 from tests.log_tables import METADATA, add
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
@@ -53,11 +53,11 @@ def file(number, **more):
 def record_reads(monkeypatch):
     """(leaf, row group) of everything that is read of checkpoints from now on."""
     seen = []
-    real = ParquetPart._read
+    real = part._read
 
-    def read(self, block, leaves):
+    def read(file, block, leaves):
         seen.extend((".".join(leaf), block) for leaf in leaves)
-        return real(self, block, leaves)
+        return real(file, block, leaves)
 
-    monkeypatch.setattr(ParquetPart, "_read", read)
+    monkeypatch.setattr(part, "_read", read)
     return seen
