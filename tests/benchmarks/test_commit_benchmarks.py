@@ -10,10 +10,12 @@ from benchmarks.commit.__main__ import main
 from benchmarks.commit.batches import ROWS, START_ROWS, batch, make, write_others
 from benchmarks.commit.committers import NAMES, committer
 from benchmarks.log import page, tables
+from tests.s3 import server
 
 
 def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("LAKEHOUSE_BENCH_S3", raising=False)
+    monkeypatch.setattr(server, "PROGRAM", tmp_path / "none")
     few = ["--rounds", "1", "--appends", "3", "--writers", "2", "--commits", "4", "--others", "5", "--sizes", "100"]
     assert main([*few, "--home", str(tmp_path)]) == 0
     shown = capsys.readouterr().out

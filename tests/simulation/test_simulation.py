@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import threading
+import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -44,6 +48,24 @@ def test_a_seed_replays_in_another_process() -> None:
     environment = os.environ | {"PYTHONHASHSEED": "1" if sys.flags.hash_randomization else "random"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == digests, done.stderr
+
+
+def test_threads_of_others_have_no_part_in_a_run() -> None:
+    digests, over = [run(seed).digest for seed in range(3)], threading.Event()
+
+    def live() -> None:
+        while not over.is_set():
+            time.sleep(0.001)
+            random.random()
+            uuid.uuid4()
+
+    other = threading.Thread(target=live)
+    other.start()
+    try:
+        assert [run(seed).digest for seed in range(3)] == digests
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -211,13 +212,19 @@ class World:
             (random, "random", lambda: own().random()),
         ]
         originals = [getattr(module, name) for module, name, _ in patches]
-        for module, name, replacement in patches:
-            setattr(module, name, replacement)
+        for (module, name, replacement), original in zip(patches, originals, strict=True):
+            setattr(module, name, _in_this_thread(replacement, original))
         try:
             yield
         finally:
             for (module, name, _), original in zip(patches, originals, strict=True):
                 setattr(module, name, original)
+
+
+def _in_this_thread(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Threads that others have left in this process wait by their own clock, and not by the world's."""
+    here = threading.get_ident()
+    return lambda *arguments: ours(*arguments) if threading.get_ident() == here else original(*arguments)
 
 
 def _mortal(work: Callable[[], None]) -> Callable[[], None]:

@@ -82,7 +82,7 @@ def test_a_spark_without_s3a_says_what_it_lacks(s3_server, location, spark, engi
         engine.read(table.snapshot, None, None)
 
 
-KEYS = {"access_key_id": "the id", "secret_access_key": "the secret"}
+KEYS = {"access_key_id": "the-id", "secret_access_key": "the-secret"}
 
 
 @pytest.mark.parametrize(
@@ -94,17 +94,17 @@ KEYS = {"access_key_id": "the id", "secret_access_key": "the secret"}
             KEYS,
             {
                 "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-                "access.key": "the id",
-                "secret.key": "the secret",
+                "access.key": "the-id",
+                "secret.key": "the-secret",
             },
         ),
         (
-            {**KEYS, "session_token": "the token"},
+            {**KEYS, "session_token": "the-token"},
             {
                 "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
-                "access.key": "the id",
-                "secret.key": "the secret",
-                "session.token": "the token",
+                "access.key": "the-id",
+                "secret.key": "the-secret",
+                "session.token": "the-token",
             },
         ),
         (
