@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache
@@ -48,11 +48,26 @@ class _Inline:
     def shutdown(self, *_: object, **__: object) -> None: ...
 
 
+class _ReadOnce(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
+    """A checkpoint's object, of which nothing is decoded twice."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(pa.BufferReader(data))
+        self._groups: dict[tuple[int, tuple[str, ...]], pa.Table] = {}
+
+    def read_row_group(self, i: int, columns: Sequence[str], **_: Any) -> pa.Table:
+        key = (i, tuple(columns))
+        if key not in self._groups:
+            self._groups[key] = super().read_row_group(i, columns=columns, use_threads=False)
+        return self._groups[key]
+
+
 @contextmanager
 def remembered() -> Iterator[None]:
     """What is parsed within is parsed once. Begins with nothing in the library's own cache."""
     commits: dict[tuple[bytes, int], Any] = {}
-    footers: dict[bytes, Any] = {}
+    files: dict[bytes, _ReadOnce] = {}
+    footers: dict[int, Any] = {}
 
     def parsed(data: bytes, version: int, table: str) -> Any:
         key = (data, version)
@@ -60,16 +75,20 @@ def remembered() -> Iterator[None]:
             commits[key] = parse_commit(data, version, table)
         return commits[key]
 
+    def opened(source: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> _ReadOnce:
+        data = source.read()
+        if data not in files:
+            files[data] = _ReadOnce(data)
+        return files[data]
+
     def statistics(footer: pq.FileMetaData) -> Any:
-        sink = pa.BufferOutputStream()
-        footer.write_metadata_file(sink)
-        key = sink.getvalue().to_pybytes()
-        if key not in footers:
-            footers[key] = chunk_statistics(footer)
-        return footers[key]
+        if id(footer) not in footers:
+            footers[id(footer)] = footer, chunk_statistics(footer)
+        return footers[id(footer)][1]
 
     replaced: list[tuple[Any, str, Any, Any]] = [
         (commit, "parse_commit", parse_commit, parsed),
+        (pq, "ParquetFile", pq.ParquetFile, opened),
         (part, "chunk_statistics", chunk_statistics, statistics),
         (optimistic, "_engine", _engine, _engine_once),
     ]
