@@ -35,12 +35,13 @@ from lakehouse_lib.log.checkpoints.columns import (
 )
 from lakehouse_lib.log.checkpoints.contents import cut, few_actions, remembered
 from lakehouse_lib.log.checkpoints.parallel import in_order
-from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart
+from lakehouse_lib.log.checkpoints.part import JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoints.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: Versions of which the top object is put under the classic name, too: readers that do not know the V2 spec find the
@@ -65,6 +66,7 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     state = _on_newest(store, version, state)
     base = _Base.of(state, since) if not _has_later(store, version) else _Base(tops=_parts(state))
     plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
+    _check_unchanged(store, version, [one.meta for one in plan.kept])
     written = _write(store, version, state, since, base, plan)
     if plan.kept and not base.is_there(store):
         # Cleaned up meanwhile, and its sidecars may be, too.
@@ -75,6 +77,18 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
         assert written.top is not None
         store.put(names.checkpoint(version), store.read(written.top.path))
     return written
+
+
+def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
+    """What is taken over unread must be what was read when it was opened: it may be torn or gone since.
+
+    Raises:
+        UnreadableCheckpointError: it is not.
+    """
+    found = at_once(store, store.head, [one.path for one in sidecars])
+    for now, then in zip(found, sidecars, strict=True):
+        if now != then:
+            raise unreadable(store, then.path, version, "it is gone, or another object, since it was opened")
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:

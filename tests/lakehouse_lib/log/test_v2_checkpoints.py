@@ -20,6 +20,7 @@ from lakehouse_lib.log.checkpoints.part import ParquetPart
 from lakehouse_lib.log.checkpoints.sidecars import Sidecar, plan_sidecars
 from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.post_commit import checkpoint_snapshot
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.base import ObjectMeta
@@ -112,6 +113,22 @@ def test_the_top_object_has_everything_but_files(table):
     assert last["size"] == 1 + 1 + 1 + 1 + len(found["sidecar"]) + 99 + 1
     assert last["numOfAddFiles"] == 99
     assert last["sizeInBytes"] == hint.top.size + sum(listed[name].size for name in named(table))
+
+
+@pytest.mark.parametrize("spoil", ["torn", "gone"])
+def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, spoil):
+    put_commit(table, 1, [add("new")])
+    snapshot = load_snapshot(table)
+    assert snapshot.file_count == 101  # its footers are read
+    victim = f"{names.SIDECARS}/{min(named(table))}"
+    if spoil == "torn":
+        table.put(victim, table.read(victim)[:50])
+    else:
+        table.delete_many([victim])
+    checkpoint_snapshot(snapshot)
+    assert victim.rsplit("/", 1)[-1] not in named(table, 1)
+    cache.CACHE.clear()
+    assert paths_of(load_snapshot(table)) == sorted(["new", *(f"f{n:03d}" for n in range(100))])
 
 
 def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
