@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse_lib import features
 from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
@@ -23,7 +24,7 @@ from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.landmark import Landmark, replaced
 from lakehouse_lib.log.replay import TableState
-from lakehouse_lib.log.segment import Checkpoint, commits_since
+from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.version_state import OwnCommit, VersionState, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
@@ -194,18 +195,15 @@ class Snapshot:
         """
         found, commits = commits_since(self.store, self.version)
         found = found or self.store.head(names.commit(self.version))
-        if found is None:
-            latest = load_snapshot(self.store)
-            if latest.version < self.version or latest.metadata.id != self.metadata.id:
-                raise replaced(self.store, self.version)
-            return latest if latest.version > self.version else self
-        self.landmark.check(self.store, found)
-        if commits is None:
-            return load_snapshot(self.store)
-        if not commits:
-            return self
-        own: OwnCommit | None = self.__dict__.get("_own")
-        return _checked(Snapshot(self.store, later_state(self.store, self._loaded, commits, own)))
+        if found is not None:
+            with contextlib.suppress(VersionNotFoundError):  # cleaned up since they were listed
+                self.landmark.check(self.store, found)
+                if commits is not None:
+                    return self._after(commits)
+        latest = load_snapshot(self.store)
+        if latest.version < self.version or latest.metadata.id != self.metadata.id:
+            raise replaced(self.store, self.version)
+        return latest if latest.version > self.version else self
 
     def remember(self, own: OwnCommit) -> None:
         """A later commit, so that ``update`` need not read back what this process has put; a large one is not kept."""
@@ -265,6 +263,12 @@ class Snapshot:
             if again.state.metadata is None or again.state.metadata.id != self.metadata.id:
                 raise replaced(self.store, self.version) from first_error
             object.__setattr__(self, "_loaded", again)
+
+    def _after(self, commits: Sequence[Commit]) -> Snapshot:
+        if not commits:
+            return self
+        own: OwnCommit | None = self.__dict__.get("_own")
+        return _checked(Snapshot(self.store, later_state(self.store, self._loaded, commits, own)))
 
     def _incomplete(self, action: str) -> LogCorruptedError:
         return LogCorruptedError(

@@ -67,7 +67,7 @@ def commit_range(
     if not listed:
         raise TableNotFoundError(f"no table there: {names.LOG} holds no commit", table=root)
     latest = listed[-1].version
-    times = dict(zip([commit.version for commit in listed], commit_times(store, listed), strict=True))
+    times = commit_times(store, listed)
     start = max(first or 0, _first_from(since, times, latest))
     if start > latest and not allow_out_of_range:
         raise VersionNotFoundError(

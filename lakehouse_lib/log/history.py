@@ -6,6 +6,7 @@ modification time of its file before (PROTOCOL.md, section In-Commit Timestamps)
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,20 +36,26 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     rising = _rising(commits)
     entries = []
     for commit, modified in list(zip(commits, rising, strict=True))[::-1][:limit]:
-        info = dict(read_commit(store, commit.version, size=commit.size).info)
+        try:
+            info = dict(read_commit(store, commit.version, size=commit.size).info)
+        except VersionNotFoundError:  # a cleanup took it after it was listed
+            continue
         inside = has_time(properties, commit.version)
         moment = _in_commit_time(store, commit.version, info) if inside else modified
         entries.append({**info, "version": commit.version, "timestamp": moment})
     return entries
 
 
-def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> list[int]:
-    """When each of these commits, ascending, happened, ms since the epoch; those with a time inside are read."""
+def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> dict[int, int]:
+    """When each of these commits, ascending, happened, ms since the epoch, by their versions. Those with a time inside
+    are read, and left out where a cleanup has taken them since they were listed."""
     properties = _properties(store)
-    return [
-        _in_commit_time(store, commit.version) if has_time(properties, commit.version) else modified
-        for commit, modified in zip(commits, _rising(commits), strict=True)
-    ]
+    times: dict[int, int] = {}
+    for commit, modified in zip(commits, _rising(commits), strict=True):
+        with contextlib.suppress(VersionNotFoundError):
+            inside = has_time(properties, commit.version)
+            times[commit.version] = _in_commit_time(store, commit.version) if inside else modified
+    return times
 
 
 def commit_time(
@@ -90,7 +97,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
                 version=commits[-1].version,
                 hint="Ask for a time up to now",
             )
-    found = newest_at(store, commits, wanted, properties)
+    commits, found = _newest_left_at(store, commits, wanted, properties)
     if found is None:
         first = _time_of(store, commits, 0, properties)
         raise VersionNotFoundError(
@@ -110,6 +117,9 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
 
     Args:
         properties: the table's, at the last of the commits or later.
+
+    Raises:
+        VersionNotFoundError: a cleanup took one of them after it was listed.
     """
     inside = [c for c in commits if has_time(properties, c.version)]
     outside = commits[: len(commits) - len(inside)]
@@ -121,6 +131,20 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
         return inside[bisect_right(inside, moment, key=time_of) - 1].version
     position = bisect_right(_rising(outside), moment)
     return outside[position - 1].version if position else None
+
+
+def _newest_left_at(
+    store: ObjectStore, commits: list[Commit], moment: int, properties: Mapping[str, str]
+) -> tuple[list[Commit], int | None]:
+    """``newest_at`` of those commits that no cleanup takes meanwhile."""
+    while True:
+        try:
+            return commits, newest_at(store, commits, moment, properties)
+        except VersionNotFoundError as gone:  # and so is what is older
+            first = commits[0].version if gone.version is None else gone.version + 1
+            commits = list_commits(store, first)
+            if not commits:
+                raise
 
 
 def _properties(store: ObjectStore) -> Mapping[str, str]:

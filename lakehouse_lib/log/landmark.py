@@ -38,6 +38,7 @@ class Landmark:
 
         Raises:
             TableNotFoundError: the version is of another table.
+            VersionNotFoundError: the file that was found is gone again: a cleanup took it.
         """
         if not self._is_same_file(found, store) and not self._says_the_same(found, store):
             raise replaced(store, self.version)
@@ -51,14 +52,18 @@ class Landmark:
         return store.is_far and (self.file.size, self.file.modified) == (found.size, found.modified)
 
     def _says_the_same(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
+        if found is not None and self.info:
+            info = read_info(store, self.version)
+            ours = self.info.get("txnId")
+            # What else a commit of this process says is not yet as JSON has it.
+            return info == self.info if ours is None else info.get("txnId") == ours
         try:
-            if found is not None and self.info:
-                info = read_info(store, self.version)
-                ours = self.info.get("txnId")
-                # What else a commit of this process says is not yet as JSON has it.
-                return info == self.info if ours is None else info.get("txnId") == ours
             metadata = load_state(store, self.version).state.metadata
-        except (TableNotFoundError, VersionNotFoundError):
+        except TableNotFoundError:
+            return False
+        except VersionNotFoundError:
+            if found is not None:
+                raise
             return False
         return metadata is not None and metadata.id == self.table_id
 

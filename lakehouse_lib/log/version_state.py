@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,9 @@ from lakehouse_lib.log.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+#: A log that lost a commit after it was listed is listed again this often, seconds apart: a listing may be behind.
+_WAITS_FOR_LISTING = (0.0, 0.05, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,9 @@ def load_state(
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
-    A checkpoint or compaction that cannot be read is passed over for another one, an older one or the commits. Columns
-    of files are read later, and a checkpoint may turn out unreadable then.
+    A checkpoint or compaction that cannot be read is passed over for another one, an older one or the commits; and
+    where a cleanup takes a commit that was just listed, the checkpoint is looked for that made it needless. Columns of
+    files are read later, and a checkpoint may turn out unreadable then.
 
     Args:
         without: objects of checkpoints that did.
@@ -49,6 +54,7 @@ def load_state(
     """
     unreadable = without
     first_error: LogCorruptedError | None = None
+    waits = iter(_WAITS_FOR_LISTING)
     while True:
         try:
             segment = load_segment(store, version, without=unreadable)
@@ -59,6 +65,11 @@ def load_state(
         except _UnreadableError as error:
             first_error = first_error or error.error
             unreadable |= error.objects
+        except VersionNotFoundError:
+            wait = next(waits, None)
+            if wait is None:
+                raise
+            time.sleep(wait)
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,12 @@ class OwnCommit:
 def later_state(
     store: ObjectStore, earlier: VersionState, commits: Sequence[Commit], own: OwnCommit | None = None
 ) -> VersionState:
-    """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back."""
+    """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back.
+
+    Raises:
+        VersionNotFoundError: one of them was cleaned up after it was listed.
+        LogCorruptedError: one is torn.
+    """
 
     def read(commit: Commit) -> CommitActions:
         return own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit)

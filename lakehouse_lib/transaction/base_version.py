@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.errors import CommitFailedError, TableNotFoundError
+from lakehouse_lib.errors import CommitFailedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.cleanup import may_free_the_next
 from lakehouse_lib.log.latest import latest_version
@@ -30,7 +30,12 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
             )
         if newest > snapshot.version:
             return outrun(store, snapshot.version + 1)
-    snapshot.landmark.check(store, found)
+    try:
+        snapshot.landmark.check(store, found)
+    except VersionNotFoundError as error:
+        failed = outrun(store, snapshot.version + 1)
+        failed.__cause__ = error
+        return failed
     return None
 
 

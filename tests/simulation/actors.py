@@ -200,15 +200,26 @@ class Actor:
         self._read(load_snapshot(self.store, version))
 
     def _opened(self) -> Snapshot:
-        """What a process has at hand: the version it opened some time ago, what has come since, or all anew."""
+        """What a process has at hand: the version it opened some time ago, what has come since, or all anew.
+
+        The latest can always be opened, whatever was cleaned up meanwhile.
+        """
         choice = self._random.random()
         if self.is_held:
             self.is_held = False
-        elif self.snapshot is None or choice < 0.4:
-            self.snapshot = load_snapshot(self.store)
-        elif choice < 0.7:
-            self.snapshot = self.snapshot.update()
-        assert self.snapshot is not None
+            assert self.snapshot is not None
+            return self.snapshot
+        try:
+            if self.snapshot is None or choice < 0.4:
+                self.snapshot = load_snapshot(self.store)
+            elif choice < 0.7:
+                self.snapshot = self.snapshot.update()
+        except DeltaError as error:
+            known = self.snapshot
+            is_replaced = known is not None and known.metadata.id != self.ledger.table_id
+            if not (self.store.trouble or (is_replaced and isinstance(error, TableNotFoundError))):
+                raise Violation(f"{self.name} cannot open the table: {error!r}") from error
+            raise
         return self.snapshot
 
     def _read(self, snapshot: Snapshot) -> None:

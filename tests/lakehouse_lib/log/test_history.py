@@ -30,7 +30,7 @@ def store(tmp_path):
 
 
 def test_commit_times_always_rise(store):
-    times = commit_times(store, list_commits(store))
+    times = list(commit_times(store, list_commits(store)).values())
     assert times == sorted(set(times))
     assert times[3] == times[2] + 1
 
@@ -91,7 +91,7 @@ def _ms(hours):
 def test_in_commit_timestamps_win_over_file_times(tmp_path):
     store = _with_times(tmp_path, [0, 1, 5, 6])
     assert [entry["timestamp"] for entry in history(store)] == [_ms(h) for h in (6, 5, 1, 0)]
-    assert commit_times(store, list_commits(store)) == [_ms(h) for h in (0, 1, 5, 6)]
+    assert commit_times(store, list_commits(store)) == {v: _ms(h) for v, h in enumerate((0, 1, 5, 6))}
     assert [version_at(store, START + timedelta(hours=h)) for h in (0, 1, 4.9, 5, 7)] == [0, 1, 1, 2, 3]
     with pytest.raises(VersionNotFoundError, match=r"before the oldest commit.*2026-01-01T00:00:00"):
         version_at(store, START - timedelta(seconds=1))

@@ -1,0 +1,152 @@
+"""A cleanup that takes commits between the moment a reader lists them and the moment it reads them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakehouse_lib.actions import Protocol
+from lakehouse_lib.change_data.versions import commit_range
+from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.history import history, version_at
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from tests.log_histories import DAY, PastLog, clean
+from tests.log_tables import add, create, files, put
+
+ICT = {"delta.enableInCommitTimestamps": "true"}
+
+
+class Overtaken(LocalStore):
+    """Something happens to the log as soon as a reader that has listed it reads a commit."""
+
+    def __init__(self, root, meanwhile):
+        super().__init__(str(root))
+        self.meanwhile = meanwhile
+        self._is_listed = False
+
+    def list_from(self, folder, start=""):
+        self._is_listed = True
+        return super().list_from(folder, start)
+
+    def read(self, path):
+        name = names.parse(path)
+        if self._is_listed and self.meanwhile is not None and name is not None and name.kind == "commit":
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return super().read(path)
+
+
+def cleaned(log, checkpoint=15):
+    """A checkpoint of a writer's, and the cleanup that follows it."""
+
+    def happen():
+        log.checkpoint(checkpoint, "classic")
+        assert names.commit(0) in clean(log, 40)
+
+    return happen
+
+
+def paths(snapshot):
+    return sorted(snapshot.files["path"].to_pylist())
+
+
+@pytest.mark.parametrize("asked", [None, 18])
+def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, asked):
+    log = PastLog(tmp_path).commits(21)
+    snapshot = load_snapshot(Overtaken(tmp_path, cleaned(log)), asked)
+    version = 20 if asked is None else asked
+    assert (snapshot.version, snapshot.checkpoint_version) == (version, 15)
+    assert paths(snapshot) == sorted(log.live[version])
+
+
+def test_a_version_that_nothing_tells_any_more_is_said_to_be_cleaned_up(tmp_path):
+    log = PastLog(tmp_path).commits(21)
+    with pytest.raises(VersionNotFoundError, match="version 7 is cleaned up; the oldest that can be read is 15"):
+        load_snapshot(Overtaken(tmp_path, cleaned(log)), 7)
+
+
+def test_a_snapshot_is_updated(tmp_path):
+    log = PastLog(tmp_path).commits(6)
+    store = Overtaken(tmp_path, None)
+    known = load_snapshot(store)
+    log.commits(15)
+    store.meanwhile = cleaned(log)
+    latest = known.update()
+    assert (latest.version, latest.checkpoint_version) == (20, 15)
+    assert paths(latest) == sorted(log.live[20])
+
+
+def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
+    log = PastLog(tmp_path).commits(6)
+    store = Overtaken(tmp_path, None)
+    work = OptimisticTransaction(load_snapshot(store), store, "WRITE", {})
+    work.add(files("mine"))
+    log.commits(15)
+    store.meanwhile = cleaned(log)
+    outcome = work.commit()
+    assert isinstance(outcome, Conflict)
+    assert "the log was cleaned up past the version this was planned on" in str(outcome.error)
+    assert load_snapshot(LocalStore(str(tmp_path))).version == log.latest
+
+
+def test_a_commit_that_is_listed_and_never_there_is_an_error_in_the_end(tmp_path):
+    log = PastLog(tmp_path).commits(3)
+
+    class Behind(LocalStore):
+        """Goes on listing what was deleted."""
+
+        def list_from(self, folder, start=""):
+            listed = list(super().list_from(folder, start))
+            (tmp_path / names.commit(1)).unlink(missing_ok=True)
+            return iter(self.__dict__.setdefault("first", listed))
+
+    with pytest.raises(VersionNotFoundError, match="the commit file of version 1 is not there"):
+        load_snapshot(Behind(str(tmp_path)))
+    assert log.latest == 2
+
+
+@pytest.fixture
+def timed(tmp_path):
+    """Versions 0 to 9, a day each by the times inside, and when the first one was; a reader of it is overtaken by the
+    cleanup of what is before version 6."""
+    created = create(tmp_path, ICT, Protocol(1, 7, None, frozenset({"inCommitTimestamp"}))).timestamp
+    for version in range(1, 10):
+        put(tmp_path, version, {"commitInfo": {"inCommitTimestamp": created + version * DAY}}, add(f"f{version}"))
+
+    def happen():
+        store = LocalStore(str(tmp_path))
+        checkpoint(load_snapshot(store, 6))
+        store.delete_many([names.commit(version) for version in range(6)])
+
+    return Overtaken(tmp_path, happen), created
+
+
+def on_day(created, day):
+    return datetime.fromtimestamp((created + day * DAY) / 1000, UTC)
+
+
+def test_history_tells_the_commits_that_are_left(timed):
+    store, created = timed
+    told = [(entry["version"], entry["timestamp"]) for entry in history(store)]
+    assert told == [(version, created + version * DAY) for version in (9, 8, 7, 6)]
+
+
+def test_the_version_of_a_moment_is_found_among_those_that_are_left(timed):
+    store, created = timed
+    assert version_at(store, on_day(created, 7.5)) == 7
+    assert version_at(store, on_day(created, 6)) == 6
+
+
+def test_a_moment_that_nothing_tells_any_more_is_before_the_log(timed):
+    store, created = timed
+    with pytest.raises(VersionNotFoundError, match="before the oldest commit in the log"):
+        version_at(store, on_day(created, 3))
+
+
+def test_the_times_of_changes_are_of_the_commits_that_are_left(timed):
+    store, created = timed
+    found = commit_range(store, 7, None, None, None)
+    assert list(found) == [(version, created + version * DAY) for version in (7, 8, 9)]
