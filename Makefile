@@ -57,8 +57,8 @@ interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit 
 interop-commits-s3: $(installed) $(s3_server) ## Commit among delta-rs on a real S3 server, a thousand times to one table (needs Go)
 	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judge each (SEEDS=..., FIRST=... to carry on)
-	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
+simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judge each (SEEDS=..., FIRST=...; RECORD=file, in several sittings)
+	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))
 
 simulate-orders: $(installed) ## Run two and three actors in every order of their calls, and with each fault at each call
 	@$(python) -m tests.simulation --orders

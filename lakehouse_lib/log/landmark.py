@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse_lib.actions import Metadata
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import read_info
+from lakehouse_lib.log.segment import LISTING_WAITS
 from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
@@ -57,15 +60,23 @@ class Landmark:
             ours = self.info.get("txnId")
             # What else a commit of this process says is not yet as JSON has it.
             return info == self.info if ours is None else info.get("txnId") == ours
-        try:
-            metadata = load_state(store, self.version).state.metadata
-        except TableNotFoundError:
-            return False
-        except VersionNotFoundError:
-            if found is not None:
-                raise
-            return False
+        metadata = self._metadata(found, store)
         return metadata is not None and metadata.id == self.table_id
+
+    def _metadata(self, found: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
+        """The version's, as the log has it now. What was found may not be listed yet."""
+        for wait in (*LISTING_WAITS, None):
+            try:
+                return load_state(store, self.version).state.metadata
+            except TableNotFoundError:
+                return None
+            except VersionNotFoundError:
+                if found is None:
+                    return None
+                if wait is None or store.head(names.commit(self.version)) is None:
+                    raise
+                time.sleep(wait)
+        raise AssertionError("unreachable")
 
 
 def replaced(store: ObjectStore, version: int) -> TableNotFoundError:

@@ -12,8 +12,9 @@ from lakehouse_lib.log import names
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: A listing may miss a fresh object on an eventually consistent store: a gap is listed again this often, seconds apart.
-_GAP_WAITS = (0.05, 0.2, 0.5, 1.0)
+#: On an eventually consistent store a listing may miss a fresh object, or show one that is gone: what does not fit is
+#: listed again this often, seconds apart.
+LISTING_WAITS = (0.05, 0.2, 0.5, 1.0)
 
 #: Commits of which a later checkpoint is read rather than each of them.
 _MOST_READ_AGAIN = 100
@@ -93,7 +94,7 @@ def load_segment(
         VersionNotFoundError: a version that never was, or is cleaned up.
         LogCorruptedError: a commit in the middle is missing and stays missing.
     """
-    for wait in (*_GAP_WAITS, None):
+    for wait in (*LISTING_WAITS, None):
         try:
             return _load(store, version, without)
         except LogCorruptedError:

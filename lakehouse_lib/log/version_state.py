@@ -14,12 +14,9 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.commit import CommitActions, commit_nbytes, read_listed
 from lakehouse_lib.log.replay import TableState, replay, state_of
-from lakehouse_lib.log.segment import Checkpoint, Commit, Compaction, LogSegment, load_segment
+from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-
-#: A log that lost a commit after it was listed is listed again this often, seconds apart: a listing may be behind.
-_WAITS_FOR_LISTING = (0.0, 0.05, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def load_state(
     """
     unreadable = without
     first_error: LogCorruptedError | None = None
-    waits = iter(_WAITS_FOR_LISTING)
+    waits = iter((0.0, *LISTING_WAITS))
     while True:
         try:
             segment = load_segment(store, version, without=unreadable)

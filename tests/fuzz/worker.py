@@ -113,7 +113,7 @@ def mend(one: Input, folder: Path) -> None:
 def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -> None:
     """Judge the numbers that come in; for each, send (what, text) as often as there is news, then ("done", verdict)."""
     warnings.simplefilter("ignore")
-    segment._GAP_WAITS = ()  # a commit that is missing here is not about to come
+    segment.LISTING_WAITS = ()  # a commit that is missing here is not about to come
     witnesses = Witnesses(duckdb_delta())
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,11 +18,13 @@ from rich.table import Table
 
 from tests.simulation.campaign import Tally, campaign, shorten, told
 from tests.simulation.mutants import BUDGET, MUTANTS, hunt
+from tests.simulation.record import OtherRecordError, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored
 
 _SHORTENED = 3
 _LINE_EVERY_SECONDS = 60
+_SAVED_EVERY_SECONDS = 20
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -31,6 +34,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10_000, help="how many worlds; default 10,000")
     parser.add_argument("--first", type=int, default=0, help="the first seed; default 0")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one a processor")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep what was run there, or carry on with it")
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
     parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default 1,000")
@@ -42,21 +46,36 @@ def main() -> int:
         return _hunt(options.first)
     if options.orders:
         return _explore(options.limit, options.processes)
-    return _simulate(options.first, options.seeds, options.processes)
+    return _simulate(options.first, options.seeds, options.processes, options.record)
 
 
-def _simulate(first: int, count: int, processes: int) -> int:
-    total, begun = Tally(), time.monotonic()
-    with _progress(count) as advance:
-        for piece in campaign(first, count, processes):
-            total.merge(piece)
-            for seed, violation in piece.violations:
-                console.print(f"seed {seed}: {violation}", markup=False)
-            advance(total)
-    elapsed = time.monotonic() - begun
+def _simulate(first: int, count: int, processes: int, file: Path | None) -> int:
+    try:
+        record = open_record(file, first, count)
+    except OtherRecordError as error:
+        console.print(str(error), markup=False)
+        return 2
+    total, begun = record.total, time.monotonic()
+    if record.sittings > 1:
+        console.print(f"{total.seeds:,} seeds were run before, with {len(total.violations):,} violations")
+    saved = begun
+    try:
+        with _progress(count, total.seeds) as advance:
+            for start, piece in campaign(first, count, processes, record.done):
+                record.add(start, piece)
+                for seed, violation in piece.violations:
+                    console.print(f"seed {seed}: {violation}", markup=False)
+                if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
+                    saved = time.monotonic()
+                    record.save(saved - begun)
+                advance(total)
+    finally:
+        record.save(time.monotonic() - begun)
+    elapsed = record.seconds + time.monotonic() - begun
     console.print(
-        f"{total.seeds:,} seeds from {first} in {elapsed:,.0f} s: {total.seeds / elapsed:.0f} a second on {processes} "
-        f"processes; {total.calls:,} calls, {total.versions:,} versions"
+        f"{total.seeds:,} seeds from {first} in {elapsed:,.0f} s"
+        f"{f' of {record.sittings} sittings' if record.sittings > 1 else ''}: {total.seeds / elapsed:.0f} a second on "
+        f"{processes} processes; {total.calls:,} calls, {total.versions:,} versions"
     )
     console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of calls that do not meet)")
     for outcome, number in total.outcomes.most_common():
@@ -125,14 +144,14 @@ def _hunt(first: int) -> int:
 
 
 @contextmanager
-def _progress(count: int) -> Iterator[object]:
+def _progress(count: int, before: int = 0) -> Iterator[object]:
     begun = last = time.monotonic()
 
     def line(total: Tally) -> None:
         nonlocal last
         if time.monotonic() - last > _LINE_EVERY_SECONDS:
             last = time.monotonic()
-            rate = total.seeds / (last - begun)
+            rate = (total.seeds - before) / (last - begun)
             console.print(f"{total.seeds:>12,}  {rate:.0f} a second, {len(total.violations)} violations")
 
     if not console.is_terminal:
@@ -146,7 +165,7 @@ def _progress(count: int) -> Iterator[object]:
         TextColumn("{task.description}"),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=count)
+        task = progress.add_task("", total=count, completed=before)
 
         def bar(total: Tally) -> None:
             progress.update(task, completed=total.seeds, description=f"{len(total.violations)} violations")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Container, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field, replace
 
 from tests.simulation.runs import Plan, Report, plan_of, run, without
@@ -56,18 +56,23 @@ def tally(first: int, count: int) -> Tally:
     return total
 
 
-def campaign(first: int, count: int, processes: int) -> Iterator[Tally]:
-    """Run seeds over processes; what each piece came to, as it is done."""
+def campaign(first: int, count: int, processes: int, done: Container[int] = frozenset()) -> Iterator[tuple[int, Tally]]:
+    """Run seeds over processes; the first seed of each piece and what it came to, as it is done.
+
+    Args:
+        done: first seeds of pieces that need not be run.
+    """
     context = multiprocessing.get_context("spawn")  # forks would share Arrow's threads
-    pieces = ((start, min(_CHUNK, first + count - start)) for start in range(first, first + count, _CHUNK))
+    starts = (start for start in range(first, first + count, _CHUNK) if start not in done)
     with ProcessPoolExecutor(processes, context) as pool:
-        pending: set[Future[Tally]] = set()
-        for start, size in pieces:
-            pending.add(pool.submit(tally, start, size))
+        pending: dict[Future[Tally], int] = {}
+        for start in starts:
+            pending[pool.submit(tally, start, min(_CHUNK, first + count - start))] = start
             if len(pending) >= 4 * processes:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                yield from (one.result() for one in done)
-        yield from (one.result() for one in pending)
+                for one in wait(pending, return_when=FIRST_COMPLETED).done:
+                    yield pending.pop(one), one.result()
+        for one in as_completed(pending):
+            yield pending[one], one.result()
 
 
 def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:

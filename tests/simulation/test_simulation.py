@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +20,12 @@ from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.commit import CommitActions
 from lakehouse_lib.transaction.predecessor import Predecessor
-from tests.simulation.campaign import shorten, tally, told
+from tests.simulation.campaign import campaign, shorten, tally, told
 from tests.simulation.choosers import CALM
 from tests.simulation.exploration import explore
 from tests.simulation.ledger import Ledger
 from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.record import OtherRecordError, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored, with_one_fault
 from tests.simulation.store import Bucket, SimulatedStore
@@ -48,6 +51,24 @@ def test_a_seed_replays_in_another_process() -> None:
     environment = os.environ | {"PYTHONHASHSEED": "1" if sys.flags.hash_randomization else "random"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == digests, done.stderr
+
+
+def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    file = tmp_path / "night.json"
+    record = open_record(file, 0, 60)
+    record.add(0, tally(0, 50))
+    record.save(5.0)
+    record = open_record(file, 0, 60)
+    assert (record.total, record.done, record.seconds, record.sittings) == (tally(0, 50), {0}, 5.0, 2)
+    rest = dict(campaign(0, 60, 1, record.done))
+    assert rest == {50: tally(50, 10)}
+    record.add(50, rest[50])
+    assert record.total == tally(0, 60)
+    with pytest.raises(OtherRecordError, match="whose number of seeds is 60, and here it is 70: delete it"):
+        open_record(file, 0, 70)
+    file.write_text(re.sub('"code": "..', '"code": "--', file.read_text()))
+    with pytest.raises(OtherRecordError, match="whose code is --"):
+        open_record(file, 0, 60)
 
 
 def test_threads_of_others_have_no_part_in_a_run() -> None:

@@ -77,7 +77,7 @@ def test_an_unreadable_checkpoint_falls_back_to_the_commits(table):
 
 
 def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch):
-    monkeypatch.setattr(segment, "_GAP_WAITS", (0.01, 0.01))
+    monkeypatch.setattr(segment, "LISTING_WAITS", (0.01, 0.01))
     kept = table.store.read(names.commit(11))
     table.store.delete_many([names.commit(11)])
     with pytest.raises(LogCorruptedError, match=r"commit 11 is missing, but 12 is there.*Restore"):
@@ -86,7 +86,7 @@ def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch)
 
     # A listing that lacks a fresh object for a while.
     late = time.monotonic() + 0.05
-    monkeypatch.setattr(segment, "_GAP_WAITS", (0.02,) * 20)
+    monkeypatch.setattr(segment, "LISTING_WAITS", (0.02,) * 20)
     real = LocalStore.list_from
 
     def eventually(self, folder, start=""):
@@ -111,7 +111,7 @@ def test_versions_that_are_not_there(table):
 
 
 def test_a_table_without_its_first_commit_is_a_gap(tmp_path, monkeypatch):
-    monkeypatch.setattr(segment, "_GAP_WAITS", ())
+    monkeypatch.setattr(segment, "LISTING_WAITS", ())
     put(tmp_path, 0)
     store = put(tmp_path, 1, add("a"))
     store.delete_many([names.commit(0)])

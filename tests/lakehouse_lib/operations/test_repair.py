@@ -221,7 +221,7 @@ def test_torn_commits_under_a_checkpoint_are_told(table, kept):
 
 @pytest.mark.parametrize("harm", ["torn", "gone"])
 def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, harm, monkeypatch):
-    monkeypatch.setattr(segment, "_GAP_WAITS", ())
+    monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_deltalake(table, rows(100), mode="append")
     path = names.commit(11)
     told = {"torn": "commits_torn", "gone": "commits_missing"}[harm]

@@ -1,0 +1,113 @@
+"""A campaign that takes longer than one sitting: what has been run is kept in a file, and the next one carries on.
+
+Only worlds of the same code count together, so the file says by which they were run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tests.simulation.campaign import Tally
+
+_ROOT = Path(__file__).parents[2]
+_CODE = ("lakehouse_lib", "tests/simulation")
+
+
+class OtherRecordError(Exception):
+    """A record of another campaign, or of other code."""
+
+
+@dataclass
+class Record:
+    """What a campaign has come to so far.
+
+    Attributes:
+        total: of the pieces that are done.
+        done: the first seeds of these.
+        seconds: that they took, in all sittings together.
+        sittings: how many there were, with this one.
+    """
+
+    path: Path | None
+    first: int
+    count: int
+    total: Tally = field(default_factory=Tally)
+    done: set[int] = field(default_factory=set)
+    seconds: float = 0
+    sittings: int = 1
+
+    def add(self, start: int, piece: Tally) -> None:
+        self.done.add(start)
+        self.total.merge(piece)
+
+    def save(self, seconds: float) -> None:
+        """Replace the file, if there is to be one.
+
+        Args:
+            seconds: that this sitting has taken so far.
+        """
+        if self.path is None:
+            return
+        total = self.total
+        said = {
+            **_identity(self.first, self.count),
+            "seconds": self.seconds + seconds,
+            "sittings": self.sittings,
+            "done": sorted(self.done),
+            "seeds": total.seeds,
+            "calls": total.calls,
+            "versions": total.versions,
+            "outcomes": total.outcomes,
+            "violations": total.violations,
+            "shapes": base64.b64encode(np.array(sorted(total.shapes), np.uint64).tobytes()).decode(),
+        }
+        aside = self.path.with_name(f"{self.path.name}.tmp")
+        aside.write_text(json.dumps(said))
+        aside.replace(self.path)
+
+
+def open_record(path: Path | None, first: int, count: int) -> Record:
+    """The record of this campaign: a new one, or that of its sittings before.
+
+    Raises:
+        OtherRecordError: the file tells of other seeds, or of worlds that other code has run.
+    """
+    if path is None or not path.exists():
+        return Record(path, first, count)
+    said = json.loads(path.read_text())
+    for name, ours in _identity(first, count).items():
+        if said.get(name) != ours:
+            raise OtherRecordError(
+                f"{path} is of a campaign whose {name} is {said.get(name)}, and here it is {ours}: "
+                "delete it to begin anew, or give another file"
+            )
+    total = Tally(
+        said["seeds"],
+        said["calls"],
+        said["versions"],
+        set(np.frombuffer(base64.b64decode(said["shapes"]), np.uint64).tolist()),
+        Counter(said["outcomes"]),
+        [(seed, violation) for seed, violation in said["violations"]],
+    )
+    return Record(path, first, count, total, set(said["done"]), said["seconds"], said["sittings"] + 1)
+
+
+def _identity(first: int, count: int) -> dict[str, object]:
+    """What has to be the same for worlds to count together."""
+    digest = hashlib.blake2b(digest_size=16)
+    for folder in _CODE:
+        for file in sorted((_ROOT / folder).rglob("*.py")):
+            if file.name.startswith("test_"):
+                continue
+            digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
+    versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
+    return {"first seed": first, "number of seeds": count, "code": digest.hexdigest(), "libraries": versions}
