@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.names import LOG
@@ -254,7 +254,10 @@ def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
     alive: set[str] = set()
     seen: set[str] = set()
     for commit in list_commits(snapshot.store):
-        actions = read_commit(snapshot.store, commit.version)
+        try:
+            actions = read_commit(snapshot.store, commit.version, size=commit.size)
+        except VersionNotFoundError:  # a cleanup took it after it was listed
+            continue
         added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
         removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())
         alive |= removed - seen  # removed before it was added: it was there when the kept log begins

@@ -126,6 +126,7 @@ class LakehouseHook(BaseHook):
         Args:
             since: a version; -1 for before the first.
         """
+        from lakehouse_lib.errors import VersionNotFoundError
         from lakehouse_lib.log.commit import read_commit
         from lakehouse_lib.log.segment import list_commits
         from lakehouse_lib.store import open_store
@@ -138,9 +139,11 @@ class LakehouseHook(BaseHook):
         store = open_store(self.uri(table), self.storage_options(table))
         commits = [commit.version for commit in list_commits(store, since + 1) if commit.version <= latest]
         unknown = len(commits) < latest - since
-        if unknown or any(_changes_rows(read_commit(store, version)) for version in commits):
-            return since, latest
-        return None
+        try:
+            changed = unknown or any(_changes_rows(read_commit(store, version)) for version in commits)
+        except VersionNotFoundError:  # cleaned up after it was listed
+            changed = True
+        return (since, latest) if changed else None
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
         """The table, opened. Raises the library's errors."""

@@ -16,6 +16,8 @@ from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_airflow.registry import RegistryError
+from lakehouse_lib.log import segment
+from lakehouse_lib.store import ObjectStore
 
 
 def append(table: Path, *values: int) -> None:
@@ -75,6 +77,19 @@ def test_what_nobody_can_say_any_more_is_a_change(orders: Path, registry_file: P
     assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
     assert LakehouseHook().changed_rows("orders", 7) == (-1, 2)
     assert LakehouseHook().changed_rows("customer", -1) is None
+
+
+def test_a_commit_that_goes_after_it_was_listed_is_a_change(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaTable(str(orders)).optimize.compact()
+    listed = segment.list_commits
+
+    def list_and_lose(store: ObjectStore, start: int) -> list[segment.Commit]:
+        commits = listed(store, start)
+        (orders / "_delta_log" / f"{2:020d}.json").unlink()
+        return commits
+
+    monkeypatch.setattr(segment, "list_commits", list_and_lose)
+    assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
 
 
 def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:

@@ -15,7 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
+from lakehouse_lib.log import names
+from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
+from lakehouse_lib.store import ObjectStore
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
 
 IS_3 = "customer = 3"
@@ -71,6 +74,18 @@ def test_lost_versions_of_a_log_that_begins_at_a_checkpoint(table: Path) -> None
     DeltaTable(table, version=2).create_checkpoint()
     for version in range(2):
         (table / "_delta_log" / f"{version:020d}.json").unlink()
+    assert purge(str(table), IS_3).versions_lost == (2, 3)
+
+
+def test_a_cleanup_meanwhile_leaves_fewer_versions_to_lose(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaTable(table, version=2).create_checkpoint()
+
+    def list_and_lose(store: ObjectStore) -> list[Commit]:
+        commits = list_commits(store)
+        store.delete_many([names.commit(version) for version in range(2)])
+        return commits
+
+    monkeypatch.setattr("lakehouse_lib.privacy.purge.list_commits", list_and_lose)
     assert purge(str(table), IS_3).versions_lost == (2, 3)
 
 
