@@ -25,7 +25,7 @@ from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.landmark import Landmark, replaced
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
-from lakehouse_lib.log.version_state import OwnCommit, VersionState, later_state, load_state
+from lakehouse_lib.log.version_state import OwnCommit, VersionState, is_any_gone, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
@@ -195,13 +195,16 @@ class Snapshot:
         """
         found, commits = commits_since(self.store, self.version)
         found = found or self.store.head(names.commit(self.version))
+        is_there = False
         if found is not None:
             with contextlib.suppress(VersionNotFoundError):  # cleaned up since they were listed
                 self.landmark.check(self.store, found)
+                is_there = True
                 if commits is not None:
                     return self._after(commits)
         latest = load_snapshot(self.store)
-        if latest.version < self.version or latest.metadata.id != self.metadata.id:
+        # A listing that is behind may lack even this version.
+        if latest.metadata.id != self.metadata.id or (latest.version < self.version and not is_there):
             raise replaced(self.store, self.version)
         return latest if latest.version > self.version else self
 
@@ -258,6 +261,10 @@ class Snapshot:
                 opened_again.add(checkpoint)
             try:
                 again = load_state(self.store, self.version, without=without)
+            except VersionNotFoundError as error:
+                if checkpoint is not None and is_any_gone(self.store, checkpoint.parts):
+                    raise error from first_error
+                raise first_error from None
             except DeltaError:
                 raise first_error from None
             if again.state.metadata is None or again.state.metadata.id != self.metadata.id:

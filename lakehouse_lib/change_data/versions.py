@@ -43,6 +43,7 @@ def commit_range(
 
     Args:
         ending_version: past the latest version it means the latest.
+        starting_timestamp: before the oldest commit in the log it means that one, as in delta-spark.
         starting_timestamp, ending_timestamp: ISO 8601 or a datetime; without a zone: UTC.
         allow_out_of_range: a start past the latest version gives no commits instead of an error.
 
@@ -84,6 +85,14 @@ def commit_range(
             table=root,
             version=missing[0],
             hint=f"Start at version {max(missing) + 1} or later",
+        )
+    gone = [commit.version for commit in listed if commit.version not in times and commit.version >= (first or 0)]
+    if gone and start <= gone[-1] + 1:
+        raise VersionNotFoundError(
+            f"commit {gone[-1]} was cleaned up meanwhile, and it may have been one of those that are asked for",
+            table=root,
+            version=gone[-1],
+            hint="Ask again: the log's oldest commit is another one now",
         )
     return CommitRange(start, tuple(times[version] for version in range(start, stop + 1)))
 

@@ -21,12 +21,13 @@ from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.engine.spark_manifest import manifest
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
+from lakehouse_lib.log.landmark import replaced
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
-from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store
 
 #: What a bucket is meant to hold: some 200 MB in the worker that replays it.
@@ -38,6 +39,8 @@ _BYTES_AN_ACTION = 300
 _BYTES_OF_COMMITS = 16 << 20
 #: Tasks of a planning job for each that runs at the same time.
 _ROUNDS = 2
+#: How often a snapshot is planned where cleanups take what the tasks were to read.
+_PLANS = 3
 
 _One = TypeVar("_One")
 
@@ -172,15 +175,8 @@ def distribute(
     folder = _local_folder(engine, snapshot) if scratch is None else scratch
     with _folder_of_its_own(folder, snapshot) as own:
         target = open_store(own)
-        checkpoint, commits = _log(snapshot)
-        expected = sum(one.size for one in commits) // _BYTES_AN_ACTION
-        if checkpoint is not None:
-            expected += checkpoint.files.num_rows + checkpoint.tombstones.num_rows
-        buckets = min(_MOST_BUCKETS, max(engine.parallelism, math.ceil(expected / _FILES_A_BUCKET)))
-        tasks = _tasks(snapshot, checkpoint, commits, buckets)
-        groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets
         try:
-            found = engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+            found = _replayed(snapshot, engine, target)
         except OSError as error:
             raise StoreError(
                 f"the buckets of the snapshot cannot be written: {error.strerror or error}",
@@ -196,6 +192,30 @@ def distribute(
         yield DistributedSnapshot(
             snapshot, files, size, tombstones, tombstone_bytes, engine, target, objects, structs_alone
         )
+
+
+def _replayed(snapshot: Snapshot, engine: ArrowEngine | SparkEngine, target: ObjectStore) -> pa.Table:
+    """A row a bucket (``SUMMARY``). Where a cleanup takes what the tasks were to read, they are planned anew."""
+    tasks: list[Blocks | Later] | None = None
+    failed: DeltaError | None = None
+    for _ in range(_PLANS):
+        checkpoint, commits = _log(snapshot)
+        expected = sum(one.size for one in commits) // _BYTES_AN_ACTION
+        if checkpoint is not None:
+            expected += checkpoint.files.num_rows + checkpoint.tombstones.num_rows
+        buckets = min(_MOST_BUCKETS, max(engine.parallelism, math.ceil(expected / _FILES_A_BUCKET)))
+        before, tasks = tasks, _tasks(snapshot, checkpoint, commits, buckets)
+        if tasks == before:
+            break
+        groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets
+        try:
+            return engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+        except (LogCorruptedError, VersionNotFoundError) as error:
+            failed = error
+        if load_snapshot(snapshot.store, snapshot.version).metadata.id != snapshot.metadata.id:
+            raise replaced(snapshot.store, snapshot.version) from failed
+    assert failed is not None
+    raise failed
 
 
 @contextmanager

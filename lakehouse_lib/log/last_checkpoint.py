@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from lakehouse_lib.errors import StoreError
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.log import names
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
@@ -66,8 +66,10 @@ def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
     text = json.dumps(hint.to_json())
     body = json.dumps(hint.to_json() | {"checksum": checksum(text)}).encode()
     for _ in range(_ATTEMPTS):
-        meta = store.head(names.LAST_CHECKPOINT)
-        current = store.read(names.LAST_CHECKPOINT) if meta is not None else None
+        try:
+            current = store.read(names.LAST_CHECKPOINT)
+        except ObjectNotFoundError:
+            current = None
         known = _version(current) if current is not None else None
         if known is not None and known >= hint.version:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -56,7 +56,10 @@ def load_state(
         try:
             segment = load_segment(store, version, without=unreadable)
         except (LogCorruptedError, VersionNotFoundError) as error:
-            raise (first_error or error) from None
+            is_cleaned_up = isinstance(error, VersionNotFoundError) and is_any_gone(store, unreadable - without)
+            if first_error is None or is_cleaned_up:
+                raise error from first_error
+            raise first_error from None
         try:
             return _build(store, segment)
         except _UnreadableError as error:
@@ -67,6 +70,11 @@ def load_state(
             if wait is None:
                 raise
             time.sleep(wait)
+
+
+def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
+    """Whether one of these is not there any more, so that the others are no use, either."""
+    return any(store.head(one.path) is None for one in objects)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.last_checkpoint import read_hint
-from lakehouse_lib.log.segment import Commit, sort_listing
-from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
+from lakehouse_lib.log.version_state import is_any_gone, load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.at_once import at_once
@@ -134,7 +134,7 @@ def repair(
         files_removed=missing["path"].to_pylist(),
         vectors_missing=_without_vector(files, missing, store),
         sizes_wrong=_wrong_sizes(files, objects, store),
-        commits_missing=missing_commits(listing),
+        commits_missing=missing_commits(listing) and missing_commits(store.list_from(names.LOG)),
         commits_torn=_torn_commits(store, listing),
         checksums_wrong=_wrong_checksums(store, listing),
         last_checkpoint=_wrong_hint(store, listing, unreadable),
@@ -267,6 +267,7 @@ def _checkpoints(
         why = unreadable_because(store, checkpoint) and unreadable_because(store, checkpoint)
         if why is not None:
             broken.update(dict.fromkeys(checkpoint.parts, why))
+    broken = {meta: why for meta, why in broken.items() if not is_any_gone(store, _of_one(meta, complete))}
     unreadable: dict[str, str] = {}
     needed: dict[str, str] = {}
     for meta, why in broken.items():
@@ -278,6 +279,11 @@ def _checkpoints(
         except DeltaError:
             needed[meta.path] = why
     return unreadable, needed
+
+
+def _of_one(meta: ObjectMeta, complete: Sequence[Checkpoint]) -> Sequence[ObjectMeta]:
+    """The objects of its checkpoint. Where one of them is gone since it was listed, a cleanup is taking them."""
+    return next((one.parts for one in complete if meta in one.parts), (meta,))
 
 
 def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:

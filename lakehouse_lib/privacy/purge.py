@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import RetentionError, VersionNotFoundError
+from lakehouse_lib.errors import ObjectNotFoundError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.names import LOG
@@ -228,8 +228,11 @@ def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
 
 
 def _starts_as_parquet(store: ObjectStore, path: str) -> bool:
-    with store.open_input(path) as source:
-        return bool(source.read(len(_MAGIC)) == _MAGIC)
+    try:
+        with store.open_input(path) as source:
+            return bool(source.read(len(_MAGIC)) == _MAGIC)
+    except ObjectNotFoundError:  # deleted meanwhile
+        return False
 
 
 def _paths(files: pa.Table, store: ObjectStore) -> pa.Array:
@@ -250,13 +253,14 @@ def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
     oldest = oldest_version(snapshot.store)
     if not paths or oldest is None:
         return
-    events = []
+    events: list[tuple[int, frozenset[str], frozenset[str]]] = []
     alive: set[str] = set()
     seen: set[str] = set()
     for commit in list_commits(snapshot.store):
         try:
             actions = read_commit(snapshot.store, commit.version, size=commit.size)
-        except VersionNotFoundError:  # a cleanup took it after it was listed
+        except VersionNotFoundError:  # a cleanup took it after it was listed, and whatever is older
+            events, alive, seen = [], set(), set()
             continue
         added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
         removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())

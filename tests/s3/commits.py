@@ -235,7 +235,7 @@ def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"aws_secret_access_key": "not it"}, "SignatureDoesNotMatch.*secret key does not belong"),
+        ({"aws_secret_access_key": "not-it"}, "SignatureDoesNotMatch.*secret key does not belong"),
         ({"aws_access_key_id": "nobody"}, "InvalidAccessKeyId.*does not know|No user exists with the provided"),
         ({"aws_region": "mars-1"}, "bucket is in us-east-1.*AWS_REGION|AuthorizationHeaderMalformed.*region"),
         ({"aws_secret_access_key": None, "aws_access_key_id": None}, "no credentials"),

@@ -6,6 +6,8 @@ import pytest
 
 from lakehouse_lib.actions import Protocol
 from lakehouse_lib.change_data.versions import commit_range
+from lakehouse_lib.engine import distributed_snapshot
+from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import names
 from lakehouse_lib.log.history import history, version_at
@@ -20,11 +22,12 @@ ICT = {"delta.enableInCommitTimestamps": "true"}
 
 
 class Overtaken(LocalStore):
-    """Something happens to the log as soon as a reader that has listed it reads a commit."""
+    """Something happens to the log as soon as a reader that has listed it reads a commit, or what else it is told."""
 
-    def __init__(self, root, meanwhile):
+    def __init__(self, root, meanwhile, kinds=("commit",)):
         super().__init__(str(root))
         self.meanwhile = meanwhile
+        self._kinds = kinds
         self._is_listed = False
 
     def list_from(self, folder, start=""):
@@ -32,11 +35,18 @@ class Overtaken(LocalStore):
         return super().list_from(folder, start)
 
     def read(self, path):
+        self._happen(path)
+        return super().read(path)
+
+    def open_input(self, path):
+        self._happen(path)
+        return super().open_input(path)
+
+    def _happen(self, path):
         name = names.parse(path)
-        if self._is_listed and self.meanwhile is not None and name is not None and name.kind == "commit":
+        if self._is_listed and self.meanwhile is not None and name is not None and name.kind in self._kinds:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
-        return super().read(path)
 
 
 def cleaned(log, checkpoint=15):
@@ -68,6 +78,53 @@ def test_a_version_that_nothing_tells_any_more_is_said_to_be_cleaned_up(tmp_path
         load_snapshot(Overtaken(tmp_path, cleaned(log)), 7)
 
 
+@pytest.fixture(params=["classic", "parts", "json", "parquet", "classic with sidecars"])
+def begins_at_5(request, tmp_path):
+    """A log that begins at a checkpoint of this kind."""
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(5, request.param)
+    log.store.delete_many([names.commit(version) for version in range(5)])
+    return log
+
+
+def replaced(log):
+    def happen():
+        log.checkpoint(15, "classic")
+        clean(log, 40)
+
+    return happen
+
+
+def test_a_checkpoint_that_goes_is_not_called_corrupt(begins_at_5, tmp_path):
+    store = Overtaken(tmp_path, replaced(begins_at_5), ("classic", "part", "uuid-json", "uuid-parquet"))
+    with pytest.raises(VersionNotFoundError, match="version 7 is cleaned up; the oldest that can be read is 15"):
+        paths(load_snapshot(store, 7))
+
+
+def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
+    old = load_snapshot(LocalStore(str(tmp_path)), 7)
+    replaced(begins_at_5)()
+    with pytest.raises(VersionNotFoundError, match="version 7 is cleaned up; the oldest that can be read is 15"):
+        paths(old)
+
+
+def test_a_snapshot_is_distributed(tmp_path, monkeypatch):
+    log = PastLog(tmp_path / "table").commits(21)
+    snapshot = load_snapshot(LocalStore(str(tmp_path / "table")))
+    planned, happen = distributed_snapshot._tasks, [cleaned(log)]
+
+    def plan(*arguments):
+        tasks = planned(*arguments)
+        if happen:
+            happen.pop()()
+        return tasks
+
+    monkeypatch.setattr(distributed_snapshot, "_tasks", plan)
+    with distributed_snapshot.distribute(snapshot, ArrowEngine(), scratch=tmp_path) as distributed:
+        assert sorted(distributed.prune(None)["path"].to_pylist()) == sorted(log.live[20])
+    assert not happen
+
+
 def test_a_snapshot_is_updated(tmp_path):
     log = PastLog(tmp_path).commits(6)
     store = Overtaken(tmp_path, None)
@@ -77,6 +134,22 @@ def test_a_snapshot_is_updated(tmp_path):
     latest = known.update()
     assert (latest.version, latest.checkpoint_version) == (20, 15)
     assert paths(latest) == sorted(log.live[20])
+
+
+def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tmp_path):
+    log = PastLog(tmp_path).commits(11)
+    hidden = []
+
+    class Behind(LocalStore):
+        def list_from(self, folder, start=""):
+            late = {names.commit(version) for version in (hidden.pop(0) if hidden else ())}
+            return (meta for meta in super().list_from(folder, start) if meta.path not in late)
+
+    known = load_snapshot(Behind(str(tmp_path)))
+    log.commits(2)
+    hidden += [(11,), (10, 11, 12)]
+    assert known.update() is known
+    assert known.update().version == 12
 
 
 def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
@@ -146,7 +219,14 @@ def test_a_moment_that_nothing_tells_any_more_is_before_the_log(timed):
         version_at(store, on_day(created, 3))
 
 
-def test_the_times_of_changes_are_of_the_commits_that_are_left(timed):
+@pytest.mark.parametrize("day", [None, 6.5])
+def test_changes_that_are_left_are_told(timed, day):
     store, created = timed
-    found = commit_range(store, 7, None, None, None)
+    found = commit_range(store, None if day else 7, None, on_day(created, day) if day else None, None)
     assert list(found) == [(version, created + version * DAY) for version in (7, 8, 9)]
+
+
+def test_changes_of_which_some_may_have_gone_are_not_left_out_unsaid(timed):
+    store, created = timed
+    with pytest.raises(VersionNotFoundError, match="commit 5 was cleaned up meanwhile"):
+        commit_range(store, None, None, on_day(created, 2.5), None)

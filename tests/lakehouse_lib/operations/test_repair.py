@@ -17,7 +17,7 @@ from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.hand_log import Log
-from tests.log_histories import KINDS, PastLog, all_seen, at
+from tests.log_histories import KINDS, PastLog, all_seen, at, clean
 from tests.peers import read_delta_rs, read_duckdb
 
 
@@ -283,6 +283,30 @@ def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
     found = repair(load_snapshot(log.store), dry_run=False)
     assert list(found.checkpoints_needed) == [path]
     assert log.store.head(path) is not None
+
+
+def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
+    log = PastLog(tmp_path).commits(21)
+    log.checkpoint(5, "parts")
+    log.checkpoint(15, "classic")
+    log.store.delete_many([names.commit(version) for version in range(5)])
+    listed = [log.store.list_from]
+
+    def list_and_lose(self, folder, start=""):
+        found = list(listed[0](folder, start))
+        if folder == names.LOG and not start:
+            # A page of the listing from before the cleanup, and one from after it.
+            found = [one for one in found if one.path != names.commit(8)]
+            monkeypatch.undo()
+            clean(log, 40)
+        return iter(found)
+
+    snapshot = load_snapshot(log.store)
+    monkeypatch.setattr(LocalStore, "list_from", list_and_lose)
+    report = repair(snapshot)
+    assert report.commits_missing == []
+    assert report.checkpoints_needed == {}
+    assert report.checkpoints_unreadable == {}
 
 
 def test_parts_without_the_others_go(tmp_path):

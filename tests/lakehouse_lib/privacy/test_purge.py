@@ -16,7 +16,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
 from lakehouse_lib.log import names
+from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.operations.vacuum import list_objects
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
 from lakehouse_lib.store import ObjectStore
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
@@ -87,6 +89,33 @@ def test_a_cleanup_meanwhile_leaves_fewer_versions_to_lose(table: Path, monkeypa
 
     monkeypatch.setattr("lakehouse_lib.privacy.purge.list_commits", list_and_lose)
     assert purge(str(table), IS_3).versions_lost == (2, 3)
+
+
+def test_what_a_cleanup_takes_meanwhile_leaves_no_version_with_the_rows(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DeltaTable(table).create_checkpoint()
+
+    def read_and_lose(store: ObjectStore, version: int, *, size: int) -> CommitActions:
+        if version == 2:  # what was added is read, and what was removed is gone
+            store.delete_many([names.commit(version) for version in range(5)])
+        return read_commit(store, version, size=size)
+
+    monkeypatch.setattr("lakehouse_lib.privacy.purge.read_commit", read_and_lose)
+    assert purge(str(table), IS_3).versions_lost == ()
+
+
+def test_an_object_that_goes_meanwhile_holds_nothing(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (table / "_temporary").mkdir()
+    (table / "_temporary" / "task_0001").write_bytes(b"PAR1")
+
+    def list_and_lose(store: ObjectStore) -> pa.Table:
+        found = list_objects(store)
+        (table / "_temporary" / "task_0001").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr("lakehouse_lib.privacy.purge.list_objects", list_and_lose)
+    assert prove(str(table), "customer = 99").clean
 
 
 def test_a_dry_run_deletes_nothing_and_says_the_same(table: Path) -> None:
