@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.simulation.campaign import Tally, campaign, shorten, told
 from tests.simulation.mutants import BUDGET, MUTANTS, hunt
-from tests.simulation.record import OtherRecordError, open_record
+from tests.simulation.record import Record, RecordError, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored
 
@@ -51,10 +51,16 @@ def main() -> int:
 
 def _simulate(first: int, count: int, processes: int, file: Path | None) -> int:
     try:
-        record = open_record(file, first, count)
-    except OtherRecordError as error:
+        with open_record(file, first, count) as record:
+            return _sit(record, processes)
+    except RecordError as error:
         console.print(str(error), markup=False)
         return 2
+
+
+def _sit(record: Record, processes: int) -> int:
+    record.save(0)
+    first, count = record.first, record.count
     total, begun = record.total, time.monotonic()
     if record.sittings > 1:
         console.print(f"{total.seeds:,} seeds were run before, with {len(total.violations):,} violations")

@@ -68,6 +68,7 @@ class Actor:
         retries: how often it may lose a race, one of these each time.
         snapshot: the version it has open; a process keeps one for a while.
         is_held: the next work is on that one, whatever has come since.
+        begun: calls of all before its present work.
     """
 
     def __init__(self, name: str, store: SimulatedStore, ledger: Ledger) -> None:
@@ -78,6 +79,7 @@ class Actor:
         self.retries: tuple[int | None, ...] = (None, None, 1)
         self.snapshot: Snapshot | None = None
         self.is_held = False
+        self.begun = 0
         self._random = random.Random(0)
         self._operations = 0
         self._batch = 0
@@ -91,16 +93,34 @@ class Actor:
     def attempt(self, verb: str, work: Callable[[], None]) -> None:
         """Work that may fail; an error that nothing explains is a violation."""
         self.store.trouble = False
+        self.begun = len(self.store.world.history)
         try:
             work()
         except DeltaError as error:
-            outdated = self.snapshot is not None and not self._knows(self.snapshot, self.ledger.is_kept)
-            ahead = isinstance(error, RetentionError) and self.store.world.was_ahead(self.name)
+            if not (self.store.trouble or self._is_explained(error)):
+                raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
             if isinstance(error, TableNotFoundError):
                 self.snapshot, self.is_held = None, False
-            if not (self.store.trouble or outdated or ahead or isinstance(error, CommitFailedError)):
-                raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
             self.outcomes.append(f"{verb}: {type(error).__name__}")
+
+    @property
+    def was_ahead(self) -> bool:
+        """Whether its clock has been, since its present work began."""
+        return self.store.world.was_ahead(self.name, self.begun)
+
+    def _is_explained(self, error: DeltaError) -> bool:
+        """Whether what others have done, or its own clock, is a reason for the error."""
+        known = self.snapshot
+        match error:
+            case CommitFailedError():
+                return True  # its reasons are judged by themselves
+            case RetentionError():
+                return self.was_ahead
+            case TableNotFoundError():
+                return known is not None and known.metadata.id != self.ledger.table_id
+            case VersionNotFoundError() | UnreadableCheckpointError():
+                return known is not None and not self._knows(known, self.ledger.is_kept)
+        return False
 
     @property
     def at_hand(self) -> Snapshot:

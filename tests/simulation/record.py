@@ -6,10 +6,13 @@ Only worlds of the same code count together, so the file says by which they were
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import platform
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +25,8 @@ _ROOT = Path(__file__).parents[2]
 _CODE = ("lakehouse_lib", "tests/simulation")
 
 
-class OtherRecordError(Exception):
-    """A record of another campaign, or of other code."""
+class RecordError(Exception):
+    """A record that cannot be gone on with."""
 
 
 @dataclass
@@ -46,8 +49,8 @@ class Record:
     sittings: int = 1
 
     def add(self, start: int, piece: Tally) -> None:
-        self.done.add(start)
         self.total.merge(piece)
+        self.done.add(start)
 
     def save(self, seconds: float) -> None:
         """Replace the file, if there is to be one.
@@ -75,18 +78,37 @@ class Record:
         aside.replace(self.path)
 
 
-def open_record(path: Path | None, first: int, count: int) -> Record:
-    """The record of this campaign: a new one, or that of its sittings before.
+@contextmanager
+def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
+    """The record of this campaign, for one process at a time: a new one, or that of its sittings before.
+
+    Args:
+        path: None: nothing is kept.
 
     Raises:
-        OtherRecordError: the file tells of other seeds, or of worlds that other code has run.
+        RecordError: the file is of other seeds, of worlds that other code has run, or no record; or another process
+            has it open.
+        OSError: it cannot be written.
     """
-    if path is None or not path.exists():
-        return Record(path, first, count)
-    said = json.loads(path.read_text())
+    if path is None:
+        yield Record(None, first, count)
+        return
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RecordError(f"another campaign goes on with {path}") from error
+        yield _read(path, first, count) if path.exists() else Record(path, first, count)
+
+
+def _read(path: Path, first: int, count: int) -> Record:
+    try:
+        said = json.loads(path.read_text())
+    except ValueError as error:
+        raise RecordError(f"{path} is no record: {error}") from error
     for name, ours in _identity(first, count).items():
         if said.get(name) != ours:
-            raise OtherRecordError(
+            raise RecordError(
                 f"{path} is of a campaign whose {name} is {said.get(name)}, and here it is {ours}: "
                 "delete it to begin anew, or give another file"
             )

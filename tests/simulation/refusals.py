@@ -70,7 +70,9 @@ def is_founded(
     if named is None:
         return False
     if type(error) is CommitFailedError:  # the log was cleaned up
-        return not all(is_there(number) for number in range(attempt.read, len(versions)))
+        return attempt.read < named <= len(versions) and not all(
+            is_there(number) for number in range(attempt.read, len(versions))
+        )
     if isinstance(error, TooManyRetriesError):
         retries = _MANY_RETRIES if attempt.retries is None else attempt.retries
         return attempt.read + retries < named - 1 < len(versions)

@@ -198,13 +198,12 @@ def run(plan: Plan | int) -> Report:
         found(plan.remade or (), ())
 
     violation = None
-    stores = {one.store.root: one.store for one in (founder, auditor, *(person for person, _ in people))}
-    names = {one.store.root: one.name for one in (founder, auditor, *(person for person, _ in people))}
+    people_by_root = {one.store.root: one for one in (founder, auditor, *(person for person, _ in people))}
 
     def is_explained(error: DeltaError, root: str) -> bool:
         if isinstance(error, RetentionError):
-            return error.table is not None and world.was_ahead(names[error.table])
-        return stores[root].trouble
+            return error.table is not None and people_by_root[error.table].was_ahead
+        return people_by_root[root].store.trouble
 
     with hooks_watched(is_explained), remembered():
         try:

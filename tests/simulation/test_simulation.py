@@ -25,7 +25,7 @@ from tests.simulation.choosers import CALM
 from tests.simulation.exploration import explore
 from tests.simulation.ledger import Ledger
 from tests.simulation.mutants import MUTANTS, Mutant, hunt
-from tests.simulation.record import OtherRecordError, open_record
+from tests.simulation.record import RecordError, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored, with_one_fault
 from tests.simulation.store import Bucket, SimulatedStore
@@ -55,20 +55,31 @@ def test_a_seed_replays_in_another_process() -> None:
 
 def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     file = tmp_path / "night.json"
-    record = open_record(file, 0, 60)
-    record.add(0, tally(0, 50))
-    record.save(5.0)
-    record = open_record(file, 0, 60)
-    assert (record.total, record.done, record.seconds, record.sittings) == (tally(0, 50), {0}, 5.0, 2)
-    rest = dict(campaign(0, 60, 1, record.done))
-    assert rest == {50: tally(50, 10)}
-    record.add(50, rest[50])
-    assert record.total == tally(0, 60)
-    with pytest.raises(OtherRecordError, match="whose number of seeds is 60, and here it is 70: delete it"):
-        open_record(file, 0, 70)
+    with open_record(file, 0, 60) as record:
+        record.add(0, tally(0, 50))
+        record.save(5.0)
+    with open_record(file, 0, 60) as record:
+        assert (record.total, record.done, record.seconds, record.sittings) == (tally(0, 50), {0}, 5.0, 2)
+        rest = dict(campaign(0, 60, 1, record.done))
+        assert rest == {50: tally(50, 10)}
+        record.add(50, rest[50])
+        assert record.total == tally(0, 60)
+
+
+def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "night.json"
+    with open_record(file, 0, 60) as record:
+        record.save(0)
+        with pytest.raises(RecordError, match="another campaign goes on"), open_record(file, 0, 60):
+            pass
+    with pytest.raises(RecordError, match="whose number of seeds is 60, and here it is 70: delete"):
+        open_record(file, 0, 70).__enter__()
     file.write_text(re.sub('"code": "..', '"code": "--', file.read_text()))
-    with pytest.raises(OtherRecordError, match="whose code is --"):
-        open_record(file, 0, 60)
+    with pytest.raises(RecordError, match="whose code is --"):
+        open_record(file, 0, 60).__enter__()
+    file.write_text(file.read_text()[:-9])
+    with pytest.raises(RecordError, match=r"night\.json is no record"):
+        open_record(file, 0, 60).__enter__()
 
 
 def test_threads_of_others_have_no_part_in_a_run() -> None:

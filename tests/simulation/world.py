@@ -133,9 +133,15 @@ class World:
         fate: Fate = self._hub.switch(call)
         return fate
 
-    def was_ahead(self, actor: str) -> bool:
-        """Whether its clock has been."""
-        return any(step.call.actor == actor and (step.fate.clock or 0) < 0 for step in self.history)
+    def was_ahead(self, actor: str, since: int) -> bool:
+        """Whether its clock has been, from so many calls of all on."""
+        told = [
+            (number, step.fate.clock)
+            for number, step in enumerate(self.history)
+            if step.call.actor == actor and step.fate.clock is not None
+        ]
+        before = [clock for number, clock in told if number < since]
+        return any(clock < 0 for clock in (*before[-1:], *(clock for number, clock in told if number >= since)))
 
     def die(self) -> NoReturn:
         """The end of who is at work; nothing that it would still do (``finally``) reaches the store."""
