@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from tests.simulation.founding import Founded, Founding, found
 from tests.simulation.runs import Plan, Report, plan_of, run, without
 from tests.simulation.world import Step
 
 _CHUNK = 50
+#: That a process keeps, of some 10 kB each.
+_TABLES = 10_000
 
 
 @dataclass
@@ -48,12 +52,24 @@ class Tally:
         self.violations += other.violations
 
 
-def tally(first: int, count: int) -> Tally:
-    """Run some seeds in this process."""
+def tally(first: int, count: int, made: Callable[[Founding], Founded] = found) -> Tally:
+    """Run some seeds in this process.
+
+    Args:
+        made: as in ``run``.
+    """
     total = Tally()
     for seed in range(first, first + count):
-        total.add(seed, run(seed))
+        total.add(seed, run(seed, made))
     return total
+
+
+def _piece(first: int, count: int) -> Tally:
+    """``tally`` in a process that does nothing else, and makes no table twice."""
+    return tally(first, count, _found_once)
+
+
+_found_once = lru_cache(_TABLES)(found)
 
 
 def campaign(first: int, count: int, processes: int, done: Container[int] = frozenset()) -> Iterator[tuple[int, Tally]]:
@@ -67,7 +83,7 @@ def campaign(first: int, count: int, processes: int, done: Container[int] = froz
     with ProcessPoolExecutor(processes, context) as pool:
         pending: dict[Future[Tally], int] = {}
         for start in starts:
-            pending[pool.submit(tally, start, min(_CHUNK, first + count - start))] = start
+            pending[pool.submit(_piece, start, min(_CHUNK, first + count - start))] = start
             if len(pending) >= 4 * processes:
                 for one in wait(pending, return_when=FIRST_COMPLETED).done:
                     yield pending.pop(one), one.result()

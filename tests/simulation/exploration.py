@@ -17,8 +17,9 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import optimistic
 from tests.simulation.actors import Actor
 from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
-from tests.simulation.runs import audit, hooks_watched
+from tests.simulation.runs import audit
 from tests.simulation.shortcuts import remembered
 from tests.simulation.store import Bucket, SimulatedStore
 from tests.simulation.traces import independent, shape

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import random
-import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
-from unittest import mock
+from itertools import chain, repeat
 
-from lakehouse_lib import post_commit
 from lakehouse_lib.errors import DeltaError, RetentionError
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import VERBS, Actor
 from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
+from tests.simulation.founding import Founded, Founding, FoundingError, Work, found
+from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.shortcuts import remembered
 from tests.simulation.store import Bucket, SimulatedStore
@@ -28,13 +25,8 @@ from tests.simulation.world import Step, World
 _HOUR = 3_600_000.0
 _RETENTION_HOURS = 1
 _LOG_RETENTION_HOURS = 24
-
-
-class Work(NamedTuple):
-    """A verb of an actor's, and the seed of what it chooses."""
-
-    verb: str
-    seed: str
+#: Ways in which the first appends differ.
+_VARIANTS = 6
 
 
 @dataclass(frozen=True)
@@ -104,6 +96,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     actors = [f"actor{number}" for number in range(dice.choice((2, 2, 3, 3, 4)))]
     more = random.Random(f"{seed} features")
     founding, held = ["append"] * dice.randint(0, 2), {}
+    variants = [str(more.randrange(_VARIANTS)) for _ in founding]
     people = {name: works(name, dice.randint(1, 3)) for name in actors}
     is_old = "cleanup" in verbs and more.random() < 0.2
     if is_old:  # somebody cleans up what others work on still
@@ -124,7 +117,10 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         reorders_appends=dice.random() < 0.25,
         has_times=more.random() < 0.3,
         has_row_ids=more.random() < 0.3,
-        founding=tuple(Work(verb, f"{seed} founder {number}") for number, verb in enumerate(founding)),
+        founding=tuple(
+            Work(verb, f"{number} {variant}")
+            for number, (verb, variant) in enumerate(zip(founding, chain(variants, repeat("")), strict=False))
+        ),
         held=tuple(held.items()),
         remade=remade,
         age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
@@ -146,24 +142,37 @@ def configuration_of(plan: Plan) -> dict[str, str]:
     }
 
 
-def terms_of(plan: Plan) -> Terms:
-    return Terms(
+def founding_of(plan: Plan) -> Founding:
+    terms = Terms(
         _RETENTION_HOURS * _HOUR,
         _LOG_RETENTION_HOURS * _HOUR,
         plan.reorders_appends,
         plan.has_times,
         plan.has_row_ids,
     )
+    return Founding(tuple(configuration_of(plan).items()), terms, plan.founding)
 
 
-def run(plan: Plan | int) -> Report:
-    """Let a world happen."""
+def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report:
+    """Let a world happen.
+
+    Args:
+        made: the table at its beginning; whoever runs many worlds of the same code may keep some.
+    """
     if isinstance(plan, int):
         plan = plan_of(plan)
+    founding = founding_of(plan)
+    try:
+        start = made(founding)
+    except FoundingError as error:
+        calls = [step.call for step in error.history]
+        return Report(len(calls), 0, error.what, digest_of(error.history), shape(calls), history=error.history)
     chooser = Seeded(plan.seed, CALM)
     world = World(chooser, plan.seed)
-    ledger = Ledger(lambda: world.now, terms_of(plan))
+    world.now, world.history = start.now, list(start.history)
+    ledger = start.ledger.copy(lambda: world.now)
     bucket = Bucket(ledger.watch)
+    bucket.objects = dict(start.objects)
 
     def actor(name: str) -> Actor:
         return Actor(name, SimulatedStore(world, bucket, name), ledger)
@@ -171,11 +180,8 @@ def run(plan: Plan | int) -> Report:
     people = [(actor(name), works) for name, works in plan.actors]
     founder, auditor = actor("founder"), actor("auditor")
 
-    def found(works: Iterable[Work], held: Iterable[tuple[str, int]]) -> None:
-        founder.create(configuration_of(plan))
-        for work in works:
-            founder.do(*work)
-        for name, version in held:
+    def open_held() -> None:
+        for name, version in plan.held:
             for person in (person for person, _ in people if person.name == name):
                 person.snapshot = load_snapshot(person.store, min(version, len(ledger.states) - 1))
                 person.is_held = True
@@ -189,13 +195,14 @@ def run(plan: Plan | int) -> Report:
 
     def make_anew() -> None:
         nonlocal ledger
-        ledger = Ledger(lambda: world.now, terms_of(plan))
+        ledger = Ledger(lambda: world.now, founding.terms)
         bucket.objects.clear()
         bucket.watch = ledger.watch
         for one in (founder, auditor, *(person for person, _ in people)):
             one.ledger = ledger
-        founder.snapshot = None
-        found(plan.remade or (), ())
+        founder.create(configuration_of(plan))
+        for work in plan.remade or ():
+            founder.do(*work)
 
     violation = None
     people_by_root = {one.store.root: one for one in (founder, auditor, *(person for person, _ in people))}
@@ -205,9 +212,9 @@ def run(plan: Plan | int) -> Report:
             return error.table is not None and people_by_root[error.table].was_ahead
         return people_by_root[root].store.trouble
 
-    with hooks_watched(is_explained), remembered():
+    with hooks_watched(is_explained), remembered(start.memory):
         try:
-            world.run({"founder": lambda: found(plan.founding, plan.held)})
+            world.run({"founder": open_held})
             world.sleep_for_hours(plan.age)
             if plan.remade is not None:
                 world.run({"founder": make_anew})
@@ -239,31 +246,6 @@ def audit(auditor: Actor) -> None:
 
 def digest_of(history: list[Step]) -> str:
     return hashlib.blake2b(repr(history).encode(), digest_size=16).hexdigest()
-
-
-@contextmanager
-def hooks_watched(is_explained: Callable[[DeltaError, str], bool]) -> Iterator[None]:
-    """What follows a commit may fail when the store does, and is only told then; any other failure is a violation.
-
-    Args:
-        is_explained: whether the store of this root has failed, or whatever else the error says.
-    """
-
-    def told(message: str, *arguments: object, **_named: object) -> None:
-        error = sys.exc_info()[1]
-        if isinstance(error, Violation):
-            raise error
-        if not isinstance(error, DeltaError) or not is_explained(error, str(arguments[-1])):
-            why = "".join(traceback.format_exception(error)) if error is not None else ""
-            raise Violation(f"{message % arguments} {why}")
-
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with mock.patch.object(post_commit.logger, "warning", told):
-            yield
-    finally:
-        logging.disable(before)
 
 
 def without(plan: Plan) -> Iterator[Plan]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -62,12 +63,24 @@ class _ReadOnce(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         return self._groups[key]
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What was made of bytes: commits, checkpoints' objects, and what their footers say."""
+
+    commits: dict[tuple[bytes, int], Any] = field(default_factory=dict)
+    files: dict[bytes, _ReadOnce] = field(default_factory=dict)
+    footers: dict[int, tuple[pq.FileMetaData, Any]] = field(default_factory=dict)
+
+
 @contextmanager
-def remembered() -> Iterator[None]:
-    """What is parsed within is parsed once. Begins with nothing in the library's own cache."""
-    commits: dict[tuple[bytes, int], Any] = {}
-    files: dict[bytes, _ReadOnce] = {}
-    footers: dict[int, Any] = {}
+def remembered(known: Memory | None = None) -> Iterator[Memory]:
+    """What is parsed within is parsed once. Begins with nothing in the library's own cache.
+
+    Args:
+        known: what was parsed before; it stays as it is.
+    """
+    memory = Memory() if known is None else Memory(dict(known.commits), dict(known.files), dict(known.footers))
+    commits, files, footers = memory.commits, memory.files, memory.footers
 
     def parsed(data: bytes, version: int, table: str) -> Any:
         key = (data, version)
@@ -101,7 +114,7 @@ def remembered() -> Iterator[None]:
     for where, name, _, remembering in replaced:
         setattr(where, name, remembering)
     try:
-        yield
+        yield memory
     finally:
         for where, name, original, _ in replaced:
             setattr(where, name, original)
