@@ -121,7 +121,7 @@ REQUESTS = {
     "delete from one file": {"GET": 2, "HEAD": 1, "LIST": 2, "PUT": 3},
     "compact": {"GET": 4, "HEAD": 1, "LIST": 2, "PUT": 3},
     "z_order": {"GET": 3, "HEAD": 1, "LIST": 2, "PUT": 3},
-    "checkpoint": {"HEAD": 2, "PUT": 2},
+    "checkpoint": {"GET": 1, "HEAD": 1, "PUT": 2},
     "history": {"GET": 9, "HEAD": 2, "LIST": 2},
     "is_deltatable": {"GET": 1, "LIST": 1},
     "vacuum, dry": {"GET": 1, "LIST": 5},
