@@ -25,7 +25,7 @@ from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.landmark import Landmark, replaced
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
-from lakehouse_lib.log.version_state import OwnCommit, VersionState, is_any_gone, later_state, load_state
+from lakehouse_lib.log.version_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.predicates import Predicate, pruning
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
@@ -261,12 +261,9 @@ class Snapshot:
                 opened_again.add(checkpoint)
             try:
                 again = load_state(self.store, self.version, without=without)
-            except VersionNotFoundError as error:
-                if checkpoint is not None and is_any_gone(self.store, checkpoint.parts):
-                    raise error from first_error
-                raise first_error from None
-            except DeltaError:
-                raise first_error from None
+            except DeltaError as error:
+                parts = checkpoint.parts if checkpoint is not None else ()
+                give_up(self.store, error, first_error, parts)
             if again.state.metadata is None or again.state.metadata.id != self.metadata.id:
                 raise replaced(self.store, self.version) from first_error
             object.__setattr__(self, "_loaded", again)

@@ -25,6 +25,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedE
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
 from lakehouse_lib.log.landmark import replaced
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
+from lakehouse_lib.log.version_state import give_up
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -255,7 +256,7 @@ def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
         try:
             segment = load_segment(snapshot.store, snapshot.version, without=unusable)
         except (LogCorruptedError, VersionNotFoundError) as error:
-            raise (first_error or error) from None
+            give_up(snapshot.store, error, first_error, unusable)
         compactions = [one.object for one in segment.deltas if isinstance(one, Compaction)]
         if compactions:  # hold nothing that the commits don't, which are smaller tasks
             unusable |= frozenset(compactions)

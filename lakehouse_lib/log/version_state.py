@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from lakehouse_lib.errors import LogCorruptedError, StoreError, VersionNotFoundError
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
@@ -56,10 +56,7 @@ def load_state(
         try:
             segment = load_segment(store, version, without=unreadable)
         except (LogCorruptedError, VersionNotFoundError) as error:
-            is_cleaned_up = isinstance(error, VersionNotFoundError) and is_any_gone(store, unreadable - without)
-            if first_error is None or is_cleaned_up:
-                raise error from first_error
-            raise first_error from None
+            give_up(store, error, first_error, unreadable - without)
         try:
             return _build(store, segment)
         except _UnreadableError as error:
@@ -70,6 +67,21 @@ def load_state(
             if wait is None:
                 raise
             time.sleep(wait)
+
+
+def give_up(
+    store: ObjectStore, error: DeltaError, unreadable: DeltaError | None, objects: Iterable[ObjectMeta]
+) -> NoReturn:
+    """Raise what is to be told of a version for which nothing is left.
+
+    Args:
+        error: the last one.
+        unreadable: why these objects were passed over before; None: none was.
+        objects: of a checkpoint that is cleaned up by now, and not corrupt, one at least is gone.
+    """
+    if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
+        raise error from unreadable
+    raise unreadable from None
 
 
 def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:

@@ -25,7 +25,7 @@ from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.last_checkpoint import read_hint
-from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
+from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.log.version_state import is_any_gone, load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.snapshot import Snapshot
@@ -260,14 +260,14 @@ def _checkpoints(
         name = names.parse(meta.path)
         if name is None or name.kind in ("commit", "compacted") or meta.path in whole:
             continue
-        if meta.modified < before:
+        if meta.modified < before and not is_any_gone(store, [meta]):
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
     for checkpoint in complete:
         # A store may fail once.
         why = unreadable_because(store, checkpoint) and unreadable_because(store, checkpoint)
-        if why is not None:
+        # Where a part of it is gone since it was listed, a cleanup is taking it.
+        if why is not None and not is_any_gone(store, checkpoint.parts):
             broken.update(dict.fromkeys(checkpoint.parts, why))
-    broken = {meta: why for meta, why in broken.items() if not is_any_gone(store, _of_one(meta, complete))}
     unreadable: dict[str, str] = {}
     needed: dict[str, str] = {}
     for meta, why in broken.items():
@@ -279,11 +279,6 @@ def _checkpoints(
         except DeltaError:
             needed[meta.path] = why
     return unreadable, needed
-
-
-def _of_one(meta: ObjectMeta, complete: Sequence[Checkpoint]) -> Sequence[ObjectMeta]:
-    """The objects of its checkpoint. Where one of them is gone since it was listed, a cleanup is taking them."""
-    return next((one.parts for one in complete if meta in one.parts), (meta,))
 
 
 def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:

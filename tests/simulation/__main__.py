@@ -65,18 +65,16 @@ def _sit(record: Record, processes: int) -> int:
     if record.sittings > 1:
         console.print(f"{total.seeds:,} seeds were run before, with {len(total.violations):,} violations")
     saved = begun
-    try:
-        with _progress(count, total.seeds) as advance:
-            for start, piece in campaign(first, count, processes, record.done):
-                record.add(start, piece)
-                for seed, violation in piece.violations:
-                    console.print(f"seed {seed}: {violation}", markup=False)
-                if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
-                    saved = time.monotonic()
-                    record.save(saved - begun)
-                advance(total)
-    finally:
-        record.save(time.monotonic() - begun)
+    with _progress(count, total.seeds) as advance:
+        for start, piece in campaign(first, count, processes, record.done):
+            record.add(start, piece)
+            for seed, violation in piece.violations:
+                console.print(f"seed {seed}: {violation}", markup=False)
+            if time.monotonic() - saved > _SAVED_EVERY_SECONDS:
+                saved = time.monotonic()
+                record.save(saved - begun)
+            advance(total)
+    record.save(time.monotonic() - begun)
     elapsed = record.seconds + time.monotonic() - begun
     console.print(
         f"{total.seeds:,} seeds from {first} in {elapsed:,.0f} s"

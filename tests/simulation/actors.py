@@ -6,7 +6,8 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -193,10 +194,12 @@ class Actor:
         self.store.bucket.tear(path)
 
     def vacuum(self) -> None:
-        vacuum(load_snapshot(self.store), dry_run=False)
+        with self._at_once():
+            vacuum(load_snapshot(self.store), dry_run=False)
 
     def cleanup(self) -> None:
-        cleanup(load_snapshot(self.store), dry_run=False)
+        with self._at_once():
+            cleanup(load_snapshot(self.store), dry_run=False)
 
     def wait(self) -> None:
         """Until what was replaced is old enough to go."""
@@ -263,8 +266,7 @@ class Actor:
         operation: dict[str, Any] = {"kind": kind, "id": f"{self.name} {self._operations}", "key": key, "rows": rows}
         operation["table"] = snapshot.metadata.id
         self._operations += 1
-        self.store.world.busy.add(self.name)
-        try:
+        with self._at_once():
             work = OptimisticTransaction(snapshot, self.store, kind.upper(), {})
             removes = self._planned(work, snapshot, operation)
             if removes is not None:
@@ -272,6 +274,13 @@ class Actor:
                 self._commit(work, Attempt(operation, snapshot.version, removes, transaction, retries))
             else:
                 self.outcomes.append("nothing to do")
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """No hours pass meanwhile."""
+        self.store.world.busy.add(self.name)
+        try:
+            yield
         finally:
             self.store.world.busy.discard(self.name)
 

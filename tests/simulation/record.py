@@ -104,12 +104,13 @@ def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
 def _read(path: Path, first: int, count: int) -> Record:
     try:
         said = json.loads(path.read_text())
-    except ValueError as error:
+        told = {name: said[name] for name in _identity(first, count)}
+    except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{path} is no record: {error}") from error
     for name, ours in _identity(first, count).items():
-        if said.get(name) != ours:
+        if told[name] != ours:
             raise RecordError(
-                f"{path} is of a campaign whose {name} is {said.get(name)}, and here it is {ours}: "
+                f"{path} is of a campaign whose {name} is {told[name]}, and here it is {ours}: "
                 "delete it to begin anew, or give another file"
             )
     total = Tally(

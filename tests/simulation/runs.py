@@ -8,7 +8,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
 
 from lakehouse_lib.errors import DeltaError, RetentionError
 from lakehouse_lib.snapshot import load_snapshot
@@ -25,7 +24,7 @@ from tests.simulation.world import Step, World
 _HOUR = 3_600_000.0
 _RETENTION_HOURS = 1
 _LOG_RETENTION_HOURS = 24
-#: Ways in which the first appends differ.
+#: Ways in which the first appends differ, and checkpoints.
 _VARIANTS = 6
 
 
@@ -96,7 +95,6 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     actors = [f"actor{number}" for number in range(dice.choice((2, 2, 3, 3, 4)))]
     more = random.Random(f"{seed} features")
     founding, held = ["append"] * dice.randint(0, 2), {}
-    variants = [str(more.randrange(_VARIANTS)) for _ in founding]
     people = {name: works(name, dice.randint(1, 3)) for name in actors}
     is_old = "cleanup" in verbs and more.random() < 0.2
     if is_old:  # somebody cleans up what others work on still
@@ -109,6 +107,11 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         founding = ["append"] * more.randint(0, 3)
         held = {name: more.randint(0, len(founding)) for name in actors}
         remade = tuple(Work("append", f"{seed} again {number}") for number in range(more.randint(0, 4)))
+    works_before = tuple(
+        # Of an old table's appends, which are many, only the checkpoint differs.
+        Work(verb, f"{number} {more.randrange(_VARIANTS) if number < 2 - 2 * is_old or verb != 'append' else ''}")
+        for number, verb in enumerate(founding)
+    )
     weathers = [weather for _, weather in WEATHERS]
     return Plan(
         seed,
@@ -117,10 +120,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         reorders_appends=dice.random() < 0.25,
         has_times=more.random() < 0.3,
         has_row_ids=more.random() < 0.3,
-        founding=tuple(
-            Work(verb, f"{number} {variant}")
-            for number, (verb, variant) in enumerate(zip(founding, chain(variants, repeat("")), strict=False))
-        ),
+        founding=works_before,
         held=tuple(held.items()),
         remade=remade,
         age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches

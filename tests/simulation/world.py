@@ -85,7 +85,7 @@ class World:
     Attributes:
         now: the store's clock, ms since the epoch; the actors' may be behind it, or ahead.
         history: every call, in the order in which they were let through.
-        busy: actors whose files no version refers to yet; no hours pass while there are any.
+        busy: actors in the middle of what takes no hours; none pass while there are any.
     """
 
     def __init__(self, chooser: Chooser, seed: int | str = 0, *, has_time: bool = True) -> None:
