@@ -43,8 +43,8 @@ def commit_range(
 
     Args:
         ending_version: past the latest version it means the latest.
-        starting_timestamp: before the oldest commit in the log it means that one, as in delta-spark.
-        starting_timestamp, ending_timestamp: ISO 8601 or a datetime; without a zone: UTC.
+        starting_timestamp, ending_timestamp: ISO 8601 or a datetime; without a zone: UTC. A start before the oldest
+            commit in the log means that one, as in delta-spark.
         allow_out_of_range: a start past the latest version gives no commits instead of an error.
 
     Raises:

@@ -140,9 +140,9 @@ def _newest_left_at(
     while True:
         try:
             return commits, newest_at(store, commits, moment, properties)
-        except VersionNotFoundError as gone:  # and so is what is older
-            first = commits[0].version if gone.version is None else gone.version + 1
-            commits = list_commits(store, first)
+        except VersionNotFoundError as gone:
+            # What is older is gone, too; with each time the list is shorter.
+            commits = [] if gone.version is None else list_commits(store, gone.version + 1)
             if not commits:
                 raise
 

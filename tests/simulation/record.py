@@ -93,12 +93,18 @@ def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
     if path is None:
         yield Record(None, first, count)
         return
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
+    with _lock_of(path).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RecordError(f"another campaign goes on with {path}") from error
         yield _read(path, first, count) if path.exists() else Record(path, first, count)
+
+
+def _lock_of(path: Path) -> Path:
+    if not path.parent.is_dir() or path.is_dir():
+        raise RecordError(f"{path} cannot be a file: give one in a folder that is there")
+    return path.with_name(f"{path.name}.lock")
 
 
 def _read(path: Path, first: int, count: int) -> Record:

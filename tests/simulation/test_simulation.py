@@ -81,6 +81,8 @@ def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
         record.save(0)
         with pytest.raises(RecordError, match="another campaign goes on"), open_record(file, 0, 60):
             pass
+    with pytest.raises(RecordError, match="give one in a folder that is there"):
+        open_record(tmp_path / "missing" / "night.json", 0, 60).__enter__()
     with pytest.raises(RecordError, match="whose number of seeds is 60, and here it is 70: delete"):
         open_record(file, 0, 70).__enter__()
     file.write_text(re.sub('"code": "..', '"code": "--', file.read_text()))
