@@ -56,6 +56,10 @@ def _simulate(first: int, count: int, processes: int, file: Path | None) -> int:
     except RecordError as error:
         console.print(str(error), markup=False)
         return 2
+    except KeyboardInterrupt:
+        kept = "the same line carries on" if file is not None else "RECORD=file would have kept what was run"
+        console.print(f"interrupted; {kept}", markup=False)
+        return 130
 
 
 def _sit(record: Record, processes: int) -> int:
