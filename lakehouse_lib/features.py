@@ -327,25 +327,30 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     check_read(protocol, metadata, schema, table=table, version=version)
     if protocol.min_writer_version > _MAX_WRITER:
         raise _too_new("writer", protocol.min_writer_version, table, version)
-    blocked = [name for name in sorted(writer_features(protocol)) if _blocks(name, "write", metadata, schema)]
+    # Columns go by other names where the property says so, and that is read by everybody, whatever the protocol says.
+    asked = writer_features(protocol) | {"columnMapping"}
+    blocked = [name for name in sorted(asked) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)
 
 
 def reader_features(protocol: Protocol) -> frozenset[str]:
-    """The features a reader must know: those that a protocol lists, or those that its version implies."""
+    """The features a reader must know: those that a protocol lists, or those that its versions imply.
+
+    A legacy feature of readers and writers is implied only where both versions reach it, as in delta-spark.
+    """
     if protocol.min_reader_version >= 3:
         return protocol.reader_features or frozenset()
-    implied = (names for version, names in READER_IMPLIES.items() if version <= protocol.min_reader_version)
-    return frozenset(name for names in implied for name in names)
+    return _implied(READER_IMPLIES, protocol.min_reader_version) & writer_features(protocol)
 
 
 def writer_features(protocol: Protocol) -> frozenset[str]:
-    """The features a protocol lists, or those that its version implies."""
+    """The features a protocol lists, or those that its versions imply (as of ``reader_features``)."""
     if protocol.min_writer_version >= 7:
         return protocol.writer_features or frozenset()
-    implied = (names for version, names in WRITER_IMPLIES.items() if version <= protocol.min_writer_version)
-    return frozenset(name for names in implied for name in names)
+    by_readers = _implied(READER_IMPLIES, protocol.min_reader_version)
+    implied = _implied(WRITER_IMPLIES, protocol.min_writer_version)
+    return frozenset(name for name in implied if name in by_readers or not FEATURES[name].reader)
 
 
 def is_append_only(metadata: Metadata) -> bool:
@@ -354,6 +359,10 @@ def is_append_only(metadata: Metadata) -> bool:
 
 def has_change_data_feed(metadata: Metadata) -> bool:
     return _property("delta.enableChangeDataFeed")(metadata.configuration, Schema([]))
+
+
+def _implied(by_version: Mapping[int, tuple[str, ...]], version: int) -> frozenset[str]:
+    return frozenset(name for since, names in by_version.items() if since <= version for name in names)
 
 
 def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:

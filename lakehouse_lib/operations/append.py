@@ -182,9 +182,8 @@ def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
 def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:
     """Files written for a table that we lost the race to create: do they fit the winner's?"""
     schema = Schema.from_json(ours.schema_string)
-    same_types = all(
-        one.name in snapshot.schema and snapshot.schema.field(one.name).type == one.type for one in schema.fields
-    )
+    theirs = {one.name: one.type for one in snapshot.schema.fields}  # spelled as in the files, which others go by
+    same_types = all(theirs.get(one.name) == one.type for one in schema.fields)
     required = all(one.nullable or one.name in schema for one in snapshot.schema.fields)
     nullable = all(snapshot.schema.field(one.name).nullable >= one.nullable for one in schema.fields if same_types)
     if same_types and required and nullable and snapshot.partition_columns == ours.partition_columns:

@@ -14,7 +14,7 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.features import FEATURES, reader_features, writer_features
+from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, writer_features
 from lakehouse_lib.log import clock, row_ids
 from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -93,7 +93,8 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_fil
     """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
 
     timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied;
-    in-commit timestamps and row tracking a writer version of 7 with them, and a change data feed one of 4.
+    in-commit timestamps and row tracking a writer version of 7 with them. An append-only table needs a writer version
+    of 2 and a change data feed one of 4, or their names in the list that is there.
 
     Args:
         has_files: the table of now keeps files, to whose rows nobody has given ids: the property that asks for them, on
@@ -101,17 +102,21 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_fil
     """
     protocol = current or _BASE
     properties = metadata.configuration
-    if _is_on(properties, "delta.enableChangeDataFeed") and protocol.min_writer_version < 4:
-        protocol = Protocol(protocol.min_reader_version, 4)
     tracked = _is_on(properties, row_ids.STABLE) and (current is None or not has_files)
     uses = {
+        "appendOnly": _is_on(properties, "delta.appendOnly"),
+        "changeDataFeed": _is_on(properties, "delta.enableChangeDataFeed"),
         "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
         "v2Checkpoint": _policy(properties) == "v2",
         "inCommitTimestamp": _is_on(properties, "delta.enableInCommitTimestamps"),
         "rowTracking": tracked,
         "domainMetadata": tracked,
     }
-    missing = {name for name, used in uses.items() if used} - writer_features(protocol)
+    used = {name for name, is_used in uses.items() if is_used}
+    legacy = max((version for version, names in WRITER_IMPLIES.items() if not used.isdisjoint(names)), default=0)
+    if protocol.min_writer_version < legacy:
+        protocol = Protocol(protocol.min_reader_version, legacy)
+    missing = used - writer_features(protocol)
     if not missing:
         return protocol
     writers = writer_features(protocol) | missing

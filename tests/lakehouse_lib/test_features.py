@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import UnsupportedFeatureError
-from lakehouse_lib.features import FEATURES, check_read, check_write
+from lakehouse_lib.features import FEATURES, check_read, check_write, reader_features, writer_features
 from lakehouse_lib.log import names
 from lakehouse_lib.schema import Field, Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
@@ -141,8 +141,19 @@ def test_versions_without_lists_imply_their_features():
         with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
             check_read(Protocol(2, 5), mapped, PLAIN, table="t", version=3)
     check_read(Protocol(1, 4), mapped, PLAIN, table="t", version=3)  # no mapping before reader version 2
+    assert "columnMapping" in writer_features(Protocol(2, 5)) & reader_features(Protocol(2, 5))
+    for one_sided in (Protocol(1, 6), Protocol(2, 4)):  # as in delta-spark, both versions have to reach it
+        assert "columnMapping" not in writer_features(one_sided) | reader_features(one_sided)
+    assert reader_features(Protocol(2, 7, None, frozenset({"columnMapping"}))) == {"columnMapping"}
     with pytest.raises(UnsupportedFeatureError, match="reader version 4"):
         check_read(Protocol(4, 7, frozenset(), frozenset()), metadata(), PLAIN, table="t", version=3)
+
+
+@pytest.mark.parametrize("versions", [(1, 2), (1, 6), (2, 4), (2, 5)])
+def test_a_table_whose_property_maps_columns_is_not_written_whatever_its_versions_say(versions):
+    """Readers go by the property alone, so files under the names of the schema would be read as nulls."""
+    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+        check_write(Protocol(*versions), metadata(**{"delta.columnMapping.mode": "name"}), PLAIN, table="t", version=3)
 
 
 def test_the_page_is_what_the_table_gives():
