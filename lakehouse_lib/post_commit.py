@@ -39,6 +39,7 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
         if version % TableProperties.of(before.configuration, before.store.root).checkpoint_interval:
             return
         latest = before.update()
+        latest.check_writable()  # others have committed since, and a checkpoint leaves out what is unknown here
         checkpoint_snapshot(latest)
         with _told("checksum", latest, latest.version):
             complete_checksum(latest)

@@ -15,6 +15,7 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import optimistic
 from tests.checkpoint_files import lines
 from tests.log_histories import DAY, WEEK, all_seen
 from tests.log_tables import METADATA
@@ -119,6 +120,23 @@ def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
     for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
         with pytest.raises(UnsupportedFeatureError, match="checkpointProtection"):
             verb()
+
+
+def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, monkeypatch, caplog):
+    """It would leave out the actions of a feature that is unknown here, which somebody has added since the commit."""
+    grow(tmp_path, 10)
+    hooks = post_commit.run_hooks
+    added = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "unheardOf"]}
+
+    def after_another_commit(*arguments):
+        LocalStore(str(tmp_path)).put(names.commit(11), lines([{"protocol": added}, {"unheardOf": {"id": 1}}]))
+        hooks(*arguments)
+
+    monkeypatch.setattr(optimistic, "run_hooks", after_another_commit)
+    with caplog.at_level(logging.WARNING):
+        grow(tmp_path, 1)
+    assert "no checkpoint after version 10" in caplog.text
+    assert not list((tmp_path / "_delta_log").glob("*checkpoint*"))
 
 
 def test_day_by_day_with_shared_sidecars(tmp_path):
