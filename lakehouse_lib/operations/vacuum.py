@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import deletion_vectors, file_paths
 from lakehouse_lib.engine.spark_writing import WRITE_KEY
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock
+from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
+from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.table_properties import TableProperties
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
@@ -59,7 +62,8 @@ def vacuum(
 
     Args:
         retention_hours: keep what was deleted or written within these hours; None: the table's
-            ``delta.deletedFileRetentionDuration``, else 168.
+            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints remember deletions for the table's own
+            retention; those of longer ago are read from the commits, as far back as the log has them.
         dry_run: only say what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table asks for.
         now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
@@ -91,10 +95,13 @@ def vacuum(
     objects = list_objects(snapshot.store)
     latest = newest(snapshot)
     latest.check_writable()
+    tombstones = latest.tombstones
+    if asked > configured:
+        tombstones = pa.concat_tables([tombstones, *_forgotten(latest, moment - asked)])
     plan = plan_vacuum(
         objects,
         latest.files,
-        latest.tombstones,
+        tombstones,
         moment - asked,
         store=latest.store,
         partition_columns=[
@@ -182,7 +189,9 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
     It may lead back in by another name of the folder (a link, a mount), and no two data files share a name by chance.
     """
     outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
-    names = {unquote(name.rpartition("/")[2]) for name in outside.to_pylist()}
+    # Some are decoded already and some are not: a name with a percent sign in it may be meant as it is.
+    spelled = {name.rpartition("/")[2] for name in outside.to_pylist()}
+    names = spelled | {unquote(name) for name in spelled}
     return pc.is_in(_file_names(paths), value_set=pa.array(sorted(names), pa.string()))
 
 
@@ -212,6 +221,23 @@ def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
             hint="Give 0 or more hours, or None for the table's own retention",
         )
     return int(retention_hours * _HOUR)
+
+
+def _forgotten(latest: Snapshot, since: int) -> list[pa.Table]:
+    """What commits since then removed (TOMBSTONE_SCHEMA) that the checkpoint of now may have forgotten."""
+    if latest.checkpoint_version is None:
+        return []
+
+    def removes(commit: Commit) -> pa.Table | None:
+        try:
+            return read_commit(latest.store, commit.version, size=commit.size).removes
+        except VersionNotFoundError:  # cleaned up since: no reader can go back beyond it
+            return None
+
+    due = [one for one in list_commits(latest.store) if one.version <= latest.checkpoint_version]
+    found = at_once(latest.store, removes, [one for one in due if one.object.modified >= since])
+    young = [one.filter(pc.greater(one["deletionTimestamp"], since)) for one in found if one is not None]
+    return [one.select(latest.tombstones.column_names) for one in young]
 
 
 def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:

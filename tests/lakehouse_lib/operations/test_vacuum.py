@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
+from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, plan_vacuum, vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
@@ -88,6 +89,11 @@ def test_a_reference_out_of_the_table_may_lead_back_in_by_another_name() -> None
     elsewhere = live("file:///link/to/t/x%20y.parquet", "s3://bucket/y.parquet")
     stored = objects(("p=1/x y.parquet", OLD), ("y.parquet", OLD), ("z.parquet", OLD))
     assert planned(stored, elsewhere, removed(("/other/z.parquet", OLD))) == ["z.parquet"]
+
+
+def test_a_reference_from_elsewhere_keeps_a_name_that_has_a_percent_sign_in_it() -> None:
+    stored = objects(("a%20b.parquet", OLD), ("c.parquet", OLD))
+    assert planned(stored, live("file:///link/to/t/a%2520b.parquet"), removed()) == ["c.parquet"]
 
 
 def test_a_table_opened_through_a_link_keeps_what_its_log_calls_by_the_real_name(table: Path, tmp_path: Path) -> None:
@@ -249,6 +255,31 @@ def test_the_tables_own_retention_counts(table: Path) -> None:
     assert len(vacuum(snapshot, now=in_days(2.1))) == 5
     with pytest.raises(RetentionError, match="48 hours"):
         vacuum(snapshot, retention_hours=47)
+
+
+def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table: Path) -> None:
+    """The table's checkpoints forget removals after two days; who asks for eight keeps what went three days ago."""
+    DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
+    days_ago = 3 * 86_400
+    for one in (table / "_delta_log").glob("*.json"):
+        lines = [json.loads(line) for line in one.read_text().splitlines()]
+        for line in lines:
+            for action, key in (("remove", "deletionTimestamp"), ("commitInfo", "timestamp")):
+                if action in line:
+                    line[action][key] -= days_ago * 1000
+        one.write_text("\n".join(json.dumps(line) for line in lines))
+        os.utime(one, (one.stat().st_mtime - days_ago,) * 2)
+    for file in parquet_files(table):
+        os.utime(file, (file.stat().st_mtime - 30 * 86_400,) * 2)
+    snapshot = load_snapshot(open_store(table))
+    unknown = vacuum(snapshot, retention_hours=8 * 24)
+    assert unknown == ["leftover.parquet"]
+    write_deltalake(table, pa.table({"id": [99]}), mode="append")
+    checkpoint(load_snapshot(open_store(table)))
+    snapshot = load_snapshot(open_store(table))
+    assert not len(snapshot.tombstones)
+    assert vacuum(snapshot, retention_hours=8 * 24) == unknown
+    assert len(vacuum(snapshot, retention_hours=2 * 24)) == 5
 
 
 def test_an_old_snapshot_decides_by_the_latest_version(table: Path) -> None:
