@@ -79,4 +79,7 @@ def _check_by(store: ObjectStore, told: int, path: str, found: ObjectMeta | None
 
 
 def _text(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(" ", "seconds")
+    try:
+        return datetime.fromtimestamp(moment / 1000, UTC).isoformat(" ", "seconds")
+    except (ValueError, OverflowError):  # after the year 9999
+        return f"{moment} ms since 1970"

@@ -33,7 +33,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
     """
     failure: StoreError | None = None
-    taken = False
+    taken = in_doubt = False
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -49,9 +49,13 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         except StoreError as error:
             if isinstance(error, StoreRefusedError) and not attempt:
                 raise
-            failure = error
+            failure, in_doubt = error, True
         try:
-            return _holder(store, version) == txn_id
+            is_ours = _holder(store, version) == txn_id
+            if is_ours and in_doubt:
+                # It is there, but the put did not get as far as to say that a power cut will not take it.
+                store.sync([names.commit(version)])
+            return is_ours
         except ObjectNotFoundError as missing:
             failure = failure or missing
         except StoreError as error:

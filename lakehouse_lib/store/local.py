@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SYNC_THREADS = 8
+_LOG = "_delta_log"
+_LOCK = ".lock"
+_LOCK_PATIENCE_SECONDS = 10.0
+_LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
@@ -99,7 +103,7 @@ class LocalStore:
             except FileExistsError:
                 return False
             except OSError as error:
-                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
                     raise StoreRefusedError(
                         f"{target.parent} has no hard links, so commits there would not be safe",
                         table=self._root,
@@ -117,16 +121,12 @@ class LocalStore:
         with self._failures(path):
             folder = self._full(path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel when the process dies
+            with self._alone(folder):
                 current = self._full(path).read_bytes() if self._full(path).exists() else None
                 if current != expected:
                     return False
                 self.put(path, data)
                 return True
-            finally:
-                os.close(lock)
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         with self._failures(folder):
@@ -160,7 +160,10 @@ class LocalStore:
                         pending.append(path)
                         continue
                     if entry.is_dir():
-                        continue  # a link to a folder may lead out of the table or in a circle
+                        # A link to a folder may lead out of the table or in a circle; a log tells of another table.
+                        if entry.name == _LOG:
+                            yield from self.list_from(path)
+                        continue
                     with contextlib.suppress(FileNotFoundError):
                         yield _meta(path, entry.stat(follow_symlinks=False))
 
@@ -197,8 +200,41 @@ class LocalStore:
 
         with self._failures(path):
             target = self._full(path)
+            self._make_folder(Path(self._root))  # those in it ``sync`` sees to
             target.parent.mkdir(parents=True, exist_ok=True)
             return pa.OSFile(str(target), "wb")
+
+    @contextlib.contextmanager
+    def _alone(self, folder: Path) -> Iterator[None]:
+        """Whoever else asks to be alone in the folder waits; the kernel lets go of it when the process dies."""
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            try:
+                is_ours = _locked(lock)
+            except OSError as error:
+                if error.errno != errno.EBADF:
+                    raise
+                # NFS locks only what is open for writing (flock(2)), which no folder is.
+                instead = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+                os.close(lock)
+                lock = instead
+                is_ours = _locked(lock)
+            deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+            while not is_ours:
+                if time.monotonic() > deadline:
+                    raise StoreError(
+                        f"somebody else has kept {folder} locked for {_LOCK_PATIENCE_SECONDS:g} s",
+                        table=self._root,
+                        hint="See who holds it (lslocks); a process that is stopped keeps its locks",
+                    )
+                time.sleep(_LOCK_WAIT_SECONDS)
+                is_ours = _locked(lock)
+            try:
+                yield
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it open, too
+        finally:
+            os.close(lock)
 
     def _full(self, path: str) -> Path:
         if path.startswith("/") or ".." in path.split("/"):
@@ -279,6 +315,15 @@ def _tag(status: os.stat_result) -> str:
 
 def _is_folder(status: os.stat_result) -> bool:
     return status.st_mode & 0o170000 == 0o040000
+
+
+def _locked(handle: int) -> bool:
+    """False: somebody else has it locked."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _sync(path: Path) -> None:

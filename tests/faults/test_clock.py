@@ -69,6 +69,19 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
     assert told == [("VACUUM END", "COMPLETED"), ("VACUUM START", None), *failed]
 
 
+def test_a_clock_beyond_all_calendars_is_told(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, scenes.rows(0))
+    DeltaTable(table).delete("id < 10")
+    before = parquet_files(table)
+    with (
+        scenes.clock_off_by(8_000 * 365 * DAY),
+        pytest.raises(RetentionError, match=r"said \d{15} ms since 1970.*Set this machine's clock"),
+    ):
+        DeltaTable(table).vacuum(dry_run=False)
+    assert parquet_files(table) == before
+
+
 def test_nothing_of_the_log_is_forgotten_by_a_clock_that_is_ahead(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

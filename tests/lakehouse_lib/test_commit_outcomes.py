@@ -1,5 +1,6 @@
 """What a commit says of itself is true: with answers lost, refused, doubled or never given, and a log that has gone."""
 
+import errno
 import shutil
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from lakehouse_lib.log import names, put_commit
 from lakehouse_lib.operations.append import Write, write
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, version_of
 from tests.log_tables import add, append, create, files, paths_of, put
 
@@ -95,6 +96,29 @@ def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
     snapshot = create(tmp_path / "t")
     assert commit(snapshot, Faulty(snapshot.store.root, puts, reads)) == Committed(1, 1)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
+
+
+def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeypatch):
+    """The commit's name is in its folder, and the folder would not be synced: a power cut may take it."""
+    snapshot = create(tmp_path / "t")
+    sync, failures, done = local._sync, [], []
+
+    def failing(path):
+        if path.name == names.LOG:
+            if failures:
+                raise failures.pop()
+            done.append(path)
+        sync(path)
+
+    monkeypatch.setattr(local, "_sync", failing)
+    store = LocalStore(snapshot.store.root)
+    for name in ("mine", "other"):
+        (tmp_path / "t" / name).touch()
+    failures += [OSError(errno.EIO, "Input/output error")] * 3
+    assert commit(snapshot, store) == Committed(1, 1)
+    assert (failures, bool(done)) == ([], True)
+    failures += [OSError(errno.EIO, "Input/output error")] * 1000
+    assert isinstance(commit(load_snapshot(store), store, "other"), Unknown)
 
 
 def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):

@@ -1,8 +1,11 @@
 """The local store keeps the seam's promises."""
 
 import errno
+import fcntl
+import multiprocessing
 import os
 import pickle
+import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,7 +17,7 @@ from lakehouse_lib.errors import (
     StoreError,
     StoreRefusedError,
 )
-from lakehouse_lib.store import LocalStore, open_store
+from lakehouse_lib.store import LocalStore, local, open_store
 
 
 @pytest.fixture
@@ -82,14 +85,61 @@ def test_no_path_leaves_the_folder(store, path):
         store.read(path)
 
 
-def test_a_folder_without_hard_links_is_refused(store, monkeypatch):
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_a_folder_without_hard_links_is_refused(store, monkeypatch, number):
     def no_links(*_):
-        raise PermissionError(1, "Operation not permitted")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "link", no_links)
-    with pytest.raises(StoreError, match="no hard links"):
+    with pytest.raises(StoreRefusedError, match="no hard links"):
         store.put_if_absent("log/a", b"1")
     assert list(store.walk()) == []
+
+
+def test_who_is_forked_meanwhile_keeps_no_lock(store, monkeypatch):
+    put = LocalStore.put
+    parent, child = multiprocessing.Pipe()
+    forked = []
+
+    def forking(self, path, data):
+        process = multiprocessing.get_context("fork").Process(target=child.recv)
+        process.start()
+        forked.append(process)
+        put(self, path, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "put", forking)
+        assert store.put_if_match("log/a", b"1", None)
+    try:
+        assert forked[0].is_alive()
+        assert store.put_if_match("log/a", b"2", b"1")
+    finally:
+        parent.send(None)
+        forked[0].join()
+
+
+def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatch):
+    store.put("log/a", b"1")
+    monkeypatch.setattr(local, "_LOCK_PATIENCE_SECONDS", 0.1)
+    theirs = os.open(f"{store.root}/log", os.O_RDONLY)
+    fcntl.flock(theirs, fcntl.LOCK_EX)
+    with pytest.raises(StoreError, match=r"kept .*/log locked for 0.1 s.*lslocks"):
+        store.put_if_match("log/a", b"2", b"1")
+    os.close(theirs)
+    assert store.put_if_match("log/a", b"2", b"1")
+
+
+def test_where_no_folder_can_be_locked_a_file_is(store, monkeypatch):
+    """On NFS flock asks for what is open for writing."""
+    flock = fcntl.flock
+
+    def of_nfs(handle, how):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    test_put_if_match_moves_a_counter_without_losing_a_step(store)
 
 
 def test_a_store_travels_to_a_worker(store):
@@ -118,8 +168,6 @@ def test_a_file_uri_and_its_path_are_one_table(tmp_path):
 
 
 def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there(tmp_path, monkeypatch):
-    from lakehouse_lib.store import local
-
     synced = []
     real = local._sync
     monkeypatch.setattr(local, "_sync", lambda path: (synced.append(path), real(path)))
@@ -127,6 +175,28 @@ def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there
     assert {tmp_path, tmp_path / "new", tmp_path / "new" / "table", tmp_path / "new" / "table" / "_delta_log"} <= set(
         synced
     )
+
+
+def test_the_folder_that_the_first_file_makes_is_made_durable(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(local, "_sync", synced.append)
+    store = LocalStore(str(tmp_path / "new" / "table"))
+    with store.open_output("a=1/file") as sink:
+        sink.write(b"x")
+    store.sync(["a=1/file"])
+    table = tmp_path / "new" / "table"
+    assert {tmp_path, tmp_path / "new", table, table / "a=1", table / "a=1" / "file"} == set(synced)
+
+
+def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
+    """The table around it would take its files for nobody's."""
+    for name in ("elsewhere/00.json", "other/file", "table/inner/file"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "table" / "inner" / "_delta_log").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "table" / "inner" / "link").symlink_to(tmp_path / "other")
+    walked = {one.path for one in LocalStore(str(tmp_path / "table")).walk()}
+    assert walked == {"inner/file", "inner/_delta_log/00.json"}
 
 
 def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
@@ -166,8 +236,6 @@ def test_allowed_folders_are_absolute(tmp_path, roots):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_what_was_certainly_not_stored_is_refused(store, monkeypatch, number):
-    from lakehouse_lib.store import local
-
     def full(*_):
         raise OSError(number, os.strerror(number))
 
