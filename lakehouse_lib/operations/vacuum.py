@@ -167,6 +167,7 @@ def plan_vacuum(
     unneeded = pc.or_(pc.less(objects["modified"], cutoff), pc.is_in(paths, value_set=expired_paths))
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=kept)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
+    gone = gone.filter(pc.invert(have_no_path(gone["path"])))
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
     gone = gone.filter(pc.invert(shares_name(gone["path"], kept)))
@@ -203,6 +204,11 @@ def list_objects(store: ObjectStore) -> pa.Table:
     """
     listed = (meta for meta in store.walk() if not meta.path.startswith(f"{LOG}/"))
     return pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
+
+
+def have_no_path(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which listed objects no verb can read or delete: keys that no path of the table names (``ObjectStore.walk``)."""
+    return pc.starts_with(paths, "s3://")
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:

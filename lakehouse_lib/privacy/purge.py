@@ -22,7 +22,7 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import list_commits, oldest_version
-from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
+from lakehouse_lib.operations.vacuum import have_no_path, list_objects, nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import count_live, count_stored
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
@@ -161,7 +161,7 @@ def purge(
         bytes=int(pc.sum(going["size"]).as_py() or 0),
         versions_lost=tuple(_versions_with(latest, frozenset(paths))),
         kept=dict(zip(kept["stored"].to_pylist(), kept["matches"].to_pylist(), strict=True)),
-        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))),
+        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))) | _without_path(objects),
     )
     if not dry_run:
         latest.store.delete_many([*paths, *(_checksum(path) for path in paths)])
@@ -183,7 +183,8 @@ def prove(
         InvalidPredicateError: the predicate does not parse, or names no column of the table.
     """
     snapshot = load_snapshot(open_store(uri, storage_options))
-    stored = _parquet_objects(list_objects(snapshot.store), snapshot.store)
+    objects = list_objects(snapshot.store)
+    stored = _parquet_objects(objects, snapshot.store)
     counted = count_stored(snapshot, predicate_sql, stored, engine or ArrowEngine(), skip_by_footer=False)
     counted = counted.append_column("stored", _paths(counted, snapshot.store))
     found = counted.filter(pc.greater(counted["matches"], 0))
@@ -194,7 +195,7 @@ def prove(
         rows=int(pc.sum(found["matches"]).as_py() or 0),
         matches=dict(zip(found["stored"].to_pylist(), found["matches"].to_pylist(), strict=True)),
         skipped=_notes(without),
-        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))),
+        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))) | _without_path(objects),
     )
 
 
@@ -218,6 +219,7 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
 
 def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
     """Those that are Parquet files by their name, or by their first bytes when the name says nothing; no log's."""
+    objects = objects.filter(pc.invert(have_no_path(objects["path"])))
     objects = objects.filter(pc.invert(pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")))
     named = pc.ends_with(objects["path"], ".parquet")
     other = pc.match_substring_regex(objects["path"], r"\.(crc|json|bin)$")
@@ -225,6 +227,12 @@ def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
     asked = objects.filter(nameless)
     parquet = pa.array([_starts_as_parquet(store, path) for path in asked["path"].to_pylist()], pa.bool_())
     return pa.concat_tables([objects.filter(named), asked.filter(parquet)])
+
+
+def _without_path(objects: pa.Table) -> dict[str, str]:
+    """Whatever they are: somebody has to look."""
+    paths = objects["path"].filter(have_no_path(objects["path"])).to_pylist()
+    return dict.fromkeys(paths, "no path of the table names this key; look at it, and move or delete it by hand")
 
 
 def _starts_as_parquet(store: ObjectStore, path: str) -> bool:

@@ -69,7 +69,10 @@ class ObjectStore(Protocol):
         """Objects directly in ``folder`` whose name is ``start`` or sorts after it, by name; none if it is missing."""
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
-        """Every object below ``folder`` (the root), in no order; none if it is missing."""
+        """Every object below ``folder`` (the root), in no order; none if it is missing.
+
+        In S3 a key that no path names (``//`` or ``..`` in it) comes by its location, which no verb takes.
+        """
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete these objects; one that is already gone is no error."""

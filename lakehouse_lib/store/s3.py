@@ -200,7 +200,7 @@ class S3Store:
 
     def _own(self, path: str) -> dict[str, str]:
         """Where an object of the table is."""
-        if path.startswith(("/", "s3://")) or ".." in path.split("/"):
+        if _leads_out(path):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return {"Bucket": self._bucket, "Key": self._prefix + path}
 
@@ -221,11 +221,24 @@ class S3Store:
             for one in page.get("Contents", ()):
                 key = one["Key"]
                 if not key.endswith("/"):  # some tools mark folders by such an object
-                    path = key.removeprefix(self._prefix)
-                    yield ObjectMeta(path, int(one["Size"]), _milliseconds(one["LastModified"]), one.get("ETag", ""))
+                    size, modified = int(one["Size"]), _milliseconds(one["LastModified"])
+                    yield ObjectMeta(self._path_of(key), size, modified, one.get("ETag", ""))
             if not page.get("IsTruncated"):
                 return
-            more = {**more, "ContinuationToken": page["NextContinuationToken"]}
+            token = page.get("NextContinuationToken")
+            if not token or token == more.get("ContinuationToken"):
+                raise StoreError(
+                    f"{what} has no end: the server says that there is more, and not where",
+                    table=self._root,
+                    hint="Use a server whose listings go on by a ContinuationToken, as those of S3 do",
+                )
+            more = {**more, "ContinuationToken": token}
+
+    def _path_of(self, key: str) -> str:
+        """The path of a listed key. One that no path of the table names ("t//x", "t/../x") has its location instead,
+        which every verb that takes a path refuses."""
+        path = key.removeprefix(self._prefix)
+        return f"s3://{self._bucket}/{key}" if _leads_out(path) else path
 
     def _delete(self, keys: list[str]) -> None:
         for tries in range(_TRIES_OF_A_KEY):
@@ -289,6 +302,10 @@ class S3Store:
     def _failed(self, path: str, error: OSError) -> StoreError:
         text = str(error).partition("\n")[0]
         return StoreError(f"{path}: {text}", table=self._root, hint=hint_for_arrow(text))
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith(("/", "s3://")) or ".." in path.split("/")
 
 
 def _put(client: Any, **parameters: Any) -> bool:

@@ -7,8 +7,10 @@ import os
 import random
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,7 +20,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, status_of, without_secrets
+from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
 from lakehouse_lib.store.s3_options import S3Options, check_key
 
 if TYPE_CHECKING:
@@ -32,11 +34,27 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-# Of this process: a child that was forked must not share its parent's connections.
-_clients: dict[tuple[int, S3Options], Any] = {}
-_sessions: dict[tuple[int, S3Options], Any] = {}
-_filesystems: dict[tuple[int, S3Options], tuple[Any, Any]] = {}
-_silent_since: dict[tuple[int, S3Options], float] = {}
+#: Sets of options that a process keeps connections for. Temporary credentials are new options each time.
+_MOST_KEPT = 16
+
+
+@dataclass
+class _Connection:
+    """What is made once for a set of options.
+
+    Attributes:
+        files: pyarrow's way, and the credentials it was made with.
+        silent_since: when the server last gave no answer, by the monotonic clock.
+    """
+
+    session: Any = None
+    client: Any = None
+    files: tuple[Any, Any] | None = None
+    silent_since: float = -math.inf
+
+
+# By process, the one used last at the end: a child that was forked must not share its parent's connections.
+_connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
 _lock = threading.RLock()
 
 
@@ -65,11 +83,10 @@ class S3Client:
         Raises:
             StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
         """
-        key = (os.getpid(), self.options)
         with self._explained(what, storing=storing):
             client = self._client()
-        started = time.monotonic()
-        is_silent = started - _silent_since.get(key, -math.inf) < _SILENT_SECONDS
+        kept, started = self._connection(), time.monotonic()
+        is_silent = started - kept.silent_since < _SILENT_SECONDS
         ends = started if is_silent else started + self.options.retry_timeout
         longest = _FIRST_WAIT_SECONDS
         in_doubt = False
@@ -78,30 +95,29 @@ class S3Client:
                 result = attempt(client)
             except FAILURES as error:
                 passes = is_transient(error)
-                in_doubt |= passes
+                in_doubt |= leaves_doubt(error)
                 wait = random.uniform(longest / 2, longest)  # noqa: S311
                 if passes and time.monotonic() + wait <= ends:
                     time.sleep(wait)
                     longest = min(2 * longest, _LONGEST_WAIT_SECONDS)
                     continue
                 if passes and not status_of(error):
-                    _silent_since[key] = time.monotonic()
+                    kept.silent_since = time.monotonic()
                 shown = str(error) == without_secrets(str(error), self.options)
                 refused = storing and not in_doubt
                 raise explained(error, what, self._root, self.options, refused=refused) from (error if shown else None)
-            _silent_since.pop(key, None)
+            kept.silent_since = -math.inf
             return result
 
     def filesystem(self) -> pyarrow.fs.S3FileSystem:
         """pyarrow's way to the same bucket, by the same options and credentials. It knows no conditional put."""
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
-        key = (os.getpid(), self.options)
         with self._explained("the connection"), _lock:
-            session, client = self._session(), self._client()
+            kept, session, client = self._connection(), self._session(), self._client()
             found = None if self.options.skip_signature else session.get_credentials()
             frozen = found.get_frozen_credentials() if found is not None else None
-            if key not in _filesystems or _filesystems[key][0] != frozen:
+            if kept.files is None or kept.files[0] != frozen:
                 parts = urlsplit(self.options.endpoint_url) if self.options.endpoint_url else None
                 files = S3FileSystem(
                     access_key=frozen.access_key if frozen else None,
@@ -117,8 +133,8 @@ class S3Client:
                     retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
                     allow_delayed_open=True,  # a small file is one request then
                 )
-                _filesystems[key] = (frozen, files)
-            return _filesystems[key][1]
+                kept.files = (frozen, files)
+            return kept.files[1]
 
     @contextmanager
     def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
@@ -131,22 +147,33 @@ class S3Client:
             # Without its cause, which may quote a line of a file with credentials.
             raise explained(error, what, self._root, self.options, refused=storing) from None
 
-    def _session(self) -> Any:
-        key = (os.getpid(), self.options)
+    def _connection(self) -> _Connection:
         with _lock:
-            if key not in _sessions:
-                _sessions[key] = boto3.Session(
+            ours = _connections.setdefault(os.getpid(), OrderedDict())
+            kept = ours.setdefault(self.options, _Connection())
+            ours.move_to_end(self.options)
+            while len(ours) > _MOST_KEPT:
+                _, unused = ours.popitem(last=False)
+                if unused.client is not None:
+                    unused.client.close()  # who is in the middle of a request gets its answer
+            return kept
+
+    def _session(self) -> Any:
+        kept = self._connection()
+        with _lock:
+            if kept.session is None:
+                kept.session = boto3.Session(
                     aws_access_key_id=self.options.access_key_id,
                     aws_secret_access_key=self.options.secret_access_key,
                     aws_session_token=self.options.session_token,
                     region_name=self.options.region,
                 )
-            return _sessions[key]
+            return kept.session
 
     def _client(self) -> Any:
-        key = (os.getpid(), self.options)
-        if key in _clients:
-            return _clients[key]
+        kept = self._connection()
+        if kept.client is not None:
+            return kept.client
         options, elsewhere = self.options, self.options.endpoint_url is not None
         if options.virtual_hosted_style:
             style = "virtual"
@@ -165,8 +192,9 @@ class S3Client:
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
         )
         with _lock:  # making a client is not safe among threads
-            if key in _clients:
-                return _clients[key]
+            kept = self._connection()
+            if kept.client is not None:
+                return kept.client
             session = self._session()
             client = session.client(
                 "s3",
@@ -180,5 +208,5 @@ class S3Client:
                     check_key(text, f"a key or token that boto3 found ({found.method})", self._root)
             # One without credentials never gets any, though the environment may have them later.
             if options.skip_signature or found is not None:
-                _clients[key] = client
+                kept.client = client
             return client

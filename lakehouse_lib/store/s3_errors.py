@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import urllib3
 from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
@@ -34,7 +35,7 @@ _SETTINGS: dict[type[Exception], str] = {
 }
 
 #: All that a call may raise.
-FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError)
+FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError, urllib3.exceptions.HTTPError)
 
 
 def code_of(error: BaseException) -> str:
@@ -62,10 +63,15 @@ def is_transient(error: Exception) -> bool:
         return False
     if isinstance(error, botocore.HTTPClientError | botocore.ConnectionError | botocore.IncompleteReadError):
         return True
-    if isinstance(error, botocore.ResponseStreamingError):
-        return True
+    if isinstance(error, botocore.ResponseStreamingError | urllib3.exceptions.HTTPError):
+        return True  # while a body was read
     status = status_of(error)
     return status == 429 or (status >= 500 and status != 501) or code_of(error) in _TRANSIENT
+
+
+def leaves_doubt(error: Exception) -> bool:
+    """Whether what was asked may have been done all the same: it was answered by nobody, or by something in between."""
+    return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
 def explained(error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False) -> StoreError:

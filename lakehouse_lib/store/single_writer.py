@@ -42,11 +42,16 @@ class SingleWriterS3Store(S3Store):
             self._check_latest()
             if self.head(path) is not None:
                 return False
-            self.put(path, data)
+            # Before it is put: where the answer gets lost, it may be there all the same, and be overwritten by others.
             ours.digests[path] = _digest(data)
             ours.digests.move_to_end(path)
             while len(ours.digests) > _MOST_REMEMBERED:
                 ours.digests.popitem(last=False)
+            try:
+                self.put(path, data)
+            except StoreRefusedError:
+                del ours.digests[path]
+                raise
             self.read(path)
             return True
 

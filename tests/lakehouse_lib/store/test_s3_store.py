@@ -6,6 +6,8 @@ import time
 import traceback
 
 import pytest
+import urllib3
+from botocore.exceptions import SSLError
 
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.log import names
@@ -309,8 +311,7 @@ def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_p
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(broken=tmp_path / "broken", region=tmp_path / "region"))
-    monkeypatch.setattr(s3_client, "_clients", {})
-    monkeypatch.setattr(s3_client, "_sessions", {})
+    monkeypatch.setattr(s3_client, "_connections", {})
     for act in (
         lambda store: store.read("x"),
         lambda store: store.open_output("x"),
@@ -361,6 +362,45 @@ def test_a_refusal_is_certain_unless_an_answer_was_lost_before_it(s3_server, sto
     ):
         store.put_if_absent("_delta_log/1.json", b"1")
     assert isinstance(caught.value, StoreRefusedError) is not doubt
+
+
+@pytest.mark.parametrize("error", [SSLError(endpoint_url="x", error="bad record"), urllib3.exceptions.SSLError("bad")])
+def test_a_secure_line_that_breaks_leaves_in_doubt_what_was_stored(location, s3_server, error):
+    """A fatal alert may come in place of the answer to a put that was done."""
+    store = open_store(location, {**s3_server.options, "retry_timeout": "0.3"})
+
+    def breaking(_client):
+        raise error
+
+    with pytest.raises(StoreError) as caught:
+        store._client.ask("x", breaking, storing=True)
+    assert not isinstance(caught.value, StoreRefusedError)
+
+
+def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
+    answers = [urllib3.exceptions.SSLError("bad record"), b"all of it"]
+
+    def breaking(_client):
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    assert store._client.ask("x", breaking) == b"all of it"
+
+
+def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location, s3_server, monkeypatch):
+    """A sensor that waits for days by a role has other credentials each hour."""
+    monkeypatch.setattr(s3_client, "_connections", {})
+    first = open_store(location, s3_server.options)
+    first.put("x", b"1")
+    for number in range(2 * s3_client._MOST_KEPT):
+        other = {**s3_server.options, "aws_session_token": f"token{number}"}
+        assert open_store(location, other).read("x") == b"1"
+        assert first.read("x") == b"1"
+    (kept,) = s3_client._connections.values()
+    assert len(kept) == s3_client._MOST_KEPT
+    assert first.options in kept
 
 
 def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
@@ -448,6 +488,34 @@ def test_objects_that_mark_folders_are_no_objects(s3_server, store):
     assert [one.path for one in store.list_from("_delta_log")] == ["_delta_log/0.json"]
 
 
+def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(s3_server, store):
+    others = open_store("s3://bucket", s3_server.options)
+    prefix = store.root.removeprefix("s3://bucket/")
+    others._client.ask("x", lambda client: client.put_object(Bucket="bucket", Key=f"{prefix}//old.parquet", Body=b"1"))
+    store.put("file", b"")
+    assert {one.path for one in store.walk()} == {"file", f"{store.root}//old.parquet"}
+    for verb in (store.read, lambda path: store.delete_many([path])):
+        with pytest.raises(PathOutsideTableError):
+            verb(f"{store.root}//old.parquet")
+
+
+@pytest.mark.parametrize("token", [b"", b"<NextContinuationToken>again</NextContinuationToken>"])
+def test_a_listing_without_an_end_is_refused(s3_server, store, token):
+    store.put("_delta_log/a", b"")
+    pages = []
+
+    def endless(_request, forward, _environ):
+        if not pages:
+            answer = forward()
+            body = answer.body.replace(b"<IsTruncated>false<", token + b"<IsTruncated>true<")
+            headers = [(name, value) for name, value in answer.headers if name.lower() != "content-length"]
+            pages.append(Answer(answer.status, headers, body))
+        return pages[0]
+
+    with s3_server.interfering(endless), pytest.raises(StoreError, match="has no end"):
+        list(store.walk())
+
+
 def test_a_table_may_be_a_whole_bucket(s3_server):
     store = open_store("s3://other-bucket", s3_server.options)
     assert store.root == "s3://other-bucket"
@@ -519,6 +587,26 @@ def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, found)
         alone.put = lambda path, data: (put(path, data), foreign.put(path, b"theirs"))
     with pytest.raises(StoreError, match=rf"{name}, which this process has put, was overwritten by another.*history"):
         alone.read(name) if found == "when read" else alone.put_if_absent("_delta_log/1.json", b"ours, too")
+
+
+def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_server, location):
+    def losing(request, forward, environ):
+        for header in ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"):
+            environ.pop(header, None)
+        answer = forward()
+        if request.verb == "PUT" and request.key.endswith("0.json"):
+            raise LostAnswer
+        return answer
+
+    alone = open_store(location, {**s3_server.options, "single_writer": "true", "retry_timeout": "0.3"})
+    with s3_server.interfering(losing):
+        with pytest.raises(StoreError, match="does not answer"):
+            alone.put_if_absent("_delta_log/0.json", b"ours")
+        open_store(location, s3_server.options).delete_many(["_delta_log/0.json"])
+        with pytest.raises(StoreError, match="does not answer"):
+            open_store(location, {**s3_server.options, "retry_timeout": "0.3"}).put("_delta_log/0.json", b"theirs")
+        with pytest.raises(StoreError, match="was overwritten by another"):
+            alone.put_if_absent("_delta_log/1.json", b"ours, too")
 
 
 def test_a_commit_of_ours_that_was_cleaned_up_is_no_overwrite(alone):

@@ -11,6 +11,7 @@ from lakehouse_lib.errors import CommitUnknownError, DeltaError, StoreError, Tab
 from lakehouse_lib.log import put_commit
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import oldest_version
+from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.store import open_store
 from tests.s3_server import Answer, LostAnswer
 from tests.table_on_s3 import every_verb, ids, rows
@@ -253,6 +254,21 @@ def test_credentials_may_come_into_the_environment_later(s3_server, location, mo
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     write_deltalake(location, rows(0), storage_options=options)
     assert DeltaTable(location, storage_options=options).version() == 0
+
+
+def test_a_key_that_no_path_names_stops_no_vacuum_and_no_proof_passes_it_over(s3_server, location):
+    options = s3_server.options
+    for number in range(2):
+        write_deltalake(location, rows(100 * number), mode="overwrite", storage_options=options)
+    key = f"{location.removeprefix('s3://bucket/')}//old.parquet"
+    open_store(location, options)._client.ask(
+        "x", lambda client: client.put_object(Bucket="bucket", Key=key, Body=b"PAR1")
+    )
+    table = DeltaTable(location, storage_options=options)
+    (gone,) = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert not gone.startswith("s3:")
+    assert list(prove(location, "id = 1", storage_options=options).unreadable) == [f"s3://bucket/{key}"]
+    assert list(purge(location, "id = 1", storage_options=options).unreadable) == [f"s3://bucket/{key}"]
 
 
 def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, location):
