@@ -115,7 +115,7 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
                 marks |= bitmap(start + new - np.searchsorted(positions(left_out), new))
             start += count
         else:
-            found[number] = [marks]
+            found[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
     return found
 
 

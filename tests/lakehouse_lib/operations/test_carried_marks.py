@@ -21,7 +21,7 @@ from lakehouse_lib.operations.compact import compact
 from lakehouse_lib.operations.delete import delete
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.store import LocalStore
-from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.peers import read_duckdb
 
 ROWS = 5_000
@@ -88,6 +88,15 @@ def test_a_merged_file_of_which_no_row_is_left_is_not_added(tmp_path: Path) -> N
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
+    compact(before, ArrowEngine())
+    assert len(DeltaTable(tmp_path).snapshot.files) == 0
+
+
+def test_a_bin_of_which_no_row_was_left_when_it_was_copied_is_no_file(tmp_path: Path) -> None:
+    first, second = table(tmp_path, 2, 10)
+    delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: in_file(tmp_path, range(10))[0]})  # the same rows, written anew
     compact(before, ArrowEngine())
     assert len(DeltaTable(tmp_path).snapshot.files) == 0
 
