@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.local import LocalStore
+from lakehouse_lib.store.uris import is_utf8, parse, scheme_of, shown
 
 __all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "open_store"]
 
@@ -20,40 +20,62 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     Nothing is read or created.
 
     Args:
-        table_uri: a path (relative ones against the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``.
+        table_uri: a path (relative ones against the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``. A
+            path is taken as it is written; in a URI percent-encoding is undone.
         storage_options: options of the store; those of S3 are in docs/stores.md. ``allowed_roots``: other folders whose
             files the table may refer to, such as the source of a shallow clone; files outside the table's own folder
             are refused otherwise. They are only read: no verb writes or deletes there. Local ones are absolute paths,
             separated by ``os.pathsep`` (``:``), those of S3 are locations, separated by spaces.
 
     Raises:
-        InvalidArgumentError: an empty location, a scheme without a store here, options nobody reads, S3 without boto3.
+        InvalidArgumentError: no location: an empty one, a scheme without a store here, a URI with credentials, a query
+            or a fragment; options nobody reads; S3 without boto3. A location that may hold a secret is not told.
     """
-    text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else ""
-    if not text or "\x00" in text:
-        raise InvalidArgumentError(f"{table_uri!r} is no table location", hint="Give a path or a file: URI")
-    scheme = urlsplit(text).scheme if ":" in text.split("/", 1)[0] else ""
-    if scheme == "file":
-        parts = urlsplit(text)
-        if parts.netloc not in ("", "localhost"):
-            raise InvalidArgumentError(f"the host {parts.netloc!r} in {text!r}", hint="Write file:///path")
-        text = unquote(parts.path)
-    elif scheme in ("s3", "s3a"):
+    text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else None
+    if not isinstance(text, str) or not text:
+        what = "an empty text" if text == "" else f"a value of type {type(table_uri).__name__}"
+        raise InvalidArgumentError(f"{what} is no table location", hint="Give a path or a file: URI")
+    scheme = scheme_of(text)
+    if scheme in ("s3", "s3a"):
         return _s3(text, storage_options or {})
-    elif scheme:
+    if scheme not in ("", "file"):
         raise InvalidArgumentError(
-            f"no store for {scheme}: locations ({text!r})",
+            f"no store for {scheme}: locations ({shown(text)})",
             hint="Tables on a local disk, a mounted file system and S3 are supported",
         )
+    folder = _absolute(_path(text) if scheme else text)
     options = dict(storage_options or {})
-    roots = _folders(options.pop("allowed_roots", ""), text)
+    roots = _folders(options.pop("allowed_roots", ""), folder)
     if options:
         raise InvalidArgumentError(
             f"storage options {sorted(options)} for a local table",
-            table=text,
+            table=folder,
             hint="The local store takes allowed_roots only; leave the others out",
         )
-    return LocalStore(str(Path(text).expanduser().absolute()), allowed_roots=roots)
+    return LocalStore(folder, allowed_roots=roots)
+
+
+def _path(uri: str) -> str:
+    _, host, path = parse(uri)
+    if host not in ("", "localhost"):
+        raise InvalidArgumentError(f"the location {shown(uri)} has a host", hint="Write file:///path")
+    if not path:
+        raise InvalidArgumentError(f"the location {shown(uri)} has no path", hint="Write file:///path")
+    return path
+
+
+def _absolute(path: str) -> str:
+    if "\x00" in path or not is_utf8(path):
+        raise InvalidArgumentError(
+            f"{path!r} is no table location: it has a NUL in it, or is no UTF-8", hint="Use another name"
+        )
+    try:
+        folder = Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"{path!r} is no table location: that home folder is not known", hint="Write the whole path"
+        ) from None
+    return str(folder)
 
 
 def _s3(uri: str, options: dict[str, str]) -> ObjectStore:
@@ -70,13 +92,13 @@ def _s3(uri: str, options: dict[str, str]) -> ObjectStore:
 def _folders(listed: str, table: str) -> list[str]:
     if not isinstance(listed, str):
         raise InvalidArgumentError(
-            f"the storage option allowed_roots is {listed!r}",
+            f"the storage option allowed_roots is no text but {type(listed).__name__}",
             table=table,
             hint=f"Write the folders as one text, separated by {os.pathsep!r}",
         )
     folders = [one for one in listed.split(os.pathsep) if one]
     for one in folders:
-        if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one:
+        if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one or not is_utf8(one):
             raise InvalidArgumentError(
                 f"the storage option allowed_roots names {one!r}", table=table, hint="Give absolute paths of folders"
             )

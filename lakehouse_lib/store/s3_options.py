@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store.uris import parse, shown, split_or_none
 
 #: Every name of an option, without ``aws_`` in front.
 _NAMES = {
@@ -169,16 +170,18 @@ class _Reader:
         text = self._texts.get("endpoint_url")
         if not text:
             return None
-        parts = urlsplit(text if "://" in text else f"https://{text}")
+        parts = split_or_none(text if "://" in text else f"https://{text}")
         name = self._named["endpoint_url"]
-        if parts.username is not None or parts.password is not None:
+        if "@" in text:  # a secret may have slashes in it, and stand in the path then
             raise InvalidArgumentError(
                 f"{name} has credentials in it",
                 table=self._table,
                 hint="Give them as access_key_id and secret_access_key",
             )
-        if parts.scheme not in ("http", "https") or not _has_host(parts) or parts.query or parts.fragment:
-            raise self._bad("endpoint_url", "Write it as https://host or https://host:port")
+        if parts is None or not _is_endpoint(parts):
+            raise InvalidArgumentError(
+                f"{name} = {shown(text)}", table=self._table, hint="Write it as https://host or https://host:port"
+            )
         if parts.scheme == "http" and not may_be_plain:
             raise InvalidArgumentError(
                 f"{name} = {text!r} is not encrypted",
@@ -233,11 +236,12 @@ def check_key(text: str | None, name: str, table: str) -> None:
         )
 
 
-def _has_host(parts: SplitResult) -> bool:
+def _is_endpoint(parts: SplitResult) -> bool:
     try:
-        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:  # no port
         return False
+    return has_host and parts.scheme in ("http", "https") and not parts.query and not parts.fragment
 
 
 def location(uri: str, table: str | None = None) -> tuple[str, str]:
@@ -245,30 +249,28 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
 
     Percent-encoding is undone, once.
 
+    Args:
+        table: the table concerned, for errors; None where ``uri`` is its own location.
+
     Raises:
-        InvalidArgumentError: no such location.
+        InvalidArgumentError: no such location. One that may hold credentials is not told.
     """
-    parts = urlsplit(uri)
-    if "@" in parts.netloc:
+    scheme, bucket, path = parse(uri, table)
+    if scheme not in ("s3", "s3a") or not _BUCKET.fullmatch(bucket):
         raise InvalidArgumentError(
-            f"credentials in the location {parts.scheme}://…@{parts.netloc.rpartition('@')[2]}",
-            hint="Give them as storage options: access_key_id and secret_access_key",
-        )
-    if parts.scheme not in ("s3", "s3a") or not _BUCKET.fullmatch(parts.netloc) or parts.query or parts.fragment:
-        raise InvalidArgumentError(
-            f"{uri!r} is no location in a bucket",
+            f"{shown(uri)} is no location in a bucket",
             table=table,
-            hint="Write s3://bucket/folder; ? and # in a name as %3F and %23",
+            hint="Write s3://bucket/folder; endpoint and credentials are storage options",
         )
-    if parts.netloc.endswith("--x-s3"):
+    if bucket.endswith("--x-s3"):
         raise InvalidArgumentError(
-            f"{parts.netloc} is a directory bucket, whose listings have no order",
-            table=uri,
+            f"{shown(uri)} is in a directory bucket, whose listings have no order",
+            table=table,
             hint="Put the table into a general purpose bucket",
         )
-    prefix = unquote(parts.path).strip("/")
-    if (prefix and any(one in ("", ".", "..") for one in prefix.split("/"))) or "\x00" in prefix:
+    prefix = path.strip("/")
+    if prefix and any(one in ("", ".", "..") for one in prefix.split("/")):
         raise InvalidArgumentError(
-            f"{uri!r} has empty steps, '.' or '..' in it", table=table, hint="Write the folder's plain name"
+            f"{shown(uri)} has empty steps, '.' or '..' in it", table=table, hint="Write the folder's plain name"
         )
-    return parts.netloc, prefix
+    return bucket, prefix

@@ -149,11 +149,33 @@ def test_a_store_travels_to_a_worker(store):
 @pytest.mark.parametrize(
     ("uri", "options", "what"),
     [
-        ("", None, "no table location"),
-        (None, None, "None is no table location"),
+        ("", None, "empty text is no table location"),
+        (None, None, "type NoneType is no table location"),
+        (b"s3://me:hunter2@bucket/t", None, "type bytes is no table location"),
         ("a\x00b", None, "no table location"),
-        ("gs://bucket/table", None, "gs:"),
-        ("file://host/x", None, "host"),
+        ("\udcff/t", None, "no UTF-8"),
+        ("~no-such-user/t", None, "'~no-such-user/t' is no table location.*whole path"),
+        ("gs://bucket/table", None, "gs: locations .'gs://bucket/table'"),
+        ("http://me:hunter2@host/t", None, "http: locations .http://…"),
+        ("https://host/t?X-Amz-Security-Token=hunter2", None, "https: locations .https://…"),
+        ("http://[::1/t", None, "no URI"),
+        ("file://host/x", None, "'file://host/x' has a host.*file:///path"),
+        ("file://me:hunter2/x", None, "file://… has a host"),
+        ("file://me:hunter2@host/x", None, "file://… has credentials"),
+        ("file://[::1/x", None, "no URI"),
+        ("file:", None, "'file:' has no path"),
+        ("file://", None, "'file://' has no path"),
+        ("file://localhost", None, "has no path"),
+        ("file:~no-such-user/t", None, "'~no-such-user/t' is no table location"),
+        ("file:///orders#1", None, "fragment.*%23"),
+        ("file:///orders#", None, "fragment"),
+        ("file:///orders?v=1", None, "query.*%3F"),
+        ("file:///orders?", None, "query"),
+        ("file:///a\tb", None, "control character"),
+        ("file:///a\n", None, "control character"),
+        ("file:///%00x", None, "NUL"),
+        ("file:///%ff", None, "UTF-8"),
+        ("file:///\ud800", None, "UTF-8"),
         ("/x", {"secret": "hunter2"}, "storage options"),
     ],
 )
@@ -165,6 +187,14 @@ def test_a_location_that_is_none(uri, options, what):
 
 def test_a_file_uri_and_its_path_are_one_table(tmp_path):
     assert open_store(f"file://{tmp_path}/a%20b") == open_store(tmp_path / "a b")
+
+
+def test_a_path_is_taken_as_it_is_written(tmp_path, monkeypatch):
+    name = "a b%20#1?v=1@x\t\n"
+    assert open_store(f"{tmp_path}/{name}").root == f"{tmp_path}/{name}"
+    assert open_store(f"file://{tmp_path}/a%20b%2520%231%3Fv=1@x%09%0A").root == f"{tmp_path}/{name}"
+    monkeypatch.chdir(tmp_path)
+    assert open_store("orders#1").root == f"{tmp_path}/orders#1"
 
 
 def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there(tmp_path, monkeypatch):
@@ -228,7 +258,7 @@ def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
     assert (other / "file").read_bytes() == b"theirs"
 
 
-@pytest.mark.parametrize("roots", ["relative", "/a/../b", "/a\x00", ["/a"]])
+@pytest.mark.parametrize("roots", ["relative", "/a/../b", "/a\x00", "/\udcff", ["/a"]])
 def test_allowed_folders_are_absolute(tmp_path, roots):
     with pytest.raises(InvalidArgumentError, match="allowed_roots"):
         open_store(tmp_path, {"allowed_roots": roots})

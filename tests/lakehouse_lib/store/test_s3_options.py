@@ -1,6 +1,7 @@
 """Storage options under the names that users of deltalake know, and locations in a bucket."""
 
 import pickle
+import re
 
 import pytest
 
@@ -69,7 +70,14 @@ def test_times_have_units():
         ({"allow_http": "perhaps"}, "'perhaps'.*true or false"),
         ({"endpoint_url": "http://127.0.0.1:9000"}, "not encrypted.*allow_http"),
         ({"endpoint_url": f"https://me:{SECRET}@host"}, "has credentials in it"),
-        ({"endpoint_url": "ftp://host"}, "https://host"),
+        ({"endpoint_url": f"https://me:se/{SECRET}@host"}, "has credentials in it"),
+        ({"endpoint_url": f"https://me:1/{SECRET}@host"}, "has credentials in it"),
+        ({"endpoint_url": f"me:se#{SECRET}@host"}, "has credentials in it"),
+        ({"endpoint_url": f"https://me:{SECRET}"}, "endpoint_url = https://…"),
+        ({"endpoint_url": f"https://host/?X-Amz-Signature={SECRET}"}, "endpoint_url = https://…"),
+        ({"endpoint_url": "https://[::1"}, "endpoint_url = .*https://host"),
+        ({"endpoint_url": "http://[::1]:9000"}, r"'http://\[::1\]:9000' is not encrypted"),
+        ({"endpoint_url": "ftp://host"}, "endpoint_url = 'ftp://host'.*https://host"),
         ({"endpoint_url": "https://host?x=1"}, "https://host"),
         ({"endpoint_url": "https://host:99999"}, "https://host:port"),
         ({"region": "eu central 1"}, "region = 'eu central 1'.*such as eu-central-1"),
@@ -80,7 +88,10 @@ def test_times_have_units():
         ({"timeout": "soon"}, "'soon'.*seconds"),
         ({"timeout": "0"}, "seconds"),
         ({"conditional_put": "dynamo:table"}, "etag"),
-        ({"allowed_roots": "/local"}, "no location in a bucket"),
+        ({"allowed_roots": "/local"}, "'/local' is no location in a bucket"),
+        ({"allowed_roots": f"s3://me:se/{SECRET}@other/x"}, "s3://… has credentials in it.*table s3://bucket/t"),
+        ({"allowed_roots": f"s3://me:se#{SECRET}@other/x"}, "s3://… has credentials in it"),
+        ({"allowed_roots": f"me:se/{SECRET}@other/x"}, "… is no location in a bucket"),
         ({3: "x"}, "3 is unknown"),
     ],
 )
@@ -101,6 +112,8 @@ def test_what_deltalake_users_pass_anyway_is_taken():
         ("s3a://bucket/a/b/", ("bucket", "a/b")),
         ("s3://bucket", ("bucket", "")),
         ("s3://my.bucket-1/day=1/a%20b", ("my.bucket-1", "day=1/a b")),
+        ("s3://bucket/team@x/t", ("bucket", "team@x/t")),
+        ("s3://bucket/a%23b%3Fc%0A", ("bucket", "a#b?c\n")),
     ],
 )
 def test_a_location(uri, where):
@@ -120,10 +133,26 @@ def test_a_location(uri, where):
         "s3://bucket/a?versionId=1",
         "s3://bucket/a#b",
         "s3://bucket:80/a",
+        "s3://bucket/a#",
+        "s3://bucket/a?",
+        "s3://bucket/a\nb",
+        "s3://bucket/a\tb",
         "s3://bucket/a%00",
+        "s3://bucket/%ff",
+        "s3://bucket/\udcff",
+        "s3://[::1/x",
         "s3://arn:aws:s3:eu-1:1:accesspoint/x/t",
         "s3://bucket--use1-az4--x-s3/t",
         f"s3://me:{SECRET}@bucket/t",
+        f"s3://me:se/{SECRET}@bucket/t",
+        f"s3://me:/{SECRET}/bucket/t",
+        f"s3://me:1/{SECRET}@bucket/t",
+        f"s3://me:se#{SECRET}@bucket/t",
+        f"s3:/me:se/{SECRET}@bucket/t",
+        f"s3:/me:{SECRET}/bucket/t",
+        f"s3://me%3A{SECRET}%40bucket/t",
+        f"s3://bucket--use1-az4--x-s3/{SECRET}@bucket/t",
+        f"s3://bucket/t?X-Amz-Signature={SECRET}",
     ],
 )
 def test_a_location_that_is_none(uri):
@@ -131,6 +160,14 @@ def test_a_location_that_is_none(uri):
         open_store(uri)
     assert SECRET not in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://b/x", "s3://bucket:80/a", "s3://bucket/a//b", "s3://bucket/%ff", "s3://bucket--use1-az4--x-s3/t"]
+)
+def test_the_error_of_a_location_without_secrets_quotes_it(uri):
+    with pytest.raises(InvalidArgumentError, match=re.escape(repr(uri))):
+        open_store(uri)
 
 
 def test_secrets_travel_and_are_not_shown(monkeypatch):
