@@ -21,7 +21,8 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
 
     Args:
         table_uri: a path (relative ones against the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``. A
-            path is taken as it is written; in a URI percent-encoding is undone.
+            path is taken as it is written; in a URI percent-encoding is undone. Where ``..`` is in a path, symbolic
+            links are followed.
         storage_options: options of the store; those of S3 are in docs/stores.md. ``allowed_roots``: other folders whose
             files the table may refer to, such as the source of a shallow clone; files outside the table's own folder
             are refused otherwise. They are only read: no verb writes or deletes there. Local ones are absolute paths,
@@ -75,7 +76,8 @@ def _absolute(path: str) -> str:
         raise InvalidArgumentError(
             f"{path!r} is no table location: that home folder is not known", hint="Write the whole path"
         ) from None
-    return str(folder)
+    # Behind a symbolic link ".." is not what it is in the text: the table has to be where Spark finds it, too.
+    return os.path.realpath(folder) if ".." in folder.parts else str(folder)
 
 
 def _s3(uri: str, options: dict[str, str]) -> ObjectStore:

@@ -197,6 +197,20 @@ def test_a_path_is_taken_as_it_is_written(tmp_path, monkeypatch):
     assert open_store("orders#1").root == f"{tmp_path}/orders#1"
 
 
+def test_a_step_up_from_a_symbolic_link_is_one_from_what_it_points_to(tmp_path, monkeypatch):
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "deep")
+    monkeypatch.chdir(tmp_path)
+    for uri in (f"{tmp_path}/link/../t", "link/../t", f"file://{tmp_path}/link/../t", f"file://{tmp_path}/link/%2E./t"):
+        store = open_store(uri)
+        assert store.root == f"{tmp_path}/far/t"
+        store.put("x", uri.encode())
+        with open(f"{tmp_path}/link/../t/x", "rb") as as_the_kernel_does:
+            assert as_the_kernel_does.read() == uri.encode()
+    assert open_store(f"{tmp_path}/link/t").root == f"{tmp_path}/link/t"
+    assert open_store(f"{tmp_path}/none/../t").root == f"{tmp_path}/t"
+
+
 def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there(tmp_path, monkeypatch):
     synced = []
     real = local._sync
