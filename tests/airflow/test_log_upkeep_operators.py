@@ -1,7 +1,10 @@
 """Operators that keep the log in order: cleanup and repair, on real tables; delta-rs judges what they leave."""
 
 import os
+import re
 import time
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
-from lakehouse_airflow.operators.repair import LakehouseRepairOperator
+from lakehouse_airflow.operators.repair import _MENDED, LakehouseRepairOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
+from lakehouse_lib.operations.repair import Report
 
 DAY = 86_400
 
@@ -128,6 +132,60 @@ def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
         LakehouseRepairOperator(task_id="t", table="orders", dry_run=False).execute({"ti": ti})
     assert ti.pushed["return_value"]["found"] == report["found"]
     assert checkpoint.exists()
+
+
+def cut_in_half(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def commit(table: Path, version: int) -> Path:
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        ("sizes_wrong", lambda table: cut_in_half(next(table.glob("*.parquet")))),
+        ("commits_torn", lambda table: cut_in_half(commit(table, 1))),
+        ("commits_missing", lambda table: commit(table, 1).unlink()),
+    ],
+)
+def test_what_only_a_backup_mends_fails_the_task(orders: Path, kind: str, spoil: Callable[[Path], None]) -> None:
+    spoil(orders)
+    report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
+    assert list(report["found"]) == [kind]
+    ti = TaskInstance()
+    with pytest.raises(AirflowFailException, match=f"not whole: {kind} cannot be mended"):
+        LakehouseRepairOperator(task_id="t", table="orders", dry_run=False).execute({"ti": ti})
+    assert ti.pushed["return_value"]["found"] == report["found"]
+
+
+@pytest.mark.parametrize(("gone", "is_failure"), [((0, 2), False), ((0, 2, 3), False), ((0, 2, 5), True), ((2,), True)])
+def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
+    registry_file: Path, gone: tuple[int, ...], is_failure: bool
+) -> None:
+    """Of versions 0 to 6 with a checkpoint of 4, which is the oldest that can be read once 0 is gone."""
+    orders = registry_file.parent / "tables" / "orders"
+    for number in range(7):
+        write_deltalake(orders, pa.table({"o_custkey": pa.array([number], pa.int64())}), mode="append")
+        if number in (4, 6):
+            DeltaTable(str(orders)).create_checkpoint()
+    for version in gone:
+        commit(orders, version).unlink()
+    mend = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
+    if is_failure:
+        with pytest.raises(AirflowFailException, match="not whole: commits_missing cannot be mended"):
+            mend.execute({"ti": TaskInstance()})
+    else:
+        assert list(mend.execute({})["found"]) == ["commits_missing"]
+
+
+def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
+    page = (Path(__file__).parents[2] / "docs/log-upkeep.md").read_text()
+    mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
+    kinds = {field.name for field in fields(Report)} - {"dry_run", "version"}
+    assert set(mended_by) == kinds
+    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(_MENDED)
 
 
 def test_mending_asks_for_the_approval_and_for_a_plain_answer(orders: Path) -> None:

@@ -15,10 +15,12 @@ from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse_lib.store.base import ObjectStore
+
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
-#: What only a backup mends.
-_LEFT = ("vectors_missing", "checkpoints_needed")
+#: What repair() mends. All else that it finds is left, and whatever it may find one day until it is named here.
+_MENDED = ("files_removed", "checkpoints_unreadable", "checksums_wrong", "last_checkpoint", "temporary")
 
 
 class LakehouseRepairOperator(LakehouseTableOperator):
@@ -30,7 +32,8 @@ class LakehouseRepairOperator(LakehouseTableOperator):
     something was found, ``first`` the first 20 (with the reason, where there is one).
 
     Args:
-        dry_run: True only reports. False mends, and fails when something is left that only a backup mends.
+        dry_run: True only reports. False mends, and fails when something is left that only a backup mends. Holes in
+            the log below the oldest version that can be read are nothing of the kind.
         approved_by: task id of an ApprovalOperator, whose answer is verified before anything is mended.
     """
 
@@ -40,6 +43,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         super().__init__(**kwargs)
         self.dry_run = dry_run
         self.approved_by = approved_by
+        self._left: list[str] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
         if str(self.dry_run) not in ("True", "False"):  # a template renders to text
@@ -49,13 +53,12 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         report: dict[str, Any] = super().execute(context)
         for kind, findings in report["found"].items():
             self.log.warning("%s: %d, such as %s", kind, findings["count"], findings["first"])
-        left = [kind for kind in _LEFT if kind in report["found"]]
-        if left and not self._only_reports:
+        if self._left and not self._only_reports:
             # What has been mended stays, so it is told all the same.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
             raise AirflowFailException(
-                f"the table {self.table!r} is not whole: {', '.join(left)} cannot be mended; restore these files from "
-                "a backup (docs/log-upkeep.md)"
+                f"the table {self.table!r} is not whole: {', '.join(self._left)} cannot be mended; restore these "
+                "files from a backup (docs/log-upkeep.md)"
             )
         return report
 
@@ -63,6 +66,9 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         report = table.repair(dry_run=self._only_reports)
         found = {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
+        self._left = [kind for kind in found if kind not in _MENDED]
+        if "commits_missing" in found and not _are_versions_lost(found["commits_missing"], table.store):
+            self._left.remove("commits_missing")
         return {
             "table": self.table,
             "version": table.version(),
@@ -74,6 +80,17 @@ class LakehouseRepairOperator(LakehouseTableOperator):
     @property
     def _only_reports(self) -> bool:
         return str(self.dry_run) == "True"
+
+
+def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
+    """Whether one of the missing commits ("5", "7 to 9", ascending) is not below the oldest version that can be read.
+
+    Those below it belong to versions that have expired: a cleanup was interrupted, and the next one takes the rest.
+    """
+    from lakehouse_lib.log.segment import oldest_version
+
+    last = int(holes[-1].rpartition(" ")[2])
+    return last >= (oldest_version(store) or 0)
 
 
 def _named(findings: Any) -> dict[str, Any]:
