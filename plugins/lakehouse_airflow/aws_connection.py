@@ -9,7 +9,7 @@ honoured here is refused by its name; what the provider does not know is a stora
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -33,6 +33,8 @@ _NOT_HERE = (
     "session_kwargs",
 )
 _SESSION_NAME = "lakehouse"
+#: In boto3's order.
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def aws_options(connection: Connection) -> dict[str, str]:
@@ -41,7 +43,8 @@ def aws_options(connection: Connection) -> dict[str, str]:
     Every secret among them is masked in the task's log.
 
     Raises:
-        AirflowFailException: a key that cannot be honoured, a profile that is none, a role that is refused.
+        AirflowFailException: a setting that cannot be honoured, a key or token with a character that none has, a
+            profile that is none, a role that is refused. No text shows a secret.
         AirflowException: the role's service does not answer.
     """
     extra = dict(connection.extra_dejson)
@@ -57,11 +60,9 @@ def aws_options(connection: Connection) -> dict[str, str]:
             "it out; keys, a profile or role_arn say who asks, endpoint_url and region_name whom"
         )
     services = extra.pop("service_config", None) or {}
-    keys = {
-        "aws_access_key_id": connection.login or extra.pop("aws_access_key_id", None),
-        "aws_secret_access_key": connection.password or extra.pop("aws_secret_access_key", None),
-        "aws_session_token": extra.pop("aws_session_token", None),
-    }
+    access_key = connection.login or extra.pop("aws_access_key_id", None)
+    secret_key = connection.password or extra.pop("aws_secret_access_key", None)
+    keys = _checked(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
     profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
     role, role_options = extra.pop("role_arn", None), extra.pop("assume_role_kwargs", None) or {}
     endpoint = (services.get("s3") or {}).get("endpoint_url") or extra.get("endpoint_url")
@@ -73,39 +74,76 @@ def aws_options(connection: Connection) -> dict[str, str]:
             {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None,
             (services.get("sts") or {}).get("endpoint_url"),
         )
-    for secret in ("aws_secret_access_key", "aws_session_token"):
-        if keys[secret]:
-            mask_secret(keys[secret])
     found = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
     return {key: _text(value) for key, value in found.items() if value not in (None, "")}
 
 
 def _from_session(
     connection: str, session: Mapping[str, Any], role: Mapping[str, Any] | None, sts: str | None
-) -> tuple[dict[str, str | None], str | None]:
+) -> tuple[dict[str, str], str | None]:
     """Keys and region of a boto3 session, or those of the role that it assumes."""
     if importlib.util.find_spec("boto3") is None:
         raise AirflowFailException(
             f"the connection {connection!r} has a profile or a role, which need boto3: pip install 'lakehouse[s3]'"
         )
+    if sts is not None and "@" in sts:  # boto3's errors quote it
+        raise AirflowFailException(
+            f"the connection {connection!r} has credentials in the endpoint_url of sts: leave them out of it"
+        )
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
+    own = {key: session[key] for key in _KEYS if key in session}
     try:
         asking = boto3.Session(**{key: value for key, value in session.items() if value})
-        if role is not None:
-            given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
-            keys = (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
-        else:
-            found = asking.get_credentials()
-            keys = found.get_frozen_credentials()[:3] if found is not None else (None, None, None)
+        found = asking.get_credentials()
+        if found is not None:
+            own = _checked(connection, found.get_frozen_credentials()[:3], f" that boto3 found ({found.method})")
+        if role is None:
+            return own, asking.region_name
+        given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
-        raise AirflowException(f"the connection {connection!r}: {error}") from None
+        raise AirflowException(f"the connection {connection!r}: {_told(error, own)}") from None
     except (BotoCoreError, ClientError) as error:
-        raise AirflowFailException(f"the connection {connection!r}: {error}") from None
-    return dict(
-        zip(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), keys, strict=True)
-    ), asking.region_name
+        raise AirflowFailException(f"the connection {connection!r}: {_told(error, own)}") from None
+    keys = (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    return _checked(connection, keys, " of the role"), asking.region_name
+
+
+def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
+    """The keys there are, by their options' names. From here on the secret ones are masked in the task's log.
+
+    They are sent in headers, and boto3's error about one that cannot be quotes it as Python source, which no mask fits.
+
+    Args:
+        keys: in the order of ``_KEYS``; None or empty: there is none.
+        origin: where they are from, for the error.
+
+    Raises:
+        AirflowFailException: one has a character that none has. It is not told.
+    """
+    from lakehouse_lib.errors import InvalidArgumentError
+    from lakehouse_lib.store.s3_options import check_key
+
+    found = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
+    for name in _KEYS[1:]:
+        if name in found:
+            mask_secret(found[name].strip())  # it is masked with a line's end around it as well then
+    try:
+        for name, text in found.items():
+            check_key(text, f"{name}{origin}", connection)
+    except InvalidArgumentError as error:
+        raise AirflowFailException(f"the connection {connection!r}: {error.message}. {error.hint}") from None
+    return found
+
+
+def _told(error: Exception, keys: Mapping[str, str]) -> str:
+    """The error's text. A trigger's goes into Airflow's database, where nothing is masked."""
+    text = str(error)
+    for name in _KEYS[1:]:
+        if name in keys:
+            text = text.replace(keys[name], "***")
+    return text
 
 
 def _text(value: Any) -> str:

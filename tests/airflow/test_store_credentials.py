@@ -28,7 +28,7 @@ from lakehouse_airflow.triggers import TableVersionTrigger
 from lakehouse_lib import DeltaTable, write_deltalake
 from tests.airflow.conftest import HOME
 from tests.airflow.dag_runs import run_dag
-from tests.s3_server import S3Server
+from tests.s3_server import Answer, Forward, Request, S3Server
 
 SECRET = "hunter2/the+secret=of+the+tests"
 TOKEN = "IQoJ/the+session+token=of+the+tests"
@@ -115,6 +115,53 @@ def test_a_role_is_assumed(connection: Any, s3: S3Server) -> None:
     with pytest.raises(AirflowException, match="connection 'it': Could not connect") as error:
         aws(region_name="us-east-1", service_config={"sts": {"endpoint_url": "http://127.0.0.1:9"}}, **role)
     assert not isinstance(error.value, AirflowFailException)  # the service may come back
+
+
+ROLE = {"role_arn": "arn:aws:iam::123456789012:role/lake", "region_name": "us-east-1"}
+
+
+@pytest.mark.parametrize("field", ["login", "password", "aws_session_token"])
+@pytest.mark.parametrize("role", [{}, ROLE])
+def test_a_key_with_a_line_break_is_refused_and_shown_nowhere(
+    connection: Any, s3: S3Server, field: str, role: dict[str, Any]
+) -> None:
+    from airflow.sdk._shared.secrets_masker import redact
+
+    spoilt = f"of/{field}+{len(role)}"  # another one each time: masks stay
+    keys = {"login": KEY, "password": SECRET, "aws_session_token": TOKEN, field: f"{spoilt}\n"}
+    with pytest.raises(AirflowFailException, match=r"the connection 'it': aws_\w+ has a line's end") as error:
+        aws(**keys, **role, service_config={"sts": {"endpoint_url": s3.url}})
+    assert not any(secret in str(error.value) for secret in (SECRET, TOKEN, spoilt))
+    assert field == "login" or redact(repr(keys[field])) == r"'***\n'"
+    assert s3.requests == []
+
+
+def test_a_token_that_boto3_finds_with_a_line_break_is_not_shown(
+    connection: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", f"{TOKEN}\n")
+    with pytest.raises(AirflowFailException, match=r"aws_session_token that boto3 found \(env\) has a line's") as error:
+        aws(None, None, **ROLE, service_config={"sts": {"endpoint_url": s3.url}})
+    assert TOKEN not in str(error.value)
+
+
+def test_a_secret_that_the_roles_service_repeats_is_not_shown(connection: Any, s3: S3Server) -> None:
+    def refuse(request: Request, forward: Forward, environ: dict[str, Any]) -> Answer:
+        error = f"<Error><Code>AccessDenied</Code><Message>not with {TOKEN}</Message></Error>"
+        body = f"<ErrorResponse>{error}</ErrorResponse>".encode()
+        return Answer("403 Forbidden", [("Content-Length", str(len(body)))], body)
+
+    with (
+        s3.interfering(refuse),
+        pytest.raises(AirflowFailException, match=r"the connection 'it': .*not with \*\*\*") as error,
+    ):
+        aws(aws_session_token=TOKEN, **ROLE, service_config={"sts": {"endpoint_url": s3.url}})
+    assert TOKEN not in str(error.value)
+    with pytest.raises(AirflowFailException, match="credentials in the endpoint_url of sts") as error:
+        aws(**ROLE, service_config={"sts": {"endpoint_url": f"http://ada:{SECRET}@127.0.0.1:9"}})
+    assert SECRET not in str(error.value)
 
 
 def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -> None:
