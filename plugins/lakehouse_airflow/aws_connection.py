@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import mask_secret
+
+from lakehouse_airflow.session_keys import SessionKeys, kept
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -38,7 +41,8 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def aws_options(connection: Connection) -> dict[str, str]:
-    """The storage options of S3; a role is assumed and a profile read now, so they may be temporary.
+    """The storage options of S3, which may be temporary: a profile is read now, a role is assumed now or was in this
+    process not long ago, by the same connection as it is now.
 
     Every secret among them is masked in the task's log.
 
@@ -68,20 +72,20 @@ def aws_options(connection: Connection) -> dict[str, str]:
     endpoint = (services.get("s3") or {}).get("endpoint_url") or extra.get("endpoint_url")
     extra.pop("endpoint_url", None)
     if profile or role:
-        keys, region = _from_session(
-            name,
-            {**keys, "profile_name": profile, "region_name": region},
-            {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None,
-            (services.get("sts") or {}).get("endpoint_url"),
-        )
+        asking = {**keys, "profile_name": profile, "region_name": region}
+        asked = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
+        sts = (services.get("sts") or {}).get("endpoint_url")
+        ask = partial(_from_session, name, asking, asked, sts)
+        session = kept([name, asking, asked, sts], ask) if role else ask()
+        keys, region = session.keys, session.region
     found = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
     return {key: _text(value) for key, value in found.items() if value not in (None, "")}
 
 
 def _from_session(
     connection: str, session: Mapping[str, Any], role: Mapping[str, Any] | None, sts: str | None
-) -> tuple[dict[str, str], str | None]:
-    """Keys and region of a boto3 session, or those of the role that it assumes."""
+) -> SessionKeys:
+    """Keys and region of a boto3 session, or of the role that it assumes."""
     if importlib.util.find_spec("boto3") is None:
         raise AirflowFailException(
             f"the connection {connection!r} has a profile or a role, which need boto3: pip install 'lakehouse[s3]'"
@@ -100,14 +104,16 @@ def _from_session(
         if found is not None:
             own = _checked(connection, found.get_frozen_credentials()[:3], f" that boto3 found ({found.method})")
         if role is None:
-            return own, asking.region_name
+            return SessionKeys(own, asking.region_name)
         given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
         raise AirflowException(f"the connection {connection!r}: {_told(error, own)}") from None
     except (BotoCoreError, ClientError) as error:
         raise AirflowFailException(f"the connection {connection!r}: {_told(error, own)}") from None
-    keys = (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
-    return _checked(connection, keys, " of the role"), asking.region_name
+    keys = _checked(connection, (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"]), " of the role")
+    if "Expiration" not in given:  # another server than Amazon's may leave it out: nothing is kept then
+        return SessionKeys(keys, asking.region_name)
+    return SessionKeys.until(given["Expiration"].timestamp(), keys, asking.region_name)
 
 
 def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:

@@ -49,7 +49,8 @@ class TableVersionTrigger(BaseTrigger):
 
     Args:
         table: a table's name in the registry, or its location.
-        lakehouse_conn_id: its connection, looked up at each look: no secret is kept, and none grows old.
+        lakehouse_conn_id: its connection, looked up at each look: the trigger keeps no secret, and none grows old. What
+            an assumed role gave is the process's (``session_keys``), for all its triggers.
         poke_interval: seconds between two looks.
     """
 

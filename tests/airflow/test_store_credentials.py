@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -162,6 +163,49 @@ def test_a_secret_that_the_roles_service_repeats_is_not_shown(connection: Any, s
     with pytest.raises(AirflowFailException, match="credentials in the endpoint_url of sts") as error:
         aws(**ROLE, service_config={"sts": {"endpoint_url": f"http://ada:{SECRET}@127.0.0.1:9"}})
     assert SECRET not in str(error.value)
+
+
+def test_a_role_is_assumed_once_for_all_looks_of_a_process(
+    connection: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_deltalake("s3://lake/looked_at", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
+
+    def look(**change: Any) -> tuple[int, set[str]]:
+        """How often the role was assumed, and by which keys the table was asked for, in two looks."""
+        extra = {**connection["extra"], **ROLE, "service_config": {"sts": {"endpoint_url": s3.url}}}
+        changed = {**connection, "extra": extra} | change
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(changed))
+        s3.requests.clear()
+        for _ in range(2):
+            waiting = {"baseline_version": None, "target_version": 1, "allow_recreation": False}
+            trigger = TableVersionTrigger(
+                table="s3://lake/looked_at", lakehouse_conn_id="shop_s3", poke_interval=60, **waiting
+            )
+            assert trigger._version() == 0
+        by = {one.headers["authorization"].partition("Credential=")[2].partition("/")[0] for one in s3.requests}
+        return [one.verb for one in s3.requests].count("POST"), {key for key in by if key.startswith("ASIA")}
+
+    times, first = look()
+    assert (times, len(first)) == (1, 1)
+    assert look() == (0, first)
+    times, second = look(password="rotated+" + SECRET)
+    assert (times, len(second)) == (1, 1)
+    assert first.isdisjoint(second)
+    # Fifty-six minutes later: the keys of an hour are about to expire.
+    now = time.time
+    monkeypatch.setattr("lakehouse_airflow.session_keys.time.time", lambda: now() + 56 * 60)
+    times, third = look(password="rotated+" + SECRET)
+    assert (times, len(third)) == (1, 1)
+    assert third.isdisjoint(second)
+
+
+def test_a_profile_is_read_anew_each_time(connection: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    for secret in (SECRET, f"rotated+{SECRET}"):
+        file.write_text(f"[shop]\naws_access_key_id = {KEY}\naws_secret_access_key = {secret}\n")
+        found = aws(None, None, profile_name="shop", region_name="us-east-1")
+        assert found == {"aws_access_key_id": KEY, "aws_secret_access_key": secret, "aws_region": "us-east-1"}
 
 
 def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -> None:

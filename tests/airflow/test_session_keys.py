@@ -1,0 +1,156 @@
+"""What is kept of assumed roles, for how long, and that one thread of many asks for it."""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakehouse_airflow import session_keys
+from lakehouse_airflow.session_keys import SessionKeys, kept
+
+HOUR = 3600.0
+SECRET = "hunter2/of+the+role"
+
+
+class Service:
+    """Gives other keys each time, good for ``life`` seconds; ``now`` is the clock."""
+
+    def __init__(self, life: float = HOUR) -> None:
+        self.life = life
+        self.now = 1_800_000_000.0
+        self.asked = 0
+
+    def ask(self) -> SessionKeys:
+        self.asked += 1
+        keys = {"aws_access_key_id": f"ASIA{self.asked}", "aws_secret_access_key": SECRET}
+        return SessionKeys.until(self.now + self.life, keys, "eu-central-1")
+
+    def key(self, inputs: object = "a") -> str:
+        return kept(inputs, self.ask).keys["aws_access_key_id"]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    found = Service()
+    monkeypatch.setattr(session_keys, "_kept", OrderedDict())
+    monkeypatch.setattr("lakehouse_airflow.session_keys.time.time", lambda: found.now)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("life", "kept_for"),
+    [(HOUR, HOUR - 300), (900.0, 600.0), (60.0, 40.0), (0.0, 0.0), (-60.0, 0.0)],
+)
+def test_keys_are_renewed_before_they_expire(service: Service, life: float, kept_for: float) -> None:
+    service.life = life
+    assert service.key() == "ASIA1"
+    if kept_for:
+        service.now += kept_for - 1
+        assert service.key() == "ASIA1"
+        service.now += 1
+    assert service.key() == "ASIA2"
+    assert len(session_keys._kept) == 1
+
+
+def test_other_inputs_get_other_keys(service: Service) -> None:
+    inputs: list[Any] = [
+        [name, {"aws_secret_access_key": key}, {"RoleArn": "x", **role}, sts]
+        for name in ("a", "b")
+        for key in ("1", "2", None)
+        for role in ({}, {"DurationSeconds": 900}, {"Tags": [{"Key": "k", "Value": "v"}]})
+        for sts in (None, "https://sts")
+    ]
+    found = [service.key(one) for one in inputs]
+    assert len(set(found)) == len(inputs)
+    assert [service.key(json.loads(json.dumps(one))) for one in inputs] == found
+
+
+def test_what_failed_is_not_remembered(service: Service) -> None:
+    def refuse() -> SessionKeys:
+        raise AirflowFailException("refused")
+
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match="refused"):
+            kept("a", refuse)
+    assert service.key() == "ASIA1"
+    service.now += HOUR
+    with pytest.raises(AirflowFailException, match="refused"):
+        kept("a", refuse)
+    assert service.key() == "ASIA2"
+
+
+class CountingLock:
+    """Calls ``then`` when it has been left as often as ``times``."""
+
+    def __init__(self, times: int, then: Callable[[], None]) -> None:
+        self._lock = threading.Lock()
+        self._left = times
+        self._then = then
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._then()
+        self._lock.release()
+
+
+def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_wait = threading.Event()
+    asked = []
+
+    def slow() -> SessionKeys:
+        asked.append(threading.get_ident())
+        assert all_wait.wait(20)
+        # Nobody waits for the keys of somebody else, either.
+        assert service.key("other").startswith("ASIA")
+        return service.ask()
+
+    def refuse() -> SessionKeys:
+        slow()
+        raise AirflowFailException("refused")
+
+    def of_eight(ask: Callable[[], SessionKeys]) -> list[Any]:
+        asked.clear()
+        all_wait.clear()
+        monkeypatch.setattr(session_keys, "_lock", CountingLock(8, all_wait.set))
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(kept, ask.__name__, ask) for _ in range(8)]
+            return [one.exception() or one.result() for one in answers]
+
+    given = of_eight(slow)
+    assert len(asked) == 1
+    assert all(one is given[0] for one in given)
+    refused = of_eight(refuse)
+    assert len(asked) == 1
+    assert [str(one) for one in refused] == ["refused"] * 8
+
+
+def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_keys, "_MOST_KEPT", 3)
+    first = service.key("a")
+    for other in ("b", "c", "d", "e"):
+        service.key(other)
+        assert service.key("a") == first
+    assert len(session_keys._kept) == 3
+    assert (service.asked, service.key("b"), service.asked) == (5, "ASIA6", 6)
+
+
+def test_a_forked_child_asks_for_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert service.key() == "ASIA1"
+    monkeypatch.setattr("lakehouse_airflow.session_keys.os.getpid", lambda: -1)
+    assert service.key() == "ASIA2"
+
+
+def test_no_text_shows_a_secret(service: Service) -> None:
+    inputs = [{"aws_secret_access_key": SECRET}]
+    assert SECRET not in repr(kept(inputs, service.ask))
+    assert SECRET not in repr(session_keys._kept)
+    assert "eu-central-1" in repr(kept(inputs, service.ask))
