@@ -216,10 +216,11 @@ def _assemble(
         chain.append(by_start[expected])
         expected = chain[-1].version + 1
     if expected <= wanted:
-        found = min((first for first in by_start if first > expected), default=wanted)
-        if checkpoint is None and expected == 0:
-            raise _cleaned_up(store, version, checkpoints, found)
-        raise _gap(store, expected, found)
+        first = min((c.version for c in deltas if isinstance(c, Commit)), default=latest)
+        later = min((c.version for c in checkpoints if c.version > wanted), default=None)
+        if later is not None and expected < first:
+            raise _cleaned_up(store, wanted, later)
+        raise _gap(store, expected, min((c.version for c in deltas if c.version > expected), default=latest))
     own = next((c for c in deltas if isinstance(c, Commit) and c.version == wanted), None)
     modified = own.modified if own is not None else (chain[-1] if chain else checkpoint).modified  # type: ignore[union-attr]
     return LogSegment(wanted, checkpoint, tuple(chain), modified, commit=own.object if own is not None else None)
@@ -235,18 +236,15 @@ def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
     )
 
 
-def _cleaned_up(
-    store: ObjectStore, version: int | None, checkpoints: Sequence[Checkpoint], first: int
-) -> VersionNotFoundError | LogCorruptedError:
-    oldest = min((c.version for c in checkpoints), default=None)
-    if version is not None and oldest is not None and version < oldest:
-        return VersionNotFoundError(
-            f"version {version} is cleaned up; the oldest that can be read is {oldest}",
-            table=store.root,
-            version=version,
-            hint=f"Ask for a version from {oldest} on",
-        )
-    return _gap(store, 0, first)
+def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFoundError:
+    """A cleanup takes the oldest commits, and no older ones are there than what is missing; an older checkpoint may be,
+    which somebody has written meanwhile."""
+    return VersionNotFoundError(
+        f"version {version} is cleaned up; the next one that can be read is {later}",
+        table=store.root,
+        version=version,
+        hint=f"Ask for a version from {later} on",
+    )
 
 
 def _as_commit(meta: ObjectMeta) -> Commit | None:

@@ -9,6 +9,7 @@ after the new one was written, the new one is withdrawn and written whole.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow_values import column, whole
+from lakehouse_lib.errors import ObjectNotFoundError
 from lakehouse_lib.file_paths import canonical
 from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.columns import (
@@ -75,7 +77,8 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
         written = _write(store, version, state, since, base, SidecarPlan((), tuple(base.sidecars)))
     if version % _CLASSIC_NAME_EVERY == 0:
         assert written.top is not None
-        store.put(names.checkpoint(version), store.read(written.top.path))
+        with contextlib.suppress(ObjectNotFoundError):  # the version has expired, and a cleanup has seen it already
+            store.put(names.checkpoint(version), store.read(written.top.path))
     return written
 
 

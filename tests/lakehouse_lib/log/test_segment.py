@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import latest_version, names, segment
+from lakehouse_lib.log.checkpoints.writing import write_checkpoint
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint, read_hint, write_hint
 from lakehouse_lib.log.segment import load_segment, oldest_version
 from lakehouse_lib.snapshot import load_snapshot
@@ -105,9 +106,24 @@ def test_versions_that_are_not_there(table):
         load_snapshot(table.store, -1)
     table.store.delete_many([names.commit(v) for v in range(10)])
     assert oldest_version(table.store) == 10
-    with pytest.raises(VersionNotFoundError, match=r"version 3 is cleaned up; the oldest that can be read is 10"):
+    with pytest.raises(VersionNotFoundError, match=r"version 3 is cleaned up; the next one that can be read is 10"):
         load_snapshot(table.store, 3)
     assert load_snapshot(table.store).version == 12
+
+
+def test_an_old_checkpoint_that_came_after_the_cleanup_makes_no_version_corrupt(table, monkeypatch):
+    monkeypatch.setattr(segment, "LISTING_WAITS", ())
+    write_checkpoint(table.store, 3, load_snapshot(table.store, 3).state, tombstones_since=0)
+    table.store.delete_many([names.commit(v) for v in range(9)])
+    assert load_snapshot(table.store, 3).version == 3
+    for version in (4, 9):
+        with pytest.raises(VersionNotFoundError, match=rf"version {version} is cleaned up; the next .* is 10"):
+            load_snapshot(table.store, version)
+    # Older commits are there, so no cleanup has taken it.
+    table.store.delete_many([names.checkpoint(3)])
+    table.store.put(names.commit(0), b"{}")
+    with pytest.raises(LogCorruptedError, match="commit 1 is missing, but 9 is there"):
+        load_snapshot(table.store, 4)
 
 
 def test_a_table_without_its_first_commit_is_a_gap(tmp_path, monkeypatch):

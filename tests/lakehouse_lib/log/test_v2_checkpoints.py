@@ -330,6 +330,20 @@ def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_onl
     assert len(paths_of(load_snapshot(table))) == 100
 
 
+def test_a_checkpoint_that_a_cleanup_takes_as_soon_as_it_is_there_is_no_error(table):
+    """Of a version that has expired: the classic name is a copy of what is gone then."""
+
+    class Cleaned(LocalStore):
+        def head(self, path):
+            found = super().head(path)
+            if ".checkpoint." in path:
+                self.delete_many([path])
+            return found
+
+    checkpoint(Cleaned(table.root, fsync=False))
+    assert len(paths_of(load_snapshot(table))) == 100
+
+
 # The plan.
 
 
