@@ -83,9 +83,9 @@ class S3Client:
         Raises:
             StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
         """
-        with self._explained(what, storing=storing):
-            client = self._client()
         kept, started = self._connection(), time.monotonic()
+        with self._explained(what, storing=storing):
+            client = kept.client or self._make_client(kept)
         is_silent = started - kept.silent_since < _SILENT_SECONDS
         ends = started if is_silent else started + self.options.retry_timeout
         longest = _FIRST_WAIT_SECONDS
@@ -103,7 +103,7 @@ class S3Client:
                     continue
                 if passes and not status_of(error):
                     kept.silent_since = time.monotonic()
-                shown = str(error) == without_secrets(str(error), self.options)
+                shown = str(error) == without_secrets(str(error), self.options.secrets)
                 refused = storing and not in_doubt
                 raise explained(error, what, self._root, self.options, refused=refused) from (error if shown else None)
             kept.silent_since = -math.inf
@@ -114,7 +114,8 @@ class S3Client:
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         with self._explained("the connection"), _lock:
-            kept, session, client = self._connection(), self._session(), self._client()
+            kept = self._connection()
+            client, session = kept.client or self._make_client(kept), self._session(kept)
             found = None if self.options.skip_signature else session.get_credentials()
             frozen = found.get_frozen_credentials() if found is not None else None
             if kept.files is None or kept.files[0] != frozen:
@@ -158,8 +159,7 @@ class S3Client:
                     unused.client.close()  # who is in the middle of a request gets its answer
             return kept
 
-    def _session(self) -> Any:
-        kept = self._connection()
+    def _session(self, kept: _Connection) -> Any:
         with _lock:
             if kept.session is None:
                 kept.session = boto3.Session(
@@ -170,10 +170,7 @@ class S3Client:
                 )
             return kept.session
 
-    def _client(self) -> Any:
-        kept = self._connection()
-        if kept.client is not None:
-            return kept.client
+    def _make_client(self, kept: _Connection) -> Any:
         options, elsewhere = self.options, self.options.endpoint_url is not None
         if options.virtual_hosted_style:
             style = "virtual"
@@ -192,10 +189,9 @@ class S3Client:
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
         )
         with _lock:  # making a client is not safe among threads
-            kept = self._connection()
             if kept.client is not None:
                 return kept.client
-            session = self._session()
+            session = self._session(kept)
             client = session.client(
                 "s3",
                 region_name=session.region_name or _DEFAULT_REGION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import urllib3
@@ -85,11 +86,11 @@ def explained(error: Exception, what: str, table: str, options: S3Options, *, re
         return ObjectNotFoundError(f"{what} is missing", table=table)
     told, hint = _told(error, options)
     kind = StoreRefusedError if refused else StoreError
-    return kind(f"{what}: {without_secrets(told, options)}", table=table, hint=hint)
+    return kind(f"{what}: {without_secrets(told, options.secrets)}", table=table, hint=hint)
 
 
-def without_secrets(text: str, options: S3Options) -> str:
-    for secret in options.secrets:
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
         text = text.replace(secret, "***")
     return text
 

@@ -97,6 +97,12 @@ def _from_session(
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
+    from lakehouse_lib.store.s3_errors import without_secrets
+
+    def told(error: Exception) -> str:
+        """A trigger's error goes into Airflow's database, where nothing is masked."""
+        return without_secrets(str(error), [own[name] for name in _KEYS[1:] if own.get(name)])
+
     own = {key: session[key] for key in _KEYS if key in session}
     try:
         asking = boto3.Session(**{key: value for key, value in session.items() if value})
@@ -107,9 +113,9 @@ def _from_session(
             return SessionKeys(own, asking.region_name)
         given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
-        raise AirflowException(f"the connection {connection!r}: {_told(error, own)}") from None
+        raise AirflowException(f"the connection {connection!r}: {told(error)}") from None
     except (BotoCoreError, ClientError) as error:
-        raise AirflowFailException(f"the connection {connection!r}: {_told(error, own)}") from None
+        raise AirflowFailException(f"the connection {connection!r}: {told(error)}") from None
     keys = _checked(connection, (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"]), " of the role")
     if "Expiration" not in given:  # another server than Amazon's may leave it out: nothing is kept then
         return SessionKeys(keys, asking.region_name)
@@ -141,15 +147,6 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
     except InvalidArgumentError as error:
         raise AirflowFailException(f"the connection {connection!r}: {error.message}. {error.hint}") from None
     return found
-
-
-def _told(error: Exception, keys: Mapping[str, str]) -> str:
-    """The error's text. A trigger's goes into Airflow's database, where nothing is masked."""
-    text = str(error)
-    for name in _KEYS[1:]:
-        if name in keys:
-            text = text.replace(keys[name], "***")
-    return text
 
 
 def _text(value: Any) -> str:

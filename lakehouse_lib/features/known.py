@@ -1,8 +1,5 @@
-"""Table features: what we read, what we write, what we refuse and why (PROTOCOL.md, Appendix: Valid Feature Names).
-
-A feature that a table merely lists but does not use costs nothing: it is refused only where using it would need code
-that is not here. A legacy protocol version implies its features, and the same question of use decides.
-"""
+"""Every feature there is a name for: what we read, what we write, and why not (PROTOCOL.md, Appendix: Valid Feature
+Names)."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lakehouse_lib.actions import Metadata, Protocol
-from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types
 
 #: Whether a table uses the feature, judged by its properties and schema.
@@ -66,7 +61,8 @@ def _mapped(properties: Mapping[str, str], _: Schema) -> bool:
 _ALWAYS: Use = lambda _properties, _schema: True  # noqa: E731 - a value among values
 _NEVER: Use = lambda _properties, _schema: False  # noqa: E731
 
-_CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
+#: Why a catalog's table is refused.
+CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
 _ICEBERG = "values are those of any table; files must be written as Iceberg wants them, which is not kept yet"
 _WIDENING = "old files are upcast; a change the protocol does not know is refused; files are not written yet"
 _VARIANT = "a struct of the binaries metadata and value; not written yet"
@@ -168,15 +164,15 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "checkpointProtection", False, True, False, _ALWAYS, "its checkpoint rules are not kept yet", "proposal"
         ),
-        Feature("catalogManaged", True, False, False, _ALWAYS, _CATALOG),
-        Feature("catalogOwned-preview", True, False, False, _ALWAYS, _CATALOG, "preview"),
+        Feature("catalogManaged", True, False, False, _ALWAYS, CATALOG),
+        Feature("catalogOwned-preview", True, False, False, _ALWAYS, CATALOG, "preview"),
         Feature(
             "coordinatedCommits-preview",
             False,
             False,
             False,
             _any_property("delta.coordinatedCommits.commitCoordinator-preview"),
-            _CATALOG,
+            CATALOG,
             "preview",
         ),
         Feature(
@@ -271,130 +267,6 @@ TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "interval ...": (False, False, "no feature lists it; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }
-
-#: What a version without feature lists implies, cumulatively.
-READER_IMPLIES: Mapping[int, tuple[str, ...]] = {2: ("columnMapping",)}
-WRITER_IMPLIES: Mapping[int, tuple[str, ...]] = {
-    2: ("appendOnly", "invariants"),
-    3: ("checkConstraints",),
-    4: ("changeDataFeed", "generatedColumns"),
-    5: ("columnMapping",),
-    6: ("identityColumns",),
-}
-_MAX_READER, _MAX_WRITER = 3, 7
-
-
-def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
-    """Refuse a table that cannot be read right.
-
-    Raises:
-        UnsupportedFeatureError: names every feature that stands in the way, or a file format other than Parquet.
-        InvalidSchemaError: the table is partitioned by what is no column of a primitive type.
-    """
-    if protocol.min_reader_version > _MAX_READER:
-        raise _too_new("reader", protocol.min_reader_version, table, version)
-    listed = reader_features(protocol)
-    # A feature of writers alone may take the log out of a reader's hands, too; those that are known say so.
-    beside = {name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader}
-    blocked = [name for name in sorted(listed | beside) if _blocks(name, "read", metadata, schema)]
-    if blocked:
-        raise _unsupported("read", blocked, table, version)
-    if metadata.format_provider.lower() != "parquet":
-        raise UnsupportedFeatureError(
-            f"the files are in the format {metadata.format_provider[:100]!r}",
-            table=table,
-            version=version,
-            hint="Only Parquet is read; use the engine that wrote them",
-        )
-    columns = {one.name: one.type for one in schema.fields}
-    for name in metadata.partition_columns:
-        if not isinstance(columns.get(name), PrimitiveType):
-            what = "no column" if name not in columns else f"a column of the type {columns[name].type}"
-            raise InvalidSchemaError(
-                f"the table is partitioned by {name[:100]!r}, which is {what}",
-                table=table,
-                version=version,
-                hint="Restore the commit with the table's last metaData action from a backup",
-            )
-
-
-def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
-    """Refuse to write (or vacuum) a table whose rules cannot all be kept.
-
-    Raises:
-        UnsupportedFeatureError: names every feature that stands in the way.
-    """
-    check_read(protocol, metadata, schema, table=table, version=version)
-    if protocol.min_writer_version > _MAX_WRITER:
-        raise _too_new("writer", protocol.min_writer_version, table, version)
-    # Columns go by other names where the property says so, and that is read by everybody, whatever the protocol says.
-    asked = writer_features(protocol) | {"columnMapping"}
-    blocked = [name for name in sorted(asked) if _blocks(name, "write", metadata, schema)]
-    if blocked:
-        raise _unsupported("write", blocked, table, version)
-
-
-def reader_features(protocol: Protocol) -> frozenset[str]:
-    """The features a reader must know: those that a protocol lists, or those that its versions imply.
-
-    A legacy feature of readers and writers is implied only where both versions reach it, as in delta-spark.
-    """
-    if protocol.min_reader_version >= 3:
-        return protocol.reader_features or frozenset()
-    return _implied(READER_IMPLIES, protocol.min_reader_version) & writer_features(protocol)
-
-
-def writer_features(protocol: Protocol) -> frozenset[str]:
-    """The features a protocol lists, or those that its versions imply (as of ``reader_features``)."""
-    if protocol.min_writer_version >= 7:
-        return protocol.writer_features or frozenset()
-    by_readers = _implied(READER_IMPLIES, protocol.min_reader_version)
-    implied = _implied(WRITER_IMPLIES, protocol.min_writer_version)
-    return frozenset(name for name in implied if name in by_readers or not FEATURES[name].reader)
-
-
-def is_append_only(metadata: Metadata) -> bool:
-    return _property("delta.appendOnly")(metadata.configuration, Schema([]))
-
-
-def has_change_data_feed(metadata: Metadata) -> bool:
-    return _property("delta.enableChangeDataFeed")(metadata.configuration, Schema([]))
-
-
-def _implied(by_version: Mapping[int, tuple[str, ...]], version: int) -> frozenset[str]:
-    return frozenset(name for since, names in by_version.items() if since <= version for name in names)
-
-
-def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:
-    feature = FEATURES.get(name)
-    if feature is None:
-        return True
-    if feature.reads if verb == "read" else feature.writes:
-        return False
-    return feature.used(metadata.configuration, schema)
-
-
-def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"the table needs {side} version {number}, newer than any this library knows",
-        table=table,
-        version=version,
-        hint="Use the engine that wrote it",
-    )
-
-
-def _unsupported(verb: str, names: list[str], table: str, version: int) -> UnsupportedFeatureError:
-    reasons = "; ".join(f"{n}: {FEATURES[n].why}" if n in FEATURES else f"{n}: unknown here" for n in names)
-    if any(n in FEATURES and FEATURES[n].why == _CATALOG for n in names):
-        hint = "Ask the catalog: use an engine that is connected to it, or have that engine copy the table elsewhere"
-    else:
-        hint = "Drop the feature with the engine that added it, or use that engine"
-    return UnsupportedFeatureError(
-        f"cannot {verb} a table that uses {', '.join(names)} ({reasons})",
-        table=table,
-        version=version,
-        hint=hint,
-    )
 
 
 def _all_fields(schema: Schema) -> Iterator[Field]:

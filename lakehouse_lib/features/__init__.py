@@ -1,0 +1,23 @@
+"""Table features: what we read, what we write, what we refuse and why.
+
+A feature that a table merely lists but does not use costs nothing: it is refused only where using it would need code
+that is not here. A legacy protocol version implies its features, and the same question of use decides.
+"""
+
+from lakehouse_lib.features.known import FEATURES, TYPES, Feature
+from lakehouse_lib.features.of_protocol import READER_IMPLIES, WRITER_IMPLIES, reader_features, writer_features
+from lakehouse_lib.features.support import check_read, check_write, has_change_data_feed, is_append_only
+
+__all__ = [
+    "FEATURES",
+    "READER_IMPLIES",
+    "TYPES",
+    "WRITER_IMPLIES",
+    "Feature",
+    "check_read",
+    "check_write",
+    "has_change_data_feed",
+    "is_append_only",
+    "reader_features",
+    "writer_features",
+]
