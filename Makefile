@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -63,8 +63,12 @@ simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judg
 simulate-orders: $(installed) ## Run two and three actors in every order of their calls, and with each fault at each call
 	@$(python) -m tests.simulation --orders
 
-simulate-mutants: $(installed) ## Put sixteen bugs into the commit protocol and see that each is found
+simulate-verbs: $(installed) ## Let the verbs race with real data files in 2,000 simulated worlds (SEEDS=..., FIRST=...)
+	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
+
+simulate-mutants: $(installed) ## Put sixteen bugs into the commit protocol and ten into the verbs; see that each is found
 	@$(python) -m tests.simulation --mutants
+	@$(python) -m tests.verb_simulation --mutants
 
 lint: $(installed) ## Check style, types and the walls between the parts
 	@$(python) -m ruff check .

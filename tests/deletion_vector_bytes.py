@@ -28,6 +28,16 @@ def z85(data: bytes) -> str:
     return text
 
 
+def from_z85(text: str) -> bytes:
+    data = b""
+    for start in range(0, len(text), 5):
+        number = 0
+        for character in text[start : start + 5]:
+            number = number * 85 + _Z85.index(character)
+        data += number.to_bytes(4, "big")
+    return data
+
+
 def vector_data(positions: Iterable[int]) -> bytes:
     return struct.pack("<I", 1681511377) + BitMap64(positions).serialize()
 

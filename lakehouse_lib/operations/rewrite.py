@@ -114,7 +114,11 @@ def commit_rewrite(
     for attempt in count():
         outcome = _transaction(snapshot, parameters, rewrite, started).commit(properties)
         if not isinstance(outcome, Conflict):
-            return version_of(outcome), rewrite
+            version = version_of(outcome)
+            used = pc.is_in(copied.added["path"], value_set=rewrite.added["path"].combine_chunks())
+            # Of some others have marked every row.
+            discard(snapshot.store, copied.added.filter(pc.invert(used)))
+            return version, rewrite
         if not isinstance(outcome.error, ConcurrentDeleteDeleteError):
             discard(snapshot.store, copied.added)
             raise outcome.error

@@ -83,13 +83,14 @@ def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
     check(tmp_path, {0, 1, 2, ROWS + 3, 2 * ROWS + 4})
 
 
-def test_a_merged_file_of_which_no_row_is_left_is_not_added(tmp_path: Path) -> None:
+def test_a_merged_file_of_which_no_row_is_left_is_neither_added_nor_left_behind(tmp_path: Path) -> None:
     first, second = table(tmp_path, 2, 10)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
     compact(before, ArrowEngine())
     assert len(DeltaTable(tmp_path).snapshot.files) == 0
+    assert {path.name for path in tmp_path.glob("*.parquet")} == {first, second}
 
 
 def test_a_bin_of_which_no_row_was_left_when_it_was_copied_is_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""``make simulate-verbs``: the library's own verbs among each other, with data files, by the thousand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tests.simulation.campaign import told
+from tests.verb_simulation.campaign import Tally, campaign
+from tests.verb_simulation.mutants import BUDGET, MUTANTS, hunt
+from tests.verb_simulation.runs import plan_of, run
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.verb_simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2_000, help="how many worlds; default 2,000")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; default 0")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one a processor")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
+    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the bugs that are put in")
+    options = parser.parse_args()
+    if options.replay is not None:
+        return _replay(options.replay)
+    if options.mutants:
+        return _hunt(options.first)
+    return _simulate(options.first, options.seeds, options.processes)
+
+
+def _simulate(first: int, count: int, processes: int) -> int:
+    begun = time.monotonic()
+    total = Tally()
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=count)
+        for piece in campaign(first, count, processes):
+            total.merge(piece)
+            for seed, violation in piece.violations:
+                progress.console.print(f"seed {seed}: {violation}", markup=False)
+            progress.update(task, completed=total.seeds)
+    elapsed = time.monotonic() - begun
+    console.print(
+        f"{count:,} seeds from {first} in {elapsed:,.0f} s: {count / elapsed:.1f} a second on {processes} processes; "
+        f"{total.versions:,} versions"
+    )
+    for outcome, number in total.outcomes.most_common():
+        console.print(f"{number:>12,}  {outcome}", markup=False)
+    console.print(f"{len(total.violations):,} violations")
+    if total.violations:
+        console.print("look again: python -m tests.verb_simulation --replay SEED")
+    return 1 if total.violations else 0
+
+
+def _replay(seed: int) -> int:
+    report = run(seed)
+    console.print(str(plan_of(seed)), markup=False)
+    for line in told(report.history):
+        console.print(line, markup=False)
+    console.print(report.violation or "no violation", markup=False)
+    return 1 if report.violation else 0
+
+
+def _hunt(first: int) -> int:
+    table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
+    alive = 0
+    for mutant in MUTANTS:
+        begun = time.monotonic()
+        found = hunt(mutant, first)
+        alive += found.seed is None
+        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
+        table.add_row(mutant.name, str(found.seed), str(found.tried), f"{time.monotonic() - begun:.1f}", what)
+    console.print(table, markup=False)
+    console.print(f"{len(MUTANTS) - alive} of {len(MUTANTS)} found within {BUDGET:,} seeds each")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

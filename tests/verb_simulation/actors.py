@@ -1,0 +1,261 @@
+"""Writers and maintainers that call the library's own verbs, with data files that are Parquet."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakehouse_lib import deletion_vectors
+from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
+from lakehouse_lib.operations.append import Write, write
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.predicates import parse
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from tests.verb_simulation.history import Asked, Violation
+from tests.verb_simulation.store import ParquetStore
+
+KEYS, PARTS = 4, 2
+SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("part", pa.int64())])
+#: Verbs and how often they are chosen.
+VERBS: Mapping[str, int] = {
+    "append": 4,
+    "delete": 5,
+    "mark": 5,
+    "compact": 4,
+    "cluster": 3,
+    "overwrite": 1,
+    "checkpoint": 1,
+    "vacuum": 1,
+    "wait": 1,
+}
+#: That no other writer of these worlds stands in the way of.
+_NEVER_LOSE = ("append", "delete")
+
+
+@dataclass
+class Stories:
+    """What actors set out to do, by the operation's name, and what they were told.
+
+    Attributes:
+        done: its version.
+        gone: of a delete, how many rows went, where the actor was told.
+        refused: it is not committed, and never will be.
+        lost: of those, which are said to have lost to others; the version they had planned on.
+    """
+
+    asked: dict[str, Asked] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+    gone: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    lost: dict[str, int] = field(default_factory=dict)
+
+
+class Actor:
+    """One process.
+
+    Args:
+        name: no other actor's.
+        store: its own.
+        number: of the actor; its rows' ids begin with it.
+
+    Attributes:
+        outcomes: what became of its work, a few words each.
+        begun: calls of all before its present work.
+    """
+
+    def __init__(self, name: str, store: ParquetStore, number: int, stories: Stories) -> None:
+        self.name = name
+        self.store = store
+        self.stories = stories
+        self.outcomes: list[str] = []
+        self.begun = 0
+        self._engine = ArrowEngine(1)
+        self._rows = number * 1_000
+        self._operations = 0
+        self._random = random.Random(0)
+        self._snapshot: Snapshot | None = None
+
+    def do(self, verb: str, seed: str) -> None:
+        """One piece of work out of ``VERBS``, whose choices are the seed's."""
+        self._random = random.Random(seed)
+        self.store.trouble = False
+        self.begun = len(self.store.world.history)
+        name = f"{self.name} {self._operations}"
+        self._operations += 1
+        try:
+            if verb == "wait":
+                self.store.world.sleep_for_hours(2)
+                return
+            with self._at_once():
+                getattr(self, f"_{verb}")(self._opened(), name)
+        except CommitUnknownError as error:  # either may be true
+            self._outcome(verb, error)
+        except CommitFailedError as error:
+            if verb in _NEVER_LOSE:
+                raise Violation(f"{name} wants to {verb} and is told {error!r}") from error
+            self.stories.refused.add(name)
+            if not self.store.trouble:
+                assert self._snapshot is not None
+                self.stories.lost[name] = self._snapshot.version
+            self._outcome(verb, error)
+        except DeltaError as error:
+            if not self.is_explained(error):
+                raise Violation(f"{name} wants to {verb} and is told {error!r}") from error
+            self._outcome(verb, error)
+
+    def _opened(self) -> Snapshot:
+        """The version it has open, or the latest."""
+        if self._snapshot is None or self._random.random() < 0.6:
+            self._snapshot = load_snapshot(self.store)
+        return self._snapshot
+
+    def is_explained(self, error: DeltaError) -> bool:
+        """Whether the store, or the actor's clock, is a reason for the error."""
+        if isinstance(error, RetentionError):
+            return self.store.world.was_ahead(self.name, self.begun)
+        return self.store.trouble
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """No hours pass meanwhile."""
+        self.store.world.busy.add(self.name)
+        try:
+            yield
+        finally:
+            self.store.world.busy.discard(self.name)
+
+    def _append(self, _: Snapshot, name: str) -> None:
+        self._write(name, "append")
+
+    def _overwrite(self, _: Snapshot, name: str) -> None:
+        self._write(name, "overwrite")
+
+    def _write(self, name: str, mode: Any) -> None:
+        rows = [
+            {"id": self._new_id(), "key": self._random.randrange(KEYS), "part": self._random.randrange(PARTS)}
+            for _ in range(self._random.choice((1, 3, 8)))
+        ]
+        self._ask(name, Asked(mode, {row["id"]: (row["key"], row["part"]) for row in rows}))
+        data = incoming(pa.Table.from_pylist(rows, schema=SCHEMA))
+        version = write(self.store, data, Write(mode=mode), self._engine, commit_properties=_named(name))
+        assert version is not None
+        self._done(name, version)
+
+    def _delete(self, snapshot: Snapshot, name: str) -> None:
+        text, goes = self._condition()
+        self._ask(name, Asked("delete", goes=goes))
+        condition = parse(text, snapshot.schema, table=self.store.root)
+        metrics = delete(snapshot, condition, self._engine, commit_properties=_named(name))
+        if not metrics["num_removed_files"]:
+            self._idle(name)
+            return
+        self._done(name, metrics["version"])
+        if metrics["num_deleted_rows"] is not None:
+            self.stories.gone[name] = metrics["num_deleted_rows"]
+
+    def _mark(self, snapshot: Snapshot, name: str) -> None:
+        """A DELETE as engines with deletion vectors do it: rows of some files are marked, and the files stay."""
+        files = snapshot.files.to_pylist()
+        if not files:
+            return
+        gone: set[int] = set()
+        old, new = [], []
+        for file in self._random.sample(files, min(len(files), self._random.choice((1, 1, 2)))):
+            held = pa.parquet.ParquetFile(self.store.open_input(file["path"])).read(["id"])["id"].to_pylist()
+            before = file["deletionVector"]
+            deleted = BitMap64() if before is None else deletion_vectors.load(self.store, before)
+            alive = [place for place in range(len(held)) if place not in deleted]
+            if not alive:
+                continue
+            places = self._random.sample(alive, self._random.randint(1, max(1, len(alive) - 1)))
+            gone |= {held[place] for place in places}
+            old.append(file)
+            vector = deletion_vectors.save(self.store, deleted | BitMap64(places))
+            stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
+            new.append({**file, "deletionVector": vector, "stats": stats})
+        if not old:
+            return
+        self._ask(name, Asked("mark", goes=lambda one, *_: one in gone))
+        transaction = OptimisticTransaction(snapshot, self.store, "DELETE", {})
+        transaction.remove(pa.Table.from_pylist(old, schema=snapshot.files.schema))
+        marked = [{**file, "dataChange": True} for file in new]
+        transaction.add(pa.Table.from_pylist(marked, schema=snapshot.files.schema), keeps_row_ids=True)
+        outcome = transaction.commit(_named(name))
+        if isinstance(outcome, Conflict):
+            raise outcome.error
+        self._done(name, version_of(outcome))
+
+    def _compact(self, snapshot: Snapshot, name: str) -> None:
+        size = self._random.choice((None, 3_000, 6_000))
+        self._rewrite(
+            "compact", name, lambda told: compact(snapshot, self._engine, target_size=size, commit_properties=told)
+        )
+
+    def _cluster(self, snapshot: Snapshot, name: str) -> None:
+        columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
+        self._rewrite(
+            "cluster",
+            name,
+            lambda told: z_order(snapshot, self._engine, columns, target_size=size, commit_properties=told),
+        )
+
+    def _rewrite(self, kind: str, name: str, verb: Callable[[CommitProperties], dict[str, Any]]) -> None:
+        self._ask(name, Asked(kind))
+        metrics = verb(_named(name))
+        if metrics["numFilesRemoved"]:
+            self._done(name, metrics["version"])
+        else:
+            self._idle(name)
+
+    def _checkpoint(self, snapshot: Snapshot, _: str) -> None:
+        checkpoint(snapshot)
+
+    def _vacuum(self, _: Snapshot, __: str) -> None:
+        vacuum(load_snapshot(self.store), dry_run=False)
+
+    def _condition(self) -> tuple[str, Callable[[int, int, int], bool]]:
+        key, part = self._random.randrange(KEYS), self._random.randrange(PARTS)
+        kinds: tuple[tuple[str, Callable[[int, int, int], bool]], ...] = (
+            (f"key = {key}", lambda _, k, __: k == key),
+            (f"key >= {key}", lambda _, k, __: k >= key),
+            (f"part = {part}", lambda _, __, p: p == part),
+            (f"part = {part} AND key = {key}", lambda _, k, p: (k, p) == (key, part)),
+        )
+        return self._random.choice(kinds)
+
+    def _new_id(self) -> int:
+        self._rows += 1
+        return self._rows
+
+    def _ask(self, name: str, what: Asked) -> None:
+        self.stories.asked[name] = what
+
+    def _done(self, name: str, version: int) -> None:
+        self.stories.done[name] = version
+        self.outcomes.append(f"{self.stories.asked[name].verb}: committed")
+
+    def _idle(self, name: str) -> None:
+        self.stories.refused.add(name)
+        self.outcomes.append(f"{self.stories.asked[name].verb}: nothing to do")
+
+    def _outcome(self, verb: str, error: DeltaError) -> None:
+        self.outcomes.append(f"{verb}: {type(error).__name__}")
+
+
+def _named(name: str) -> CommitProperties:
+    return CommitProperties(custom_metadata={"userMetadata": name})

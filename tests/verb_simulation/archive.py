@@ -1,0 +1,57 @@
+"""Everything that was ever stored, and a watch that no data file goes while a version needs it."""
+
+from __future__ import annotations
+
+import uuid
+
+from lakehouse_lib.log import names
+from tests.deletion_vector_bytes import from_z85
+from tests.simulation.world import World
+from tests.verb_simulation.history import Files, Violation, replayed
+
+RETENTION = 3_600_000  # ms
+
+
+class Archive:
+    """Attributes:
+    objects: by their paths, what was deleted included.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.objects: dict[str, bytes] = {}
+        self._world = world
+        self._files: list[frozenset[str]] = []
+        self._written: list[float] = []
+        self._live: Files = {}
+
+    def watch(self, path: str, data: bytes | None) -> None:
+        """Called before a change.
+
+        Raises:
+            Violation: a data file goes that the last version has, or one that was the last within the retention.
+        """
+        if data is None:
+            self._deleted(path)
+            return
+        self.objects[path] = data
+        if path == names.commit(len(self._files)):
+            self._live = replayed(self._live, data, len(self._files))
+            self._files.append(frozenset({path for path, _ in self._live} | _vectors(self._live)))
+            self._written.append(self._world.now)
+
+    def was_needed(self, path: str) -> bool:
+        """Whether some version has had it."""
+        return any(path in files for files in self._files)
+
+    def _deleted(self, path: str) -> None:
+        for version, files in enumerate(self._files):
+            is_last = version + 1 == len(self._files)
+            if path in files and (is_last or self._written[version + 1] > self._world.now - RETENTION):
+                raise Violation(f"{path} is deleted, and version {version} may still be read")
+
+
+def _vectors(files: Files) -> set[str]:
+    """The files that deletion vectors are in."""
+    found = (add.get("deletionVector") or {} for add in files.values())
+    named = (uuid.UUID(bytes=from_z85(one["pathOrInlineDv"])) for one in found if one.get("storageType") == "u")
+    return {f"deletion_vector_{name}.bin" for name in named}

@@ -1,0 +1,194 @@
+"""What the log and the data files say happened, read by a few lines of our own and held against what was asked for.
+
+Each row has an ``id`` of its own, so that one that is lost, doubled or brought back is known by its name.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from lakehouse_lib import deletion_vectors
+from lakehouse_lib.log import names
+from lakehouse_lib.log.row_ids import STABLE
+from lakehouse_lib.store import ObjectStore
+
+#: id -> key and part.
+Rows = Mapping[int, tuple[int, int]]
+#: ``add`` actions by their path and deletion vector.
+Files = dict[tuple[str, str], dict[str, Any]]
+_COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
+
+
+class Violation(Exception):
+    """A promise was broken."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an actor set out to do.
+
+    Attributes:
+        adds: rows of an append or an overwrite.
+        goes: whether a row is one to delete; None: none is.
+    """
+
+    verb: str
+    adds: Rows = field(default_factory=dict)
+    goes: Callable[[int, int, int], bool] | None = None
+
+    def done_to(self, rows: Rows) -> Rows:
+        if self.verb == "overwrite":
+            return self.adds
+        goes = self.goes or (lambda *_: False)
+        return {one: row for one, row in rows.items() if not goes(one, *row)} | dict(self.adds)
+
+
+@dataclass
+class Version:
+    """What is live in one version.
+
+    Attributes:
+        name: of its operation, "" of the founder's first.
+        ids: row id and commit version of each row, where rows have ids.
+    """
+
+    name: str
+    files: Files
+    rows: Rows
+    ids: dict[int, tuple[int, int]]
+
+
+class Reading:
+    """Reads versions out of the stored bytes.
+
+    Args:
+        objects: all that was ever stored.
+        store: to read deletion vectors with.
+    """
+
+    def __init__(self, objects: Mapping[str, bytes], store: ObjectStore) -> None:
+        self._objects = objects
+        self._store = store
+        self._columns: dict[str, str] = {}
+        self._highest = -1
+        self._files: dict[str, Any] = {}
+
+    def versions(self) -> list[Version]:
+        """All of them, from the commits alone.
+
+        Raises:
+            Violation: a commit removes a file that is not there, or adds one that is; a file is missing; statistics
+                count other rows; a row is there twice; a row's id changes, or is given twice.
+        """
+        found: list[Version] = []
+        files: Files = {}
+        while True:
+            version = len(found)
+            data = self._objects.get(names.commit(version))
+            if data is None:
+                return found
+            actions = _actions(data)
+            self._remember(actions)
+            files = replayed(files, data, version)
+            name = next((one["commitInfo"].get("userMetadata") for one in actions if "commitInfo" in one), None)
+            rows, ids = self._rows(files, version)
+            new = Version(name or "", files, rows, ids)
+            if found:
+                _check_ids(found[-1], new, version)
+            found.append(new)
+
+    def _remember(self, actions: list[dict[str, Any]]) -> None:
+        """Where rows keep their ids, and the highest one."""
+        for action in actions:
+            if "metaData" in action:
+                properties = action["metaData"]["configuration"]
+                tracked = properties.get(STABLE) == "true"
+                self._columns = {name: properties[name] for name in _COLUMNS} if tracked else {}
+            if "domainMetadata" in action and action["domainMetadata"]["domain"] == "delta.rowTracking":
+                self._highest = json.loads(action["domainMetadata"]["configuration"])["rowIdHighWaterMark"]
+
+    def _rows(self, files: Files, version: int) -> tuple[Rows, dict[int, tuple[int, int]]]:
+        rows: dict[int, tuple[int, int]] = {}
+        ids: dict[int, tuple[int, int]] = {}
+        for (path, _), add in files.items():
+            table = self._read(path)
+            if json.loads(add["stats"])["numRecords"] != len(table):
+                raise Violation(f"version {version} says of {path}, which has {len(table)} rows: {add['stats']}")
+            vector = add.get("deletionVector")
+            gone = set() if vector is None else set(deletion_vectors.load(self._store, vector))
+            part = add["partitionValues"].get("part")
+            for place, row in enumerate(table):
+                if place in gone:
+                    continue
+                if row["id"] in rows:
+                    raise Violation(f"version {version} has the row {row['id']} twice, the second time in {path}")
+                rows[row["id"]] = (row["key"], row["part"] if part is None else int(part))
+                if self._columns:
+                    ids[row["id"]] = self._id_of(row, place, add)
+        if len({row for row, _ in ids.values()}) < len(ids) or any(row > self._highest for row, _ in ids.values()):
+            raise Violation(f"version {version} has the row ids {ids}, up to {self._highest}")
+        return rows, ids
+
+    def _id_of(self, row: Mapping[str, int], place: int, add: Mapping[str, Any]) -> tuple[int, int]:
+        number, since = (row.get(self._columns[name]) for name in _COLUMNS)
+        return (
+            add["baseRowId"] + place if number is None else number,
+            add["defaultRowCommitVersion"] if since is None else since,
+        )
+
+    def _read(self, path: str) -> list[dict[str, int]]:
+        if path not in self._files:
+            data = self._objects.get(path)
+            if data is None:
+                raise Violation(f"{path} was never stored, and the log refers to it")
+            self._files[path] = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pylist()
+        found: list[dict[str, int]] = self._files[path]
+        return found
+
+
+def replayed(files: Files, data: bytes, version: int) -> Files:
+    """The live files after a commit.
+
+    Raises:
+        Violation: it removes a file that is not there, or adds one that is.
+    """
+    files = dict(files)
+    actions = _actions(data)
+    for action in actions:
+        if "remove" in action and files.pop(_key(action["remove"]), None) is None:
+            raise Violation(f"version {version} removes {_key(action['remove'])}, which is not there")
+    for action in actions:
+        if "add" in action:
+            key = _key(action["add"])
+            if any(path == key[0] for path, _ in files):
+                raise Violation(f"version {version} adds {key[0]}, which is there")
+            files[key] = action["add"]
+    return files
+
+
+def _actions(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.decode().splitlines()]
+
+
+def _key(action: Mapping[str, Any]) -> tuple[str, str]:
+    vector = action.get("deletionVector")
+    return action["path"], "" if vector is None else deletion_vectors.unique_id(vector)
+
+
+def _check_ids(before: Version, after: Version, version: int) -> None:
+    """Who stays keeps its id; who comes has a new one, and this version."""
+    if not after.ids:
+        return
+    known = {row for row, _ in before.ids.values()}
+    for one, told in after.ids.items():
+        if one in before.rows:
+            if before.ids and told != before.ids[one]:
+                raise Violation(f"the row {one} was {before.ids[one]} and is {told} in version {version}")
+        elif told[1] != version or told[0] in known:
+            raise Violation(f"the row {one} is new in version {version}, and {told}")

@@ -1,0 +1,73 @@
+"""Whether the versions hold what the operations make of them, and the actors were told so."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.snapshot import load_snapshot
+from tests.simulation.store import Bucket
+from tests.verb_simulation.actors import Stories
+from tests.verb_simulation.archive import Archive
+from tests.verb_simulation.history import Reading, Version, Violation
+from tests.verb_simulation.store import ParquetStore
+
+
+def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Version]:
+    """The versions, if each of them holds what the operations so far make of it, in the order of the log.
+
+    Raises:
+        Violation: it does not, or the log says other than an actor was told, or our reader sees other rows.
+    """
+    versions = Reading(archive.objects, store).versions()
+    _check_rows(versions, stories)
+    _check_answers(versions, stories)
+    snapshot = load_snapshot(store)
+    seen = ArrowEngine(1).read(snapshot, None, None).read_all().to_pylist()
+    rows = {row["id"]: (row["key"], row["part"]) for row in seen}
+    if snapshot.version + 1 != len(versions) or rows != versions[-1].rows or len(rows) != len(seen):
+        raise Violation(f"version {snapshot.version} is read as {seen}, not as {versions[-1].rows}")
+    return versions
+
+
+def _check_rows(versions: list[Version], stories: Stories) -> None:
+    for number, (before, after) in enumerate(pairwise(versions), start=1):
+        wanted = stories.asked[after.name].done_to(before.rows) if after.name else before.rows
+        if after.rows != wanted:
+            lost = {one: row for one, row in wanted.items() if after.rows.get(one) != row}
+            more = {one: row for one, row in after.rows.items() if wanted.get(one) != row}
+            raise Violation(f"version {number}, {after.name}: lacks {lost}, and has {more}")
+        gone = stories.gone.get(after.name)
+        if gone is not None and gone != len(before.rows) - len(after.rows):
+            raise Violation(f"{after.name} was told that {gone} rows went, not {len(before.rows) - len(after.rows)}")
+
+
+def _check_answers(versions: list[Version], stories: Stories) -> None:
+    numbers = {one.name: number for number, one in enumerate(versions) if one.name}
+    if len(numbers) != sum(bool(one.name) for one in versions):
+        raise Violation(f"an operation is committed twice: {[one.name for one in versions]}")
+    for name, version in stories.done.items():
+        if numbers.get(name) != version:
+            raise Violation(f"{name} was told version {version}, and has {numbers.get(name)}")
+    for name in stories.refused & numbers.keys():
+        raise Violation(f"{name} was told that it is not committed, and is version {numbers[name]}")
+    for name, base in stories.lost.items():
+        if not _has_lost(stories.asked[name].verb, versions[base], versions[base + 1 :]):
+            raise Violation(f"{name} has lost to nobody: it was planned on version {base}")
+
+
+def _has_lost(verb: str, base: Version, later: list[Version]) -> bool:
+    """Whether a commit stood in the way: any, of an overwrite; one that took a file away, of a rewrite, for rows that
+    are marked meanwhile are marked in what it wrote; of a mark, another one of the same file, too."""
+    if verb == "overwrite":
+        return bool(later)
+    if verb in ("compact", "cluster"):
+        paths = {path for path, _ in base.files}
+        return any(not paths <= {path for path, _ in one.files} for one in later)
+    return any(not base.files.keys() <= one.files.keys() for one in later)
+
+
+def left_over(archive: Archive, bucket: Bucket) -> list[str]:
+    """Parquet files that no version ever had. (A vector's small file is left to vacuum where a race was lost.)"""
+    data = [path for path in bucket.objects if path.endswith(".parquet") and not path.startswith("_delta_log/")]
+    return [path for path in data if not archive.was_needed(path)]

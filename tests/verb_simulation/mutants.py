@@ -1,0 +1,149 @@
+"""Bugs that verbs may have when others commit meanwhile, each put into the library for a while, and to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakehouse_lib.operations import compact, delete, rewrite
+from lakehouse_lib.operations.carried_marks import MarkedGroup, vector
+from lakehouse_lib.operations.clustering import marks
+from lakehouse_lib.operations.delete import DeletePlan, plan_delete
+from lakehouse_lib.operations.files import live_records
+from lakehouse_lib.operations.rewrite import Rewrite
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from tests.verb_simulation.runs import plan_of, run
+
+#: Seeds within which each has to be found.
+BUDGET = 2_000
+
+_Patch = tuple[Any, str, Any]
+
+
+def _without_marks(self: MarkedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
+    return self.added
+
+
+def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+    found = {}
+    for number, group in groups.items():
+        gone, start = BitMap64(), 0
+        for (was, now), count in zip(group.vectors, live_records(group.copied).to_pylist(), strict=True):
+            gone |= BitMap64([start + place for place in vector(store, now) - vector(store, was)])
+            start += count
+        found[number] = [gone]
+    return found
+
+
+def _in_the_order_of_before(files: Sequence[Any]) -> marks._Written:
+    written = _written_of(files)
+    return replace(written, order=np.arange(len(written.rows)))
+
+
+_written_of = marks._Written.of
+
+
+def _only_known_files(
+    snapshot: Snapshot, predicate: Any, parallelism: int = 1, *, known: pa.Array | None = None
+) -> DeletePlan:
+    plan = plan_delete(snapshot, predicate, parallelism, known=known)
+    return replace(plan, tasks=()) if known is not None and len(known) else plan
+
+
+def _all_results(self: Any, plan: DeletePlan, snapshot: Snapshot) -> tuple[pa.Table, pa.Table, pa.Table]:
+    removed, _, stale = _among(self, plan, snapshot)
+    return removed, self.results, stale.slice(0, 0)
+
+
+_among = delete._Seen.among
+_split = Rewrite.split
+
+
+def _discarded_too(self: Rewrite, kept: Any) -> tuple[Rewrite, Rewrite]:
+    return _split(self, kept)[0], self
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``verbs``: of worlds that show it soon."""
+
+    name: str
+    patches: tuple[_Patch, ...]
+    verbs: tuple[str, ...]
+
+    def alive(self) -> ExitStack:
+        """As long as this is open, the library has the bug."""
+        stack = ExitStack()
+        for where, name, replacement in self.patches:
+            stack.enter_context(mock.patch.object(where, name, replacement))
+        return stack
+
+
+MUTANTS = (
+    Mutant("marks of meanwhile are left out", ((MarkedGroup, "with_marks", _without_marks),), ("mark", "compact")),
+    Mutant(
+        "marks where rows were in their files",
+        ((compact, "places_in_order", _with_rows_that_were_left_out),),
+        ("mark", "compact"),
+    ),
+    Mutant(
+        "marks where rows were before they were sorted",
+        ((marks._Written, "of", _in_the_order_of_before),),
+        ("mark", "cluster"),
+    ),
+    Mutant("marks of meanwhile cannot be found", ((rewrite, "_ROUNDS", 0),), ("mark", "compact")),
+    Mutant(
+        "a delete that does not look into files of meanwhile",
+        ((delete, "plan_delete", _only_known_files),),
+        ("delete", "append"),
+    ),
+    Mutant(
+        "a delete that keeps what it wrote for files that are gone",
+        ((delete._Seen, "among", _all_results),),
+        ("delete", "compact", "append"),
+    ),
+    Mutant("a delete that gives up where others were faster", ((delete, "_ROUNDS", 1),), ("delete", "append")),
+    Mutant(
+        "a rewrite that deletes what it still needs",
+        ((Rewrite, "split", _discarded_too),),
+        ("delete", "compact", "append"),
+    ),
+    Mutant(
+        "a rewrite that leaves its files behind when it has lost",
+        ((rewrite, "discard", lambda *_: None),),
+        ("delete", "cluster", "append"),
+    ),
+    Mutant(
+        "a delete that leaves its files behind",
+        ((delete, "discard", lambda *_: None),),
+        ("delete", "compact", "append"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """``seed`` and ``violation`` are None when the mutant got away."""
+
+    mutant: Mutant
+    tried: int
+    seed: int | None
+    violation: str | None
+
+
+def hunt(mutant: Mutant, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
+    """Run seed after seed until one shows the bug; in worlds of any kind, or of these verbs."""
+    with mutant.alive():
+        for seed in range(first, first + budget):
+            violation = run(plan_of(seed, verbs)).violation
+            if violation is not None:
+                return Hunt(mutant, seed - first + 1, seed, violation)
+    return Hunt(mutant, budget, None, None)

@@ -1,0 +1,167 @@
+"""One run: a seed makes the table, the actors, what they do and what goes wrong; the history says if all is well."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from unittest import mock
+
+from lakehouse_lib import deletion_vectors
+from lakehouse_lib.actions import Protocol
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.operations.clustering import marks
+from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
+from tests.simulation.hooks import hooks_watched
+from tests.simulation.shortcuts import remembered
+from tests.simulation.store import Bucket
+from tests.simulation.world import Step, World
+from tests.verb_simulation.actors import SCHEMA, VERBS, Actor, Stories
+from tests.verb_simulation.archive import Archive
+from tests.verb_simulation.history import Violation
+from tests.verb_simulation.judge import judge, left_over
+from tests.verb_simulation.store import ParquetStore
+
+_MEETING = (["mark", "compact"], ["mark", "cluster"], ["mark", "delete"], ["delete", "compact", "append"])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a seed decides before the first call.
+
+    Attributes:
+        seed: of the order and the faults.
+        has_row_ids: rows get ids, and keep them.
+        is_partitioned: by ``part``.
+        has_vector_files: deletion vectors have files of their own, however small they are.
+        forgets_places: clustering has no room to remember where rows went.
+        interval: commits between checkpoints.
+        founding: what happens before the actors begin, in good weather.
+        weather: what goes wrong while they work.
+        actors: what each of them does.
+    """
+
+    seed: int
+    has_row_ids: bool
+    is_partitioned: bool
+    has_vector_files: bool
+    forgets_places: bool
+    interval: int
+    founding: tuple[str, ...]
+    weather: Weather
+    actors: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass
+class Report:
+    """What a run came to.
+
+    Attributes:
+        violation: the promise that was broken, or None.
+        outcomes: what became of the actors' work.
+        history: every call.
+    """
+
+    versions: int = 0
+    violation: str | None = None
+    outcomes: Counter[str] = field(default_factory=Counter)
+    history: list[Step] = field(default_factory=list)
+
+
+def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
+    """The world of a seed, in which actors do nothing but ``verbs``, where there are any."""
+    dice = random.Random(f"{seed} verbs")
+    # Where everybody does everything, the few verbs that have to meet seldom do.
+    some = dice.sample(list(VERBS), dice.randint(2, 4))
+    drawn = dice.choices((list(VERBS), some, *_MEETING), (1, 2, *[1] * len(_MEETING)))[0]
+    verbs = verbs or drawn
+    weights = [VERBS[verb] for verb in verbs]
+    founding = ["append"] * dice.randint(1, 4) + ["mark"] * dice.choice((0, 0, 1, 2))
+    people = [f"actor{number}" for number in range(1, 1 + dice.choice((2, 2, 3, 3, 4)))]
+    return Plan(
+        seed,
+        has_row_ids=dice.random() < 0.4,
+        is_partitioned=dice.random() < 0.4,
+        has_vector_files=dice.random() < 0.5,
+        forgets_places=dice.random() < 0.3,
+        interval=dice.choice((1, 2, 3, 100, 100)),
+        founding=tuple(founding),
+        weather=dice.choices([one for _, one in WEATHERS], [weight for weight, _ in WEATHERS])[0],
+        actors=tuple((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
+    )
+
+
+def run(plan: Plan | int) -> Report:
+    """Let a world happen."""
+    if isinstance(plan, int):
+        plan = plan_of(plan)
+    chooser = Seeded(f"{plan.seed} verbs", CALM)
+    world = World(chooser, f"{plan.seed} verbs")
+    archive = Archive(world)
+    bucket = Bucket(archive.watch)
+    stories = Stories()
+    founder, *people = (
+        Actor(name, ParquetStore(world, bucket, name), number, stories)
+        for number, name in enumerate(("founder", *(name for name, _ in plan.actors)))
+    )
+
+    def found() -> None:
+        _create(founder.store, plan)
+        _work(founder, plan.founding, plan.seed)
+
+    def live(person: Actor, verbs: Sequence[str]) -> Callable[[], None]:
+        return lambda: _work(person, verbs, plan.seed)
+
+    def is_explained(error: DeltaError, root: str) -> bool:
+        table = error.table or root
+        return next(one for one in (founder, *people) if one.store.root == table).is_explained(error)
+
+    report = Report(history=world.history)
+    bounds = mock.patch.multiple(deletion_vectors, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
+    memory = mock.patch.multiple(marks, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
+    with hooks_watched(is_explained), remembered(), bounds, memory:
+        try:
+            world.run({"founder": found})
+            chooser.weather = plan.weather
+            world.run(
+                {person.name: live(person, verbs) for person, (_, verbs) in zip(people, plan.actors, strict=True)}
+            )
+            chooser.weather = CALM
+            store = ParquetStore(world, bucket, "auditor")
+            report.versions = len(judge(archive, store, stories))
+            if plan.weather is CALM and (left := left_over(archive, bucket)):
+                raise Violation(f"nothing went wrong, and these files are left over: {left}")
+        except Violation as error:
+            report.violation = str(error)
+        except Exception:  # a bug shows as any error there is
+            report.violation = traceback.format_exc()
+    report.outcomes = Counter(outcome for person in people for outcome in person.outcomes)
+    return report
+
+
+def _create(store: ParquetStore, plan: Plan) -> None:
+    """A table whose rows may be marked: other engines do that, so the feature is one that we do not turn on."""
+    properties = {
+        "delta.checkpointInterval": str(plan.interval),
+        "delta.deletedFileRetentionDuration": "interval 1 hours",
+        "delta.enableRowTracking": str(plan.has_row_ids).lower(),
+    }
+    partition_by = ["part"] if plan.is_partitioned else []
+    create_table(store, Schema.from_arrow(SCHEMA), partition_by=partition_by, configuration=properties)
+    snapshot = load_snapshot(store)
+    transaction = OptimisticTransaction(snapshot, store, "UPGRADE PROTOCOL", {})
+    features = {"appendOnly", "invariants", "deletionVectors"}
+    features |= {"rowTracking", "domainMetadata"} if plan.has_row_ids else set()
+    transaction.set_protocol(Protocol(3, 7, frozenset({"deletionVectors"}), frozenset(features)))
+    assert isinstance(transaction.commit(), Committed)
+
+
+def _work(actor: Actor, verbs: Sequence[str], seed: int) -> None:
+    for number, verb in enumerate(verbs):
+        actor.do(verb, f"{seed} {actor.name} {number}")

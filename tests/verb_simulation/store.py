@@ -1,0 +1,29 @@
+"""The simulated store with data files in it: a file is put when it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from tests.simulation.store import SimulatedStore
+
+
+class _Output(pa.BufferOutputStream):  # type: ignore[misc]  # pyarrow is untyped
+    """Kept in memory until it is closed, and then put as a whole, once."""
+
+    put: Callable[[bytes], None]
+
+    def close(self) -> None:
+        if not self.closed:
+            data = self.getvalue().to_pybytes()  # closes it, too
+            self.put(data)
+
+
+class ParquetStore(SimulatedStore):
+    """A store that engines write to."""
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        output = _Output()
+        output.put = lambda data: self.put(path, data)
+        return output

@@ -1,0 +1,27 @@
+"""The short form: some worlds hold, a seed replays, and bugs in the verbs are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verb_simulation.campaign import tally
+from tests.verb_simulation.mutants import MUTANTS, Mutant, hunt
+from tests.verb_simulation.runs import run
+
+
+def test_no_world_breaks_a_promise() -> None:
+    total = tally(0, 80)
+    assert total.violations == []
+    committed = {f"{verb}: committed" for verb in ("append", "delete", "mark", "compact", "cluster")}
+    lost = {f"{verb}: ConcurrentDeleteDeleteError" for verb in ("mark", "compact", "cluster")}
+    assert committed | lost | {"append: StoreError"} <= set(total.outcomes)
+
+
+def test_a_seed_replays() -> None:
+    histories = [run(seed).history for seed in range(3)]
+    assert [run(seed).history for seed in (2, 1, 0)] == histories[::-1]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_is_found(mutant: Mutant) -> None:
+    assert hunt(mutant, budget=300, verbs=mutant.verbs).seed is not None
