@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.actions import CommitProperties
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.readable_table import ReadableTable
 from lakehouse_lib.schema import Schema
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.operations.append import Mode
     from lakehouse_lib.readable_table import Filters
+
+logger = logging.getLogger(__name__)
 
 
 class DeltaTable(ReadableTable):
@@ -154,7 +157,7 @@ class DeltaTable(ReadableTable):
             dry_run=dry_run,
             enforce_retention_duration=enforce_retention_duration,
         )
-        self.update_incremental()
+        self._move_on()
         return deleted
 
     def create_checkpoint(self) -> None:
@@ -190,8 +193,16 @@ class DeltaTable(ReadableTable):
         return self._snapshot
 
     def _moved(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        self.update_incremental()
+        self._move_on()
         return metrics
+
+    def _move_on(self) -> None:
+        """Show what a verb has done. If the store fails now, the verb has not failed: whoever is told an error does it
+        again. The next verb begins on the latest version anyway."""
+        try:
+            self.update_incremental()
+        except DeltaError as error:
+            logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)
 
 
 class TableOptimizer:

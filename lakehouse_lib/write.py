@@ -36,7 +36,8 @@ def write_deltalake(
     no rows makes a commit all the same, as delta-rs does.
 
     Args:
-        table_or_uri: a location, or an open table, which then shows the new version.
+        table_or_uri: a location, or an open table, which then shows the new version (or, where the store fails once it
+            is committed, does so from its next verb on).
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
             polars, DuckDB), or a sequence of record batches.
         partition_by: columns that get a folder a value; of a new table.
@@ -70,7 +71,7 @@ def write_deltalake(
     latest = table._latest() if table is not None else None
     write_rows(store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties)
     if table is not None:
-        table.update_incremental()
+        table._move_on()
 
 
 def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:

@@ -210,6 +210,31 @@ def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
     assert sorted(DeltaTable(tmp_path / "t").to_pyarrow_table()["id"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.parametrize("verb", ["write", "delete", "compact", "vacuum"])
+def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, monkeypatch, caplog, verb):
+    # Whoever is told an error does it again, and an append that is done again doubles rows.
+    table = DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    for number in range(2):
+        write_deltalake(table, pa.table({"id": [number]}), mode="append")
+    verbs = {
+        "write": lambda: write_deltalake(table, pa.table({"id": [2]}), mode="append"),
+        "delete": lambda: table.delete("id = 0"),
+        "compact": lambda: table.optimize.compact(),
+        "vacuum": lambda: table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False),
+    }
+
+    def fail(table):
+        raise StoreError("service unavailable", table=table.table_uri)
+
+    monkeypatch.setattr(DeltaTable, "update_incremental", fail)
+    verbs[verb]()
+    assert "is still shown at version 2: service unavailable" in caplog.text
+    assert table.version() == 2
+    monkeypatch.undo()
+    table.update_incremental()
+    assert table.version() == (2 if verb == "vacuum" else 3)  # vacuum had nothing to delete
+
+
 def test_a_store_that_refuses_is_believed_at_once(tmp_path):
     snapshot = create(tmp_path / "t")
     store = Faulty(snapshot.store.root, ["refused"])
