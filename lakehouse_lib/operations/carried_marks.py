@@ -55,8 +55,9 @@ class MarkedGroup:
                 stats = json.loads(row["stats"])
                 if stats["numRecords"] == len(deleted):
                     continue
-                # Bounds of rows that are gone are still bounds, but no longer of rows that are there.
-                row["stats"] = json.dumps({**stats, "tightBounds": False}, separators=(",", ":"))
+                # Bounds of rows that are gone are still bounds, but no longer of rows that are there. The text is our
+                # writer's, and stays as it is: decimals would not survive being read.
+                row["stats"] = f'{row["stats"].removesuffix("}")},"tightBounds":false}}'
                 row["deletionVector"] = deletion_vectors.save(store, deleted)
             rows.append(row)
         return pa.Table.from_pylist(rows, schema=self.added.schema)
@@ -97,12 +98,13 @@ def marked_groups(
 def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
     """``Places`` of a rewrite whose groups are one file each, with the rows of the copied ones one after another.
 
-    The place of a row is the number of rows before it in its file and in those before, without those left out.
+    The place of a row is the number of rows before it in its file and in those before, without those left out. So a
+    group is left out whose files do not hold as many rows as the log says: their writer may have counted otherwise.
     """
     found: dict[int, list[BitMap64]] = {}
     for number, group in groups.items():
         counts = live_records(group.copied)
-        if counts.null_count:
+        if counts.null_count or pc.sum(counts) != pc.sum(live_records(group.added), min_count=0):
             continue
         marks = BitMap64()
         start = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -123,6 +124,36 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
     with pytest.raises(ConcurrentDeleteDeleteError):
         compact(before, ArrowEngine())
     check(tmp_path, {2})
+
+
+def test_rows_that_the_log_has_counted_wrong_are_not_guessed_at(tmp_path: Path) -> None:
+    # A writer that counts the rows which a vector leaves, not those of the file.
+    first, second, _ = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    commit = tmp_path / "_delta_log" / f"{3:020}.json"
+    commit.write_text(commit.read_text().replace(f'\\"numRecords\\": {ROWS}', f'\\"numRecords\\": {ROWS - 1}'))
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {second: inline({1})})
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        compact(before, ArrowEngine())
+    rows = DeltaTable(tmp_path).to_pyarrow_table()["k"].to_pylist()
+    assert sorted(rows) == [k for k in range(3 * ROWS) if k not in {0, ROWS + 1}]
+
+
+def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
+    amounts = [Decimal("12345678901234567890.99"), Decimal("12345678901234567891.99")]
+    for amount in amounts:
+        write_deltalake(
+            tmp_path, pa.table({"k": [1, 2], "a": pa.array([amount] * 2, pa.decimal128(38, 2))}), mode="append"
+        )
+    first, second = DeltaTable(tmp_path).snapshot.files["path"].to_pylist()
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {second: inline({0})})
+    compact(before, ArrowEngine())
+    (stats,) = DeltaTable(tmp_path).snapshot.files["stats"].to_pylist()
+    assert '"a":12345678901234567891.99' in stats
+    assert json.loads(stats)["tightBounds"] is False
 
 
 @settings(max_examples=50, deadline=None)
