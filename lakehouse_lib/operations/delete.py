@@ -23,6 +23,7 @@ from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
@@ -152,10 +153,11 @@ def delete(
             discard(snapshot.store, stale)
             return {**metrics, "version": version}
         latest = snapshot.update()
-        same = (latest.metadata, latest.protocol) == (snapshot.metadata, snapshot.protocol)
-        if attempt == _ROUNDS or not same or not isinstance(outcome.error, _OTHER_FILES):
+        then, now = ((one.protocol, one.metadata) for one in (snapshot, latest))
+        change = find_change(then, now, range(snapshot.version + 1, latest.version + 1), latest.store)
+        if attempt == _ROUNDS or change is not None or not isinstance(outcome.error, _OTHER_FILES):
             discard(snapshot.store, pa.concat_tables([added, stale]))
-            raise outcome.error
+            raise change or outcome.error
         snapshot = latest
     raise AssertionError("unreachable")
 

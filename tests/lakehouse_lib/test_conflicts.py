@@ -255,6 +255,21 @@ def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(t
     assert left <= referred, "what the first round wrote is gone"
 
 
+def test_a_delete_goes_on_when_only_a_property_of_upkeep_changes_under_it(tmp_path):
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"id": [1, 2]}))
+    before = load_snapshot(pages.LocalStore(str(path)))
+    write_deltalake(path, pa.table({"id": [1, 3]}), mode="append")
+    now = before.update()
+    configuration = {**now.configuration, "delta.logRetentionDuration": "interval 40 days"}
+    transaction = OptimisticTransaction(now, now.store, "SET TBLPROPERTIES", {})
+    transaction.set_metadata(replace(now.metadata, configuration=configuration))
+    assert isinstance(transaction.commit(), Committed)
+    assert delete(before, parse("id = 1", before.schema), ArrowEngine())["num_deleted_rows"] == 2
+    assert rows_of(path) == [2, 3]
+    assert DeltaTable(path).metadata().configuration["delta.logRetentionDuration"] == "interval 40 days"
+
+
 def test_a_delete_gives_up_when_the_schema_changes_under_it(tmp_path):
     path = tmp_path / "t"
     write_deltalake(path, pa.table({"id": [1, 2]}))
