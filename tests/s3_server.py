@@ -6,6 +6,7 @@ moto's own put-if-absent is not atomic among threads, so one request is served a
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -49,20 +50,23 @@ Interfere = Callable[[Request, Forward, dict[str, Any]], Answer]
 
 
 class S3Server:
-    """Attributes:
-    url: where it listens.
-    requests: all since ``clear``.
-    interfere: None: the server answers for itself.
+    """Args:
+        tls: with it the server speaks TLS, as localhost.
+
+    Attributes:
+        url: where it listens.
+        requests: all since ``clear``.
+        interfere: None: the server answers for itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
         self.interfere: Interfere | None = None
         self._app = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.Lock()
-        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Silent)
+        self._server = make_server("127.0.0.1", 0, self._serve, True, request_handler=_Silent, ssl_context=tls)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"{'http://127.0.0.1' if tls is None else 'https://localhost'}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="s3-server", daemon=True)
         self._thread.start()
 

@@ -9,6 +9,7 @@ commits reads the log back. pyarrow, whose puts are unconditional, reads and wri
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -44,6 +45,15 @@ _FOLDER_OF_PROBES = "_delta_log"
 # Buckets that were seen to refuse a put, by endpoint and name, in this process.
 _proved: set[tuple[str | None, str]] = set()
 _probing = threading.Lock()
+
+
+def _begin_in_child() -> None:
+    """See ``s3_client``: no lock of another thread's outlives a fork."""
+    global _probing
+    _probing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 class S3Store:

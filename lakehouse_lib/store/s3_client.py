@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.configprovider import ConfiguredEndpointProvider
 from botocore.credentials import Credentials
+from botocore.utils import get_environ_proxies
 
-from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
 from lakehouse_lib.store.s3_options import S3Options, check_key
 
@@ -43,10 +46,12 @@ class _Connection:
     """What is made once for a set of options.
 
     Attributes:
+        core: what boto3's session goes by: files, profiles, variables.
         files: pyarrow's way, and the credentials it was made with.
         silent_since: when the server last gave no answer, by the monotonic clock.
     """
 
+    core: Any = None
     session: Any = None
     client: Any = None
     files: tuple[Any, Any] | None = None
@@ -56,6 +61,15 @@ class _Connection:
 # By process, the one used last at the end: a child that was forked must not share its parent's connections.
 _connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
 _lock = threading.RLock()
+
+
+def _begin_in_child() -> None:
+    """A lock that another thread held at a fork is nobody's in the child, and would be waited for for ever."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 class S3Client:
@@ -105,7 +119,8 @@ class S3Client:
                     kept.silent_since = time.monotonic()
                 shown = str(error) == without_secrets(str(error), self.options.secrets)
                 refused = storing and not in_doubt
-                raise explained(error, what, self._root, self.options, refused=refused) from (error if shown else None)
+                told = explained(error, what, self._root, self.options, refused=refused, asked_once=is_silent)
+                raise told from (error if shown else None)
             kept.silent_since = -math.inf
             return result
 
@@ -120,18 +135,22 @@ class S3Client:
             frozen = found.get_frozen_credentials() if found is not None else None
             if kept.files is None or kept.files[0] != frozen:
                 parts = urlsplit(self.options.endpoint_url) if self.options.endpoint_url else None
+                scheme = parts.scheme if parts else "https"
                 files = S3FileSystem(
                     access_key=frozen.access_key if frozen else None,
                     secret_key=frozen.secret_key if frozen else None,
                     session_token=frozen.token if frozen else None,
                     anonymous=self.options.skip_signature,
                     region=client.meta.region_name,
-                    scheme=parts.scheme if parts else "https",
+                    scheme=scheme,
                     endpoint_override=f"{parts.netloc}{parts.path}" if parts else None,
                     force_virtual_addressing=self.options.virtual_hosted_style,
                     connect_timeout=self.options.connect_timeout,
                     request_timeout=self.options.timeout,
                     retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
+                    # What boto3 reads by itself, so that commits and data files take the same way.
+                    tls_ca_file_path=kept.core.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE"),
+                    proxy_options=get_environ_proxies(client.meta.endpoint_url).get(scheme),
                     allow_delayed_open=True,  # a small file is one request then
                 )
                 kept.files = (frozen, files)
@@ -162,7 +181,9 @@ class S3Client:
     def _session(self, kept: _Connection) -> Any:
         with _lock:
             if kept.session is None:
+                kept.core = botocore.session.get_session()
                 kept.session = boto3.Session(
+                    botocore_session=kept.core,
                     aws_access_key_id=self.options.access_key_id,
                     aws_secret_access_key=self.options.secret_access_key,
                     aws_session_token=self.options.session_token,
@@ -183,6 +204,7 @@ class S3Client:
             retries={"total_max_attempts": 1, "mode": "standard"},
             max_pool_connections=_CONNECTIONS,
             s3={"addressing_style": style},
+            ignore_configured_endpoint_urls=True,
             # Servers of others often know no other checksums than the signature's.
             request_checksum_calculation="when_required" if elsewhere else "when_supported",
             response_checksum_validation="when_required" if elsewhere else "when_supported",
@@ -192,6 +214,8 @@ class S3Client:
             if kept.client is not None:
                 return kept.client
             session = self._session(kept)
+            if not elsewhere:
+                self._check_profile(kept.core)
             client = session.client(
                 "s3",
                 region_name=session.region_name or _DEFAULT_REGION,
@@ -206,3 +230,17 @@ class S3Client:
             if options.skip_signature or found is not None:
                 kept.client = client
             return client
+
+    def _check_profile(self, core: Any) -> None:
+        """An endpoint in boto3's files is no option of ours: pyarrow and Spark do not see it, and would take data files
+        to a bucket of the same name at AWS, signed with that server's keys."""
+        if core.get_config_variable("ignore_configured_endpoint_urls"):
+            return
+        files = {"full_config": core.full_config, "scoped_config": core.get_scoped_config()}
+        if ConfiguredEndpointProvider(**files, client_name="s3", environ={}).provide():
+            raise InvalidArgumentError(
+                "the profile that boto3 uses has an endpoint_url, and no storage option says which server is meant",
+                table=self._root,
+                hint="Give the same address as the storage option endpoint_url (with allow_http=true for http), or set "
+                "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true if AWS is meant",
+            )

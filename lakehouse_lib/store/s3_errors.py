@@ -75,16 +75,20 @@ def leaves_doubt(error: Exception) -> bool:
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
-def explained(error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False) -> StoreError:
+def explained(
+    error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False, asked_once: bool = False
+) -> StoreError:
     """The error of our tree.
 
     Args:
         what: the path, or what was done.
         refused: something was to be stored, and certainly was not.
+        asked_once: it was not tried again until the deadline, for nobody had answered shortly before.
     """
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)
-    told, hint = _told(error, options)
+    tried = "asked once, for it was silent before" if asked_once else f"tried for {options.retry_timeout:g} s"
+    told, hint = _told(error, options, tried)
     kind = StoreRefusedError if refused else StoreError
     return kind(f"{what}: {without_secrets(told, options.secrets)}", table=table, hint=hint)
 
@@ -95,7 +99,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
+def _told(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
     if isinstance(error, botocore.NoCredentialsError):
         return "there are no credentials for S3", CREDENTIALS
     for kind, hint in _SETTINGS.items():
@@ -104,13 +108,13 @@ def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
     if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
         return f"no credentials were to be had: {error}", "Log in again, or give them as storage options"
     if isinstance(error, botocore.ClientError):
-        return _answered(error, options)
+        return _answered(error, tried)
     where = options.endpoint_url or "AWS"
     if isinstance(error, botocore.SSLError):
         return f"{where} speaks no TLS that can be trusted: {error}", "Check endpoint_url and the certificates"
     if is_transient(error):
         return (
-            f"{where} does not answer ({type(error).__name__}), tried for {options.retry_timeout:g} s",
+            f"{where} does not answer ({type(error).__name__}), {tried}",
             "Check endpoint_url, region and the network; retry_timeout is how long it is tried",
         )
     if isinstance(error, ResponseParserError):
@@ -118,16 +122,13 @@ def _told(error: Exception, options: S3Options) -> tuple[str, str | None]:
     return str(error), "Check the storage options, the variables AWS_... and the files in ~/.aws"
 
 
-def _answered(error: Any, options: S3Options) -> tuple[str, str | None]:
+def _answered(error: Any, tried: str) -> tuple[str, str | None]:
     status, code = status_of(error), code_of(error)
     message = str(_answer(error).get("Message", ""))
     named = code if not code.isdigit() else BY_STATUS.get(status, code)
     told = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
     if is_transient(error):
-        return (
-            f"{told}, tried for {options.retry_timeout:g} s",
-            "Try again later; retry_timeout is how long it is tried",
-        )
+        return f"{told}, {tried}", "Try again later; retry_timeout is how long it is tried"
     hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
     if hint == REGION and region:

@@ -107,7 +107,10 @@ class _Reader:
         self._named: dict[str, str] = {}  # as the user or the environment calls it, for errors
         for name, value in given.items():
             self._take(name, value)
+        has_keys = "access_key_id" in self._texts
         for name, variables in _ENVIRONMENT.items():
+            if has_keys and name == "skip_signature":
+                continue  # it is about requests without keys, to other data maybe
             found = next((one for one in variables if environment.get(one)), None)
             if name not in self._texts and found is not None:
                 self._texts[name], self._named[name] = environment[found], found
@@ -125,6 +128,8 @@ class _Reader:
                 hint="Give access_key_id and secret_access_key together (session_token with temporary ones), or none "
                 "of them: then boto3 looks in the environment and in its profiles",
             )
+        if key is not None and self._flag("skip_signature"):
+            raise self._bad("skip_signature", "Leave it out, or the keys: requests that are not signed use none")
         for name in ("access_key_id", "secret_access_key", "session_token"):
             check_key(self._texts.get(name), f"the storage option {self._named.get(name)}", self._table)
         return S3Options(

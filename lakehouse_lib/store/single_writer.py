@@ -7,6 +7,7 @@ that one who was there all the same is found out, once an object of ours has oth
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -26,6 +27,15 @@ class _Ours:
 
 
 _tables: dict[S3Store, _Ours] = {}
+
+
+def _begin_in_child() -> None:
+    """See ``s3_client``: no lock of another thread's outlives a fork."""
+    for ours in _tables.values():
+        ours.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 class SingleWriterS3Store(S3Store):

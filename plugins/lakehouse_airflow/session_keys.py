@@ -46,6 +46,15 @@ _kept: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = threading.Lock()
 
 
+def _begin_in_child() -> None:
+    """A lock that another thread held at a fork is nobody's in the child, and would be waited for for ever."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
 def kept(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
     """What ``ask`` gave for the same inputs until it is to be renewed, then what it gives now.
 

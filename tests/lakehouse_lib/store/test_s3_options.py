@@ -50,6 +50,13 @@ def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are
     assert options({"endpoint": "https://s3.example"}, AWS_ENDPOINT_URL="http://x").endpoint_url == "https://s3.example"
 
 
+def test_keys_that_are_given_are_used_whatever_the_environment_says_of_signatures():
+    keys = {"access_key_id": "me", "secret_access_key": SECRET}
+    environment = {"AWS_SKIP_SIGNATURE": "true"}
+    assert not S3Options.of(keys, "s3://bucket/t", environment).skip_signature
+    assert S3Options.of({}, "s3://bucket/t", environment).skip_signature
+
+
 def test_times_have_units():
     found = options({"timeout": "500ms", "connect_timeout": "2", "retry_timeout": "1.5m"})
     assert (found.timeout, found.connect_timeout, found.retry_timeout) == (0.5, 2.0, 90.0)
@@ -85,6 +92,10 @@ def test_times_have_units():
         ({"access_key_id": "me", "secret_access_key": f"{SECRET}\n"}, "secret_access_key has a line's end.*issued"),
         ({"access_key_id": "ключ", "secret_access_key": SECRET}, "access_key_id has"),
         ({"access_key_id": "me", "secret_access_key": SECRET, "token": f"{SECRET}\nx"}, "token has a line's end"),
+        (
+            {"access_key_id": "me", "secret_access_key": SECRET, "AWS_SKIP_SIGNATURE": "true"},
+            "AWS_SKIP_SIGNATURE = 'true'.*not signed",
+        ),
         ({"timeout": "soon"}, "'soon'.*seconds"),
         ({"timeout": "0"}, "seconds"),
         ({"conditional_put": "dynamo:table"}, "etag"),
