@@ -15,12 +15,13 @@ from pyroaring import BitMap64
 from lakehouse_lib import deletion_vectors
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.data_writer import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
 from lakehouse_lib.operations.append import Write, write
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.compact import compact, plan_compact
 from lakehouse_lib.operations.delete import delete
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.predicates import parse
@@ -56,6 +57,8 @@ class Stories:
         gone: of a delete, how many rows went, where the actor was told.
         refused: it is not committed, and never will be.
         lost: of those, which are said to have lost to others; the version they had planned on.
+        idle: of those, deletes that found no row; the version they had looked at.
+        groups: of a rewrite, the files that it would put into one or more others, group by group.
     """
 
     asked: dict[str, Asked] = field(default_factory=dict)
@@ -63,6 +66,8 @@ class Stories:
     gone: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     lost: dict[str, int] = field(default_factory=dict)
+    idle: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, list[set[str]]] = field(default_factory=dict)
 
 
 class Actor:
@@ -116,6 +121,7 @@ class Actor:
         except DeltaError as error:
             if not self.is_explained(error):
                 raise Violation(f"{name} wants to {verb} and is told {error!r}") from error
+            self.stories.refused.add(name)
             self._outcome(verb, error)
 
     def _opened(self) -> Snapshot:
@@ -162,6 +168,7 @@ class Actor:
         condition = parse(text, snapshot.schema, table=self.store.root)
         metrics = delete(snapshot, condition, self._engine, commit_properties=_named(name))
         if not metrics["num_removed_files"]:
+            self.stories.idle[name] = metrics["version"]
             self._idle(name)
             return
         self._done(name, metrics["version"])
@@ -202,12 +209,22 @@ class Actor:
 
     def _compact(self, snapshot: Snapshot, name: str) -> None:
         size = self._random.choice((None, 3_000, 6_000))
+        plan = plan_compact(snapshot, size or DEFAULT_TARGET_FILE_SIZE)
+        paths = plan.files["path"].to_pylist()
+        self.stories.groups[name] = [{paths[row] for row in group.tolist()} for group in plan.bins]
         self._rewrite(
-            "compact", name, lambda told: compact(snapshot, self._engine, target_size=size, commit_properties=told)
+            "compact",
+            name,
+            lambda told: compact(snapshot, self._engine, target_size=size, commit_properties=told),
         )
 
     def _cluster(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
+        parts: dict[str, set[str]] = {}
+        for file in snapshot.files.to_pylist():
+            parts.setdefault(str(file["partitionValues"]), set()).add(file["path"])
+        # One file alone may be left as it is.
+        self.stories.groups[name] = [paths for paths in parts.values() if len(paths) > 1]
         self._rewrite(
             "cluster",
             name,

@@ -77,6 +77,7 @@ class Reading:
         self._store = store
         self._columns: dict[str, str] = {}
         self._highest = -1
+        self._given: set[int] = set()  # ids of rows, of those that are gone, too
         self._files: dict[str, Any] = {}
 
     def versions(self) -> list[Version]:
@@ -99,8 +100,7 @@ class Reading:
             name = next((one["commitInfo"].get("userMetadata") for one in actions if "commitInfo" in one), None)
             rows, ids = self._rows(files, version)
             new = Version(name or "", files, rows, ids)
-            if found:
-                _check_ids(found[-1], new, version)
+            self._check_ids(found[-1] if found else new, new, version)
             found.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
@@ -111,15 +111,18 @@ class Reading:
                 tracked = properties.get(STABLE) == "true"
                 self._columns = {name: properties[name] for name in _COLUMNS} if tracked else {}
             if "domainMetadata" in action and action["domainMetadata"]["domain"] == "delta.rowTracking":
-                self._highest = json.loads(action["domainMetadata"]["configuration"])["rowIdHighWaterMark"]
+                highest = json.loads(action["domainMetadata"]["configuration"])["rowIdHighWaterMark"]
+                if highest < self._highest:
+                    raise Violation(f"the highest row id goes back from {self._highest} to {highest}")
+                self._highest = highest
 
     def _rows(self, files: Files, version: int) -> tuple[Rows, dict[int, tuple[int, int]]]:
         rows: dict[int, tuple[int, int]] = {}
         ids: dict[int, tuple[int, int]] = {}
         for (path, _), add in files.items():
             table = self._read(path)
-            if json.loads(add["stats"])["numRecords"] != len(table):
-                raise Violation(f"version {version} says of {path}, which has {len(table)} rows: {add['stats']}")
+            if not _is_true(json.loads(add["stats"]), table):
+                raise Violation(f"version {version} says of {path}, whose rows are {table}: {add['stats']}")
             vector = add.get("deletionVector")
             gone = set() if vector is None else set(deletion_vectors.load(self._store, vector))
             part = add["partitionValues"].get("part")
@@ -141,6 +144,16 @@ class Reading:
             add["baseRowId"] + place if number is None else number,
             add["defaultRowCommitVersion"] if since is None else since,
         )
+
+    def _check_ids(self, before: Version, after: Version, version: int) -> None:
+        """Who stays keeps its id; who comes has one that nobody ever had, and this version."""
+        for one, told in after.ids.items():
+            if one not in before.rows or before is after:
+                if told[1] != version or told[0] in self._given:
+                    raise Violation(f"the row {one} is new in version {version}, and {told}")
+            elif before.ids and told != before.ids[one]:
+                raise Violation(f"the row {one} was {before.ids[one]} and is {told} in version {version}")
+        self._given |= {row for row, _ in after.ids.values()}
 
     def _read(self, path: str) -> list[dict[str, int]]:
         if path not in self._files:
@@ -181,14 +194,15 @@ def _key(action: Mapping[str, Any]) -> tuple[str, str]:
     return action["path"], "" if vector is None else deletion_vectors.unique_id(vector)
 
 
-def _check_ids(before: Version, after: Version, version: int) -> None:
-    """Who stays keeps its id; who comes has a new one, and this version."""
-    if not after.ids:
-        return
-    known = {row for row, _ in before.ids.values()}
-    for one, told in after.ids.items():
-        if one in before.rows:
-            if before.ids and told != before.ids[one]:
-                raise Violation(f"the row {one} was {before.ids[one]} and is {told} in version {version}")
-        elif told[1] != version or told[0] in known:
-            raise Violation(f"the row {one} is new in version {version}, and {told}")
+def _is_true(stats: Mapping[str, Any], rows: list[dict[str, int]]) -> bool:
+    """Whether statistics count the rows of a file and bound them."""
+    columns = stats["minValues"].keys() | stats["maxValues"].keys()
+    return (
+        stats["numRecords"] == len(rows)
+        and columns >= {"id", "key"}
+        and all(
+            stats["minValues"][name] <= row[name] <= stats["maxValues"][name] and not stats["nullCount"][name]
+            for name in columns
+            for row in rows
+        )
+    )

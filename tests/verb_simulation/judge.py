@@ -52,18 +52,23 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
     for name in stories.refused & numbers.keys():
         raise Violation(f"{name} was told that it is not committed, and is version {numbers[name]}")
     for name, base in stories.lost.items():
-        if not _has_lost(stories.asked[name].verb, versions[base], versions[base + 1 :]):
+        if not _has_lost(name, stories, versions[base], versions[base + 1 :]):
             raise Violation(f"{name} has lost to nobody: it was planned on version {base}")
+    for name, version in stories.idle.items():
+        rows = versions[version].rows
+        if stories.asked[name].done_to(rows) != rows:
+            raise Violation(f"{name} was told that there is nothing to do, and there was in version {version}")
 
 
-def _has_lost(verb: str, base: Version, later: list[Version]) -> bool:
-    """Whether a commit stood in the way: any, of an overwrite; one that took a file away, of a rewrite, for rows that
-    are marked meanwhile are marked in what it wrote; of a mark, another one of the same file, too."""
+def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) -> bool:
+    """Whether commits stood in the way: any, of an overwrite; of a rewrite, those that took a file of each group away,
+    for rows that are marked meanwhile are marked in what it wrote; of a mark, another one of a file, too."""
+    verb = stories.asked[name].verb
     if verb == "overwrite":
         return bool(later)
     if verb in ("compact", "cluster"):
-        paths = {path for path, _ in base.files}
-        return any(not paths <= {path for path, _ in one.files} for one in later)
+        paths = [{path for path, _ in one.files} for one in later]
+        return all(any(not group <= one for one in paths) for group in stories.groups[name])
     return any(not base.files.keys() <= one.files.keys() for one in later)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lakehouse_lib.errors import StoreError
 from lakehouse_lib.operations import compact, delete, rewrite
 from lakehouse_lib.operations.carried_marks import MarkedGroup, vector
 from lakehouse_lib.operations.clustering import marks
@@ -20,6 +21,8 @@ from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.rewrite import Rewrite
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction.outcome import Outcome
 from tests.verb_simulation.runs import plan_of, run
 
 #: Seeds within which each has to be found.
@@ -69,6 +72,24 @@ _split = Rewrite.split
 
 def _discarded_too(self: Rewrite, kept: Any) -> tuple[Rewrite, Rewrite]:
     return _split(self, kept)[0], self
+
+
+def _all_lost(self: Rewrite, _kept: Any) -> tuple[Rewrite, Rewrite]:
+    return _split(self, np.zeros(0, np.int64))
+
+
+def _no_file(snapshot: Snapshot, predicate: Any, parallelism: int = 1, *, known: pa.Array | None = None) -> DeletePlan:
+    return replace(plan_delete(snapshot, predicate, parallelism, known=known), tasks=())
+
+
+def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
+    outcome = _commit(self, *arguments)
+    if isinstance(outcome, Committed) and self._store.trouble:  # type: ignore[attr-defined]
+        raise StoreError("no answer", table=self._store.root)
+    return outcome
+
+
+_commit = OptimisticTransaction.commit
 
 
 @dataclass(frozen=True)
@@ -125,6 +146,17 @@ MUTANTS = (
         "a delete that leaves its files behind",
         ((delete, "discard", lambda *_: None),),
         ("delete", "compact", "append"),
+    ),
+    Mutant(
+        "a rewrite that gives all up where one group has lost",
+        ((Rewrite, "split", _all_lost),),
+        ("delete", "compact", "append"),
+    ),
+    Mutant("a delete that looks into no file", ((delete, "plan_delete", _no_file),), ("delete", "append")),
+    Mutant(
+        "a commit that is told as an error, where the store failed before",
+        ((OptimisticTransaction, "commit", _told_as_an_error),),
+        ("delete", "append"),
     ),
 )
 
