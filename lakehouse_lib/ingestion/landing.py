@@ -52,7 +52,8 @@ def scan(landing: Path) -> dict[str, SourceFile]:
     """The source files of a landing folder by name, in the order of their names.
 
     Raises:
-        LandingError: the path is missing, no folder or not readable, or holds a folder or a file that cannot be read.
+        LandingError: the path is missing, no folder or not readable, or holds a folder, a file that cannot be read or
+            one whose name is no UTF-8, which neither the intent log nor the quarantine can write down.
     """
     if not landing.exists():
         raise LandingError(f"the landing folder {landing} does not exist", hint="Create it, or correct --landing")
@@ -83,6 +84,11 @@ def scan(landing: Path) -> dict[str, SourceFile]:
         if not stat.S_ISREG(status.st_mode) or not os.access(entry.path, os.R_OK):
             raise LandingError(
                 f"{landing / entry.name} is not a readable file", hint="Grant read rights on it, or take it away"
+            )
+        if not _is_utf8(entry.name):
+            raise LandingError(
+                f"{_printable(landing / entry.name)} has a name that is not UTF-8",
+                hint="Rename it, or rename it to start with '_' to have it left alone",
             )
         files[entry.name] = SourceFile(entry.name, status.st_size, status.st_mtime_ns // 1_000_000)
     return files
@@ -132,6 +138,19 @@ def inside(landing: Path, names: Iterable[str]) -> list[Path]:
             raise LandingError(f"{name!r} is not the name of a file in {landing}", hint="Names must not hold a path")
         paths.append(landing / name)
     return paths
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _printable(path: Path) -> str:
+    """The path with ``\\xe9`` for each byte that is none of UTF-8's."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _left_alone(name: str) -> bool:

@@ -44,6 +44,17 @@ def test_device_in_the_landing_folder_is_named(tmp_path: Path) -> None:
         scan(tmp_path)
 
 
+def test_name_that_is_not_utf8_is_refused_before_it_is_written_down(tmp_path: Path) -> None:
+    for name in (b"caf\xe9.csv", b"_caf\xe9.csv"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
+    with pytest.raises(LandingError, match=r"/caf\\xe9\.csv has a name that is not UTF-8") as refused:
+        scan(tmp_path)
+    str(refused.value).encode()
+    assert "Rename it" in str(refused.value)
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")).rename(tmp_path / "caf\u00e9.csv")
+    assert list(scan(tmp_path)) == ["caf\u00e9.csv"]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "waits"),
     [
