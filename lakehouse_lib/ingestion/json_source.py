@@ -2,7 +2,8 @@
 
 A number, text or boolean stands for itself in any column, so ``"12"`` is a long and ``12`` is a string. A key that is
 missing is NULL. A key that the schema lacks refuses the file when the first object has it (the file's columns do not
-fit), and the row when a later one does.
+fit), and the row when a later one does. A line with half a surrogate pair, which JSON can escape and no text can hold,
+is a faulty record.
 """
 
 from __future__ import annotations
@@ -91,7 +92,28 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
     if not isinstance(value, dict):
         faulty.add(line, "not a JSON object", text.rstrip("\r\n"))
         return None
+    # UTF-8 has no half of a surrogate pair: there it can only come from an escape, and few lines have one.
+    if ("\\u" in text or not source_format.is_utf8) and not _is_text(value):
+        faulty.add(line, "not valid text", text.rstrip("\r\n"))
+        return None
     return value
+
+
+def _is_text(value: Any) -> bool:
+    """Whether UTF-8 can write every text and key in it, however deep: half a surrogate pair it cannot."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            pending += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            pending += one
+        elif isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError:
+                return False
+    return True
 
 
 class _Number(float):

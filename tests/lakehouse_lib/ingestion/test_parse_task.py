@@ -232,6 +232,30 @@ def test_json_lines_with_torn_and_odd_ones(tmp_path: Path) -> None:
     assert {row["_line"]: row["_raw"] for row in parsed.rejected}[2] == '{"id": 2, "pri'
 
 
+@pytest.mark.parametrize(
+    ("line", "source_format"),
+    [
+        (rb'{"id": 2, "note": "cut \ud83d"}', JSON),
+        (rb'{"id": 2, "note": "\uDE00\uD83D"}', JSON),
+        (rb'{"id": 2, "note": {"a": [[{"b": "\ud83d"}]]}}', JSON),
+        (rb'{"id": 2, "note": {"a": {"\ud83d": 1}}}', JSON),
+        (rb'{"\ud83d": 2}', JSON),
+        (rb'{"id": 2, "note": "+2D0-"}', SourceFormat("json", encoding="utf-7")),
+    ],
+    ids=["cut", "the wrong way round", "deep", "key of a member", "key", "of another encoding"],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_json_with_half_a_surrogate_pair_costs_its_row(
+    tmp_path: Path, line: bytes, source_format: SourceFormat, first: bool
+) -> None:
+    whole = rb'{"id": 1, "note": "\ud83d\ude00 \\ud83d"}'
+    parsed = Parsed(tmp_path, "a.json", b"\n".join([line, whole] if first else [whole, line]), source_format)
+    assert [(row["id"], row["note"]) for row in parsed.rows] == [(1, "\U0001f600 \\ud83d")]
+    assert parsed.reasons() == [(1 if first else 2, None, "not valid text")]
+    if source_format is JSON:
+        assert parsed.rejected[0]["_raw"] == line.decode()
+
+
 def test_json_gzip(tmp_path: Path) -> None:
     assert Parsed(tmp_path, "a.json.gz", gzip.compress(b'{"id": 1}\n'), JSON).report["rows"] == 1
 
