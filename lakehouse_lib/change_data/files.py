@@ -106,7 +106,9 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         rows = _rows(new, store)
         for found, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(found):
-                into.append(new.to_pylist()[0] | {"deletionVector": hide_all_but(found, rows)})
+                # Bounds are of the rows that the new vector leaves, and may leave out those that it hides.
+                shown = {"deletionVector": hide_all_but(found, rows), "stats": None}
+                into.append(new.to_pylist()[0] | shown)
     return (
         pc.and_(alone_added, changes_added),
         pc.and_(alone_removed, changes_removed),

@@ -119,6 +119,18 @@ class TestDeletionVectors:
         log.commit(log.remove("a.parquet"), log.add("a.parquet", rows=None, deletionVector=inline([1])))
         assert log.changes(starting_version=2) == [(2, "delete", 1, None)]
 
+    def test_rows_that_the_statistics_of_the_new_vector_leave_out(self, log: Log, engine: Any) -> None:
+        log.file("a.parquet", [1, 2, 100])
+        bounds = {"minValues": {"id": 1}, "maxValues": {"id": 2}, "nullCount": {"id": 0}, "tightBounds": True}
+        tight = json.dumps({"numRecords": 3, **bounds})
+        log.commit(log.add("a.parquet", rows=3))
+        log.commit(log.remove("a.parquet"), log.add("a.parquet", deletionVector=inline([2]), stats=tight))
+        log.commit(log.remove("a.parquet", deletionVector=inline([2])), log.add("a.parquet", rows=3))
+        assert log.changes(engine, starting_version=2, predicate="id = 100") == [
+            (2, "delete", 100, None),
+            (3, "insert", 100, None),
+        ]
+
     def test_a_path_spelled_otherwise_is_the_same_file(self, log: Log) -> None:
         log.file("a.parquet", [0, 1, 2])
         log.commit(log.add("a.parquet"))
