@@ -1,7 +1,7 @@
 """Delete the rows for which a predicate is true; rows for which it is NULL stay.
 
 Afterwards no file of the table holds such a row, not even one that a deletion vector had hidden: a delete is what an
-erasure begins with.
+erasure begins with. That costs a look into every file with a deletion vector, whatever its statistics say.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.operations.rewrite import rewrite_target
-from lakehouse_lib.predicates import Predicate, evaluate_partitions
+from lakehouse_lib.predicates import Predicate, evaluate_partitions, may_match
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -81,6 +81,9 @@ def plan_delete(
 ) -> DeletePlan:
     """Which files go whole and which must be looked into; no data is read.
 
+    Statistics drop no file that has a deletion vector, because they need not bound the rows that it hides. Each of
+    these files is looked into, as far as its partition values allow, at the cost of the predicate's columns.
+
     Args:
         predicate: None: every row.
         known: keys of files that no task has to look into any more.
@@ -94,6 +97,7 @@ def plan_delete(
             predicate, candidates, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping
         )
         return DeletePlan(candidates.filter(true), nothing, ())
+    candidates = _with_hidden_rows(snapshot, predicate, candidates)
     target = rewrite_target(snapshot, data_change=True)
     unknown = candidates
     if known is not None:
@@ -105,6 +109,19 @@ def plan_delete(
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
+
+
+def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.Table) -> pa.Table:
+    """``candidates`` and the other files in which a deletion vector may hide matching rows."""
+    if not pc.any(snapshot.file_columns(["deletionVector"])["deletionVector"].is_valid()).as_py():
+        return candidates
+    files = snapshot.files
+    marked = files.filter(files["deletionVector"].is_valid())
+    index = marked.column_names.index("stats")
+    unbounded = marked.set_column(index, FILE_SCHEMA.field("stats"), pa.nulls(len(marked), pa.string()))
+    may = may_match(predicate, unbounded, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    unmarked = candidates.filter(candidates["deletionVector"].is_null())
+    return pa.concat_tables([unmarked, marked.filter(may)])
 
 
 def delete(

@@ -18,6 +18,8 @@ from lakehouse_lib import DeltaTable, LogCorruptedError, RetentionError, write_d
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.operations import compact as compaction
+from lakehouse_lib.operations.delete import plan_delete
+from lakehouse_lib.predicates import parse
 from lakehouse_lib.privacy.purge import prove, purge
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.peers import read_duckdb
@@ -130,6 +132,43 @@ def test_delete_takes_rows_that_were_only_hidden(marked: Path, engine: Engine) -
     check(marked, LEFT)
     again = DeltaTable(marked, engine=engine).delete("k = 7")
     assert (again["num_removed_files"], again["version"]) == (0, metrics["version"])
+
+
+def tighten(root: Path) -> None:
+    """Let the statistics of the first file bound only the rows that its vector leaves, as the protocol allows."""
+    (*_, newest) = sorted((root / "_delta_log").glob("0*.json"))
+    actions = [json.loads(line) for line in newest.read_text().splitlines()]
+    for one in actions:
+        stats = json.loads(one["add"]["stats"]) if "add" in one else {"minValues": {"k": None}}
+        if stats["minValues"]["k"] == 0:
+            stats |= {"minValues": {"k": 1}, "maxValues": {"k": 498}, "nullCount": {"k": 0}, "tightBounds": True}
+            one["add"]["stats"] = json.dumps(stats)
+    newest.write_text("".join(json.dumps(one) + "\n" for one in actions))
+    assert not len(DeltaTable(root).files("k = 499"))
+
+
+def test_delete_takes_hidden_rows_that_the_statistics_leave_out(marked: Path, engine: Engine) -> None:
+    tighten(marked)
+    metrics = DeltaTable(marked, engine=engine).delete("k = 499")
+    assert (metrics["num_deleted_rows"], metrics["num_removed_files"]) == (0, 1)
+    purge(str(marked), "k = 499", engine=engine)
+    assert prove(str(marked), "k = 499", engine=engine).clean
+    check(marked, LEFT)
+
+
+def test_delete_looks_into_marked_files_of_the_partitions_it_is_about(marked: Path) -> None:
+    tighten(marked)
+    snapshot = DeltaTable(marked).snapshot
+    looked = {
+        condition: plan_delete(snapshot, parse(condition, snapshot.schema)).candidates["path"].to_pylist()
+        for condition in ("k = 499", "k = 499 AND p = 'odd'", "k = 1000", "p = 'odd'")
+    }
+    first, second, third, fourth = files_of(marked)
+    assert sorted(looked["k = 499"]) == sorted([first, second, fourth])
+    whole = not snapshot.partition_columns
+    assert sorted(looked["k = 499 AND p = 'odd'"]) == sorted([first, second, fourth] if whole else [second, fourth])
+    assert sorted(looked["k = 1000"]) == sorted([first, second, third, fourth])
+    assert sorted(looked["p = 'odd'"]) == (sorted([first, second, fourth]) if whole else [])
 
 
 @pytest.mark.parametrize(
