@@ -22,7 +22,7 @@ from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, ObjectNotFoundError
 from lakehouse_lib.partition_values import parse_hive_path
 from lakehouse_lib.predicates import Predicate, matches, may_match, parse
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import DataType, Field, Schema, StructType
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
@@ -150,7 +150,7 @@ def _count(
 
 
 def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) -> Schema:
-    """The wanted columns in the file's types; those it lacks, which read as nulls, in the table's."""
+    """The wanted columns in the file's types; what it lacks, which reads as nulls, in the table's."""
     stored = {field.name.lower(): field for field in file.schema_arrow}
     fields = []
     for field in wanted.fields:
@@ -159,8 +159,18 @@ def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) 
             fields.append(field)
         else:
             (typed,) = Schema.from_arrow(pa.schema([own])).fields
-            fields.append(Field(field.name, typed.type))
+            fields.append(Field(field.name, _with_missing(typed.type, field.type)))
     return Schema(fields)
+
+
+def _with_missing(own: DataType, wanted: DataType) -> DataType:
+    """A file's type with the members that only the table's has; inside structs, which is as far as predicates reach."""
+    if not isinstance(own, StructType) or not isinstance(wanted, StructType):
+        return own
+    in_table = {one.name.lower(): one.type for one in wanted.fields}
+    fields = [Field(one.name, _with_missing(one.type, in_table.pop(one.name.lower(), one.type))) for one in own.fields]
+    missing = [Field(one.name, one.type) for one in wanted.fields if one.name.lower() in in_table]
+    return StructType([*fields, *missing])
 
 
 def _ruled_out(footer: pq.FileMetaData, predicate: Predicate, reader: TableReader, files: pa.Table, path: str) -> bool:

@@ -267,6 +267,25 @@ def test_each_file_is_read_by_its_own_schema(tmp_path: Path) -> None:
     assert (len(report.files), report.versions_lost) == (2, (0, 1))
 
 
+def test_members_that_were_added_to_a_struct_are_null_in_files_from_before(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    street, email = pa.field("street", pa.string()), pa.field("Email", pa.string())
+    home = pa.struct([street, pa.field("home", pa.struct([pa.field("no", pa.int32())]))])
+    wider = pa.struct([street, pa.field("home", pa.struct([pa.field("no", pa.int32()), email])), email])
+    old = [{"street": "x", "home": {"no": 1}}, {"street": "z", "home": None}, None]
+    new = [{"street": "y", "home": {"no": 2, "Email": "a@b"}, "Email": "a@b"}]
+    for who in (pa.array(old, home), pa.array(new, wider)):
+        write_deltalake(root, pa.table({"who": who}), mode="append", schema_mode="merge")
+    for member in ("who.email", "who.home.email"):
+        proof = prove(str(root), f"{member} = 'a@b'")
+        assert (proof.rows, proof.files, dict(proof.unreadable)) == (1, 2, {})
+        assert prove(str(root), f"{member} IS NULL AND who.street = 'x'").rows == 1
+    write_deltalake(root, pa.table({"who": pa.array(new, wider)}).slice(0, 0), mode="overwrite")
+    report = purge(str(root), "who.email = 'a@b'")
+    assert (len(report.files), report.rows, dict(report.unreadable)) == (1, 1, {})
+    assert prove(str(root), "who.email = 'a@b'").clean
+
+
 @pytest.mark.parametrize("verb", [purge, prove])
 def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
     with pytest.raises(InvalidPredicateError, match="client"):
