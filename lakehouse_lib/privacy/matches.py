@@ -2,7 +2,7 @@
 
 Live files are read as the table's schema says, without rows that deletion vectors name. Stored files are read by their
 own schema (they may come from before a column was added or retyped, or from a writer that died) and with every row that
-is in them: a deletion vector deletes nothing from the disk.
+is in them: a deletion vector deletes nothing from the disk. A column that a file lacks is null in each of its rows.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def _count(
         reader = task.reader
         if task.own_schema:
             missing = [one.name for one in reader.schema if one.name not in constants and not reader.holds(file, one)]
-            if len(missing) == len(reader.schema.names) and missing:
+            holds_none = missing and len(missing) == len(reader.schema.names)
+            if holds_none and not _true_of_nulls(task.predicate, reader.schema):
                 return 0, f"no column {', '.join(missing)}"
             # With column mapping a column that was retyped is another column, and the table's own type is the one.
             if reader.mapping == "none":
@@ -147,6 +148,12 @@ def _count(
             return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""]), reader.schema)), None
         groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
         return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups), None
+
+
+def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
+    """Whether it is true of a row in which every column is null, as ``email IS NULL`` is."""
+    nulls = pa.table([pa.nulls(1, one.type.to_arrow()) for one in schema.fields], schema.names)
+    return bool(_true(matches(predicate, nulls, schema)))
 
 
 def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) -> Schema:

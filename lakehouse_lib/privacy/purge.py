@@ -72,7 +72,8 @@ class Proof:
         files: Parquet files looked at, hidden ones included.
         rows: matching rows in all of them.
         matches: rows by store path, of the files that hold any.
-        skipped: files without any of the predicate's columns, with the reason: no row of them can match.
+        skipped: files without any of the predicate's columns, with the reason: no row of them can match. Where the
+            predicate is true of nulls (``email IS NULL``) every row of such a file matches, and none is skipped.
         unreadable: files that cannot be checked, with the reason; they prove nothing.
         note: what else may hold the value.
     """

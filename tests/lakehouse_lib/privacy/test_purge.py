@@ -286,6 +286,20 @@ def test_members_that_were_added_to_a_struct_are_null_in_files_from_before(tmp_p
     assert prove(str(root), "who.email = 'a@b'").clean
 
 
+def test_rows_of_a_file_from_before_the_column_match_what_is_true_of_nulls(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, pa.table({"n": [1, 2]}))
+    write_deltalake(root, pa.table({"n": [3], "email": ["a@b"]}), mode="append", schema_mode="merge")
+    assert prove(str(root), "email IS NULL").rows == 2
+    assert prove(str(root), "coalesce(email, 'none') = 'none'").rows == 2
+    assert len(prove(str(root), "email = 'none'").skipped) == 1
+    DeltaTable(root).delete("email IS NULL")
+    assert not prove(str(root), "email IS NULL").clean
+    report = purge(str(root), "email IS NULL")
+    assert (len(report.files), report.rows) == (1, 2)
+    assert prove(str(root), "email IS NULL").clean
+
+
 @pytest.mark.parametrize("verb", [purge, prove])
 def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
     with pytest.raises(InvalidPredicateError, match="client"):
