@@ -1,6 +1,7 @@
 """Find every row of a person: a predicate a table, and how much it will hit. Nothing is changed here.
 
-Only key columns of the files that may match are read, a row group at a time.
+Only key columns of the files that may match are read, a row group at a time; of quarantines those of all files, because
+their keys are spelled in many ways.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.privacy import sql, unattributed
+from lakehouse_lib.privacy.key_texts import KeyTexts, read_keys, spellings
 from lakehouse_lib.privacy.matches import count_live
 from lakehouse_lib.privacy.subject import Subject, Through
 from lakehouse_lib.privacy.unattributed import Unattributed
@@ -61,6 +63,8 @@ def locate(
     """The subject's rows, in the order of ``subject.rows``; erase from the last to the first.
 
     Places with the same table and key become one. A quarantine that does not exist yet holds no rows and is left out.
+    Keys in quarantine are found however they are spelled, if the load would have read them as the key: each of the
+    quarantine's files on disk is read for that, its key column alone.
 
     Args:
         subject_id: whose rows; text is taken for a ``long`` if it is one.
@@ -74,34 +78,67 @@ def locate(
     engine = engine or ArrowEngine()
     opened = _Tables(tables, storage_options or {})
     keys: dict[tuple[str, str], set[int | str]] = {}
+    texts: dict[tuple[str, str], KeyTexts] = {}
     for rows in subject.rows:
         snapshot = opened.get(rows.table, optional=rows.quarantine)
         if snapshot is None:
             continue
         snapshot.field(rows.key)
         wanted = keys.setdefault((rows.table, rows.key), set())
-        wanted.update([value] if rows.through is None else _through(opened, rows.through, value, engine))
-    quarantines = {rows.table for rows in subject.rows if rows.quarantine}
+        wanted.update([value] if rows.through is None else _through(subject, opened, rows.through, value, engine))
+        if rows.quarantine:
+            types = _loaded_as(subject, opened, rows.key, value if rows.through is None else None)
+            texts[rows.table, rows.key] = KeyTexts.of(wanted, types)
     located = []
     for (table, key), values in keys.items():
         snapshot = opened.get(table)
         assert snapshot is not None
+        spelled = texts.get((table, key))
+        if spelled is not None:
+            values |= spellings(snapshot, key, spelled, engine)
         predicate = _condition(snapshot, table, key, values)
         rows_found, files = count_live(snapshot, predicate, engine)
-        unknown = unattributed.find(snapshot, key, values, engine) if table in quarantines else None
+        unknown = unattributed.find(snapshot, key, spelled, engine) if spelled is not None else None
         located.append(Located(table, tables[table], predicate, rows_found, files, snapshot.version, unknown))
     return located
 
 
-def _through(opened: _Tables, through: Through, value: int | str, engine: Engine) -> Iterator[int | str]:
+def _loaded_as(subject: Subject, opened: _Tables, column: str, identifier: int | str | None) -> list[pa.DataType]:
+    """What the load reads a quarantine's column as: the types that columns of its name have in the subject's tables.
+
+    Where no table has one, a text may be a number or itself; ``identifier``, if the column holds that, says which.
+    """
+    places = [(rows.table, rows.key) for rows in subject.rows if not rows.quarantine]
+    for through in (rows.through for rows in subject.rows):
+        if through is not None and not through.quarantine:
+            places += [(through.table, through.key), (through.table, through.select)]
+    types = []
+    for table, name in dict.fromkeys(places):
+        if name.lower() == column.lower() and (snapshot := opened.get(table)) is not None:
+            types.append(snapshot.field(name).type.to_arrow())
+    unknown = [pa.int64(), pa.string()] if identifier is None else [pa.scalar(identifier).type]
+    return list(dict.fromkeys(types)) or unknown
+
+
+def _through(
+    subject: Subject, opened: _Tables, through: Through, value: int | str, engine: Engine
+) -> Iterator[int | str]:
     snapshot = opened.get(through.table, optional=through.quarantine)
     if snapshot is None:
         return
     column = snapshot.field(through.select).name
-    condition = _condition(snapshot, through.table, through.key, [value])
+    values = {value}
+    if through.quarantine:
+        keys = KeyTexts.of(values, _loaded_as(subject, opened, through.key, value))
+        values |= spellings(snapshot, through.key, keys, engine)
+    condition = _condition(snapshot, through.table, through.key, values)
     predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
     reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
+    types = _loaded_as(subject, opened, through.select, None) if through.quarantine else []
     for batch in reader:
+        if types and pa.types.is_string(batch.column(0).type):
+            yield from read_keys(batch.column(0), types)
+            continue
         for found in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
             if not isinstance(found, str) and found != int(found):
                 raise InvalidArgumentError(

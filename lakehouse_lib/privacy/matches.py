@@ -7,7 +7,7 @@ is in them: a deletion vector deletes nothing from the disk. A column that a fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib import file_paths
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.data_reader import TableReader, select
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, ObjectNotFoundError
-from lakehouse_lib.partition_values import parse_hive_path
+from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
 from lakehouse_lib.predicates import Predicate, matches, may_match, parse
+from lakehouse_lib.privacy.stored_files import as_files
 from lakehouse_lib.schema import DataType, Field, Schema, StructType
-from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
@@ -65,19 +63,7 @@ def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine
         A table of COUNTED_SCHEMA, paths as in the log.
     """
     predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
-    partitions = [
-        partition_key(snapshot.schema, name, snapshot.column_mapping)
-        for name in sorted(predicate.columns & set(snapshot.partition_columns))
-    ]
-    paths = objects["path"].to_pylist()
-    values = _partition_values(snapshot, paths, partitions) if partitions else [[]] * len(paths)
-    columns = {
-        "path": pa.array([file_paths.encode(path) for path in paths], pa.string()),
-        "partitionValues": pa.array(values, FILE_SCHEMA.field("partitionValues").type),
-        "size": objects["size"].combine_chunks(),
-        "modificationTime": objects["modified"].combine_chunks(),
-    }
-    files = pa.table([columns.get(c.name, pa.nulls(len(paths), c.type)) for c in FILE_SCHEMA], schema=FILE_SCHEMA)
+    files = as_files(snapshot, objects, predicate.columns)
     return _run(snapshot, predicate, files, engine, own_schema=True, skip_by_footer=skip_by_footer)
 
 
@@ -187,26 +173,6 @@ def _ruled_out(footer: pq.FileMetaData, predicate: Predicate, reader: TableReade
     row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
     partitions = [name for name in reader.partition_columns if name in reader.schema]
     return not pc.any(may_match(predicate, row, reader.schema, partitions, "none")).as_py()
-
-
-def _partition_values(
-    snapshot: Snapshot, paths: Sequence[str], columns: Sequence[str]
-) -> list[list[tuple[str, str | None]]]:
-    """What the log says of each file, or else its folders."""
-    known: dict[str, list[tuple[str, str | None]]] = {}
-    for files in (snapshot.tombstones, snapshot.files):
-        canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
-        known.update((p, v) for p, v in zip(canonical, files["partitionValues"].to_pylist(), strict=True) if v)
-    values = []
-    for path in paths:
-        found = known.get(path)
-        if found is None:
-            try:
-                found = list(parse_hive_path(path, columns).items())
-            except InvalidArgumentError:
-                found = []
-        values.append(found)
-    return values
 
 
 def _true(mask: pa.Array) -> int:

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import ObjectNotFoundError, RetentionError, VersionNotFoundError
+from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.vacuum import have_no_path, list_objects, nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import count_live, count_stored
+from lakehouse_lib.privacy.stored_files import parquet_objects
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
@@ -33,8 +33,6 @@ LOG_NOTE = (
     "commits and checkpoints may hold them as a file's smallest or largest value of a column, until they are cleaned "
     "up (delta.logRetentionDuration, 30 days by default)"
 )
-
-_MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def purge(
             hint="Delete the rows first, then purge",
         )
     objects = list_objects(snapshot.store)
-    stored = _parquet_objects(objects, snapshot.store)
+    stored = parquet_objects(objects, snapshot.store)
     _refuse_hidden(snapshot, predicate_sql, stored, engine)
     for root in nested_tables(objects["path"]):
         stored = stored.filter(pc.invert(pc.starts_with(stored["path"], root + "/")))
@@ -185,7 +183,7 @@ def prove(
     """
     snapshot = load_snapshot(open_store(uri, storage_options))
     objects = list_objects(snapshot.store)
-    stored = _parquet_objects(objects, snapshot.store)
+    stored = parquet_objects(objects, snapshot.store)
     counted = count_stored(snapshot, predicate_sql, stored, engine or ArrowEngine(), skip_by_footer=False)
     counted = counted.append_column("stored", _paths(counted, snapshot.store))
     found = counted.filter(pc.greater(counted["matches"], 0))
@@ -218,30 +216,10 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
         )
 
 
-def _parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
-    """Those that are Parquet files by their name, or by their first bytes when the name says nothing; no log's."""
-    objects = objects.filter(pc.invert(have_no_path(objects["path"])))
-    objects = objects.filter(pc.invert(pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")))
-    named = pc.ends_with(objects["path"], ".parquet")
-    other = pc.match_substring_regex(objects["path"], r"\.(crc|json|bin)$")
-    nameless = pc.and_(pc.invert(pc.or_(named, other)), pc.greater_equal(objects["size"], len(_MAGIC)))
-    asked = objects.filter(nameless)
-    parquet = pa.array([_starts_as_parquet(store, path) for path in asked["path"].to_pylist()], pa.bool_())
-    return pa.concat_tables([objects.filter(named), asked.filter(parquet)])
-
-
 def _without_path(objects: pa.Table) -> dict[str, str]:
     """Whatever they are: somebody has to look."""
     paths = objects["path"].filter(have_no_path(objects["path"])).to_pylist()
     return dict.fromkeys(paths, "no path of the table names this key; look at it, and move or delete it by hand")
-
-
-def _starts_as_parquet(store: ObjectStore, path: str) -> bool:
-    try:
-        with store.open_input(path) as source:
-            return bool(source.read(len(_MAGIC)) == _MAGIC)
-    except ObjectNotFoundError:  # deleted meanwhile
-        return False
 
 
 def _paths(files: pa.Table, store: ObjectStore) -> pa.Array:

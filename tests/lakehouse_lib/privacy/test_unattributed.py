@@ -67,6 +67,21 @@ def test_an_id_of_several_words_is_looked_for_anywhere(tmp_path: Path) -> None:
     assert unknown.places == ("b.csv line 1",)
 
 
+def test_an_id_that_begins_with_a_plus_is_no_other(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": "x,+41,y"}, {"_raw": "x,41,y"}])
+    for subject_id, place in (("+41", "b.csv line 1"), ("41", "b.csv line 2")):
+        unknown = located(uri, subject_id, "string").unattributed
+        assert unknown is not None
+        assert unknown.places == (place,)
+
+
+def test_an_id_is_mentioned_however_it_is_spelled(tmp_path: Path) -> None:
+    raw = ["0017;x", "x,+17", "'+0017'", "17.0", "-17", "170", "0x17", "00"]
+    unknown = located(quarantine(tmp_path / "q", [{"_raw": text} for text in raw])).unattributed
+    assert unknown is not None
+    assert unknown.places == ("b.csv line 1", "b.csv line 2", "b.csv line 3")
+
+
 def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) -> None:
     uri = quarantine(tmp_path / "q", [{"_raw": "17"}, {"_raw": "17", "_source": "o'ther"}])
     unknown = located(uri).unattributed
