@@ -227,9 +227,12 @@ class ReadableTable:
         if isinstance(filters, pads.Expression):
             from lakehouse_lib.engine.dataset import plain_dataset, unlike_parquet
 
-            files = self.files(partitions)
-            if unlike_parquet(self._snapshot, files) is None:
-                return plain_dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
+            condition = self._predicate(partitions)
+            # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
+            if condition is None or condition.partition_only(self._snapshot.partition_columns):
+                files = self.files(partitions)
+                if unlike_parquet(self._snapshot, files) is None:
+                    return plain_dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
         return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()

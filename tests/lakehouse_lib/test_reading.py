@@ -49,6 +49,25 @@ class TestRows:
         assert plain(table.to_pyarrow_table(columns=["id", "day"], filters=filters)) == EXPECTED
         assert table.to_pandas(columns=["id"], filters=filters)["id"].sum() == pc.sum(EXPECTED["id"]).as_py()
 
+    @pytest.mark.parametrize("filters", ["value > 20", [("value", ">", 20)], pc.field("value") > 20], ids=type)
+    @pytest.mark.parametrize(
+        ("partitions", "mask"),
+        [
+            ([("day", "=", dt.date(2026, 1, 2))], pc.field("day") == dt.date(2026, 1, 2)),
+            ([("day", "!=", dt.date(2026, 1, 2))], pc.field("day") != dt.date(2026, 1, 2)),
+            ([("id", "<", 60)], pc.field("id") < 60),
+            ([("day", "=", dt.date(2026, 1, 2)), ("id", "<", 60)], EXPRESSION & (pc.field("id") < 60)),
+        ],
+        ids=["partition", "other partitions", "rows", "both"],
+    )
+    def test_partitions_are_a_condition_on_rows_beside_filters_of_every_kind(
+        self, uri: Path, partitions: Any, mask: pc.Expression, filters: Any
+    ) -> None:
+        found = DeltaTable(uri).to_pyarrow_table(partitions, ["id", "day"], filters=filters)
+        expected = plain(ROWS.filter(mask & (pc.field("value") > 20)).select(["id", "day"]))
+        assert len(expected)
+        assert plain(found) == expected
+
     @pytest.mark.parametrize("predicate", [SQL, FILTERS])
     def test_a_scan_streams(self, uri: Path, predicate: Any) -> None:
         reader = DeltaTable(uri).scan(["id", "day"], predicate)
