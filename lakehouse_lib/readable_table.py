@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
@@ -225,14 +226,13 @@ class ReadableTable:
         import pyarrow.dataset as pads
 
         if isinstance(filters, pads.Expression):
-            from lakehouse_lib.engine.dataset import plain_dataset, unlike_parquet
+            from lakehouse_lib.engine.dataset import dataset
 
             condition = self._predicate(partitions)
             # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
-                files = self.files(partitions)
-                if unlike_parquet(self._snapshot, files) is None:
-                    return plain_dataset(self._snapshot, files).to_table(columns=columns, filter=filters)
+                with suppress(UnsupportedFeatureError):  # what pyarrow would read wrong, a scan reads right
+                    return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
         return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
@@ -260,6 +260,8 @@ class ReadableTable:
                 mapping, days before 1901 by the calendar of before Spark 3); ``scan`` and ``to_pyarrow_table`` read
                 them. Of the last the footers tell, of which those are read whose dates and times may be that old by
                 the log's statistics: none as a rule, all where the log has none, or dates are in lists or maps.
+                Reading the dataset raises it for a file whose columns are spelled otherwise than the table's, are in
+                nanoseconds, or are integers too wide for a decimal: a file's footer tells when the file is opened.
         """
         from lakehouse_lib.engine.dataset import dataset
 

@@ -13,9 +13,10 @@ import pyarrow.dataset as pads
 import pyarrow.fs
 
 from lakehouse_lib import file_paths
+from lakehouse_lib.engine.checked_files import CheckedFiles, not_a_dataset
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.engine.store_filesystem import StoreFileSystem
-from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.predicates.nodes import Column, Comparison, Literal, disjunction
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
@@ -30,7 +31,7 @@ _TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_00
 _FOOTERS_AT_ONCE = 16
 
 
-def unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
+def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
     """Why these files do not read as plain Parquet files in the table's schema do; None when they do.
 
     No file is opened but those that may hold days before 1901, by their statistics in the log: of these the footers.
@@ -63,29 +64,13 @@ def dataset(
 
     Raises:
         InvalidArgumentError: a file system, and files outside the table's folder.
-        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns or days wrong.
+        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns or days wrong. What
+            only a file's footer tells is raised when the dataset is read (``checked_files``).
         InvalidSchemaError: a column of a type without values here.
     """
-    reason = unlike_parquet(snapshot, files)
+    reason = _unlike_parquet(snapshot, files)
     if reason is not None:
-        raise UnsupportedFeatureError(
-            f"the table is no pyarrow dataset: {reason}",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which takes "
-            "bounded memory",
-        )
-    return plain_dataset(snapshot, files, filesystem=filesystem, schema=schema)
-
-
-def plain_dataset(
-    snapshot: Snapshot,
-    files: pa.Table,
-    *,
-    filesystem: pyarrow.fs.FileSystem | None = None,
-    schema: pa.Schema | None = None,
-) -> pads.Dataset:
-    """``dataset`` of files that ``unlike_parquet`` has nothing against, which is not asked again."""
+        raise not_a_dataset(reason, table=snapshot.store.root, version=snapshot.version)
     check_readable(snapshot.schema, table=snapshot.store.root)
     if schema is None:
         schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
@@ -106,6 +91,9 @@ def plain_dataset(
             paths = file_paths.absolute(paths, snapshot.store)
     elif filesystem is None and is_local:
         root = pyarrow.fs.SubTreeFileSystem(snapshot.store.root, root)
+    held = {name.lower() for name in snapshot.partition_columns}
+    stored = pa.schema([one for one in schema if one.name.lower() not in held])
+    checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
     form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     constants = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none").constants(files)
     constants = {
@@ -115,8 +103,8 @@ def plain_dataset(
     for index, path in enumerate(paths.to_pylist()):
         known = [_equals(name, values[index]) for name, values in constants.items()]
         expression = reduce(operator.and_, known) if known else None
-        fragments.append(form.make_fragment(path, filesystem=root, partition_expression=expression))
-    return pads.FileSystemDataset(fragments, schema, form, root)
+        fragments.append(form.make_fragment(path, filesystem=checked, partition_expression=expression))
+    return pads.FileSystemDataset(fragments, schema, form, checked)
 
 
 def _equals(name: str, value: pa.Scalar) -> pads.Expression:
