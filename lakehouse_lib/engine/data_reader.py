@@ -244,6 +244,8 @@ class TableReader:
             positions = file.starts[index] + (np.arange(count) if kept is None else np.flatnonzero(flags_of(kept)))
             ids, versions = columns[-2:]
             columns[-2:] = self.row_ids.filled(ids, versions, self._ids(file), positions)
+        if not columns:  # rows all the same, and a table has as many as its columns were long
+            return pa.table([pa.nulls(count)], ["rows"]).select([])
         return pa.Table.from_arrays(columns, schema=nullable)
 
     def _ids(self, file: DataFile) -> FileIds:

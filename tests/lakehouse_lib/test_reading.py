@@ -79,6 +79,13 @@ class TestRows:
         assert DeltaTable(uri).to_pyarrow_table(columns=columns).column_names == columns
         assert DeltaTable(uri).scan(columns).schema.names == columns
 
+    @pytest.mark.parametrize("filters", [None, SQL, EXPRESSION], ids=["all", "SQL", "expression"])
+    def test_no_columns_leave_the_number_of_rows(self, uri: Path, filters: Any) -> None:
+        found = DeltaTable(uri).to_pyarrow_table(columns=[], filters=filters)
+        assert (found.num_rows, found.column_names) == (100 if filters is None else len(EXPECTED), [])
+        if filters is not EXPRESSION:
+            assert sum(batch.num_rows for batch in DeltaTable(uri).scan([], filters)) == found.num_rows
+
     def test_an_old_version_has_its_own_schema(self, uri: Path) -> None:
         old = DeltaTable(uri, version=0)
         assert old.schema().names == ["id", "day", "name"]

@@ -295,7 +295,7 @@ def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
     )
     delete_by_vector(tmp_path, {"a.parquet": inline([5, 42, 43, 99])})
     assert read(tmp_path, where="k >= 40 AND k < 45") == [{"k": 40}, {"k": 41}, {"k": 44}]
-    assert len(read(tmp_path)) == 96
+    assert len(read(tmp_path)) == DeltaTable(tmp_path).to_pyarrow_table(columns=[]).num_rows == 96
     snapshot = DeltaTable(tmp_path).snapshot
     predicate = parse("k >= 40 AND k < 45", snapshot.schema)
     scan = Scan.of(snapshot, None, predicate)
