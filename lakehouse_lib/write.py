@@ -53,6 +53,8 @@ def write_deltalake(
 
     Raises:
         InvalidArgumentError: a table that is there (mode "error"), data of no known kind, a mode nobody knows.
+        InvalidSchemaError: columns that no table can have, or of which data files hold none (all are void), so that
+            rows would be lost.
         SchemaMismatchError: lists every column that does not fit.
         CommitFailedError: a concurrent commit contradicts this one.
     """

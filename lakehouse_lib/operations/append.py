@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CommitProperties, Metadata
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.data_writer import file_schema
 from lakehouse_lib.engine.incoming import Incoming
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
 from lakehouse_lib.operations.files import record_count
-from lakehouse_lib.schema import Schema, enforce, merge
+from lakehouse_lib.schema import Schema, StructType, all_types, enforce, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -65,6 +66,7 @@ def write(
 
     Raises:
         InvalidArgumentError: an unknown mode, a table that is there (mode "error"), another partitioning.
+        InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
         SchemaMismatchError: lists the columns that do not fit.
         CommitFailedError: a concurrent commit contradicts this one; nothing is visible.
         CommitUnknownError: the store stopped answering while it was asked to commit.
@@ -170,13 +172,26 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
-    return WriteTarget(
-        store,
-        Schema.from_json(metadata.schema_string),
-        metadata.partition_columns,
-        metadata.configuration,
-        what.target_file_size,
-    )
+    schema = Schema.from_json(metadata.schema_string)
+    _check_rows_are_kept(schema, metadata.partition_columns, table=store.root)
+    return WriteTarget(store, schema, metadata.partition_columns, metadata.configuration, what.target_file_size)
+
+
+def _check_rows_are_kept(schema: Schema, partition_columns: Sequence[str], *, table: str) -> None:
+    """Refuses what Parquet holds no rows of: no column at all, and structs without members."""
+    for one in schema.fields:
+        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(one.type)):
+            raise InvalidSchemaError(
+                f"column {one.name!r} has a struct without members, which data files cannot hold",
+                table=table,
+                hint="Leave the column out",
+            )
+    if not file_schema(schema, partition_columns).names:
+        raise InvalidSchemaError(
+            f"every column is void or a partition column, and data files would hold no row: {', '.join(schema.names)}",
+            table=table,
+            hint="Write a column that has values, or cast one to the type that it will have",
+        )
 
 
 def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:

@@ -31,6 +31,8 @@ from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.data_writer import target_size_of
 from lakehouse_lib.log import commit
 from lakehouse_lib.log.cache import CACHE
+from tests.hand_made import commit as commit_by_hand
+from tests.hand_made import field
 from tests.peers import parquet_files, read_delta_rs, read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})
@@ -63,6 +65,53 @@ def test_data_of_no_known_kind(tmp_path: Path, data: Any, problem: str) -> None:
 def test_data_without_columns(tmp_path: Path) -> None:
     with pytest.raises(InvalidSchemaError, match="column"):
         write_deltalake(tmp_path, pa.table({}))
+
+
+VOID = pa.table({"v": pa.nulls(3)})
+WITHOUT_MEMBERS = pa.array([{}] * 3, pa.struct([]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (VOID, "every column is void or a partition column, and data files would hold no row: v"),
+        (pa.table({"s": WITHOUT_MEMBERS}), "column 's' has a struct without members"),
+        (pa.table({"a": [1, 2, 3], "s": pa.array([[{}]] * 3)}), "column 's' has a struct without members"),
+    ],
+    ids=["void", "struct", "structs in lists"],
+)
+def test_rows_of_which_files_hold_nothing_are_refused(tmp_path: Path, rows: pa.Table, problem: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=f"{problem}.*{tmp_path}"):
+        write_deltalake(tmp_path / "new", rows)
+    assert not (tmp_path / "new").exists()
+    table = DeltaTable.create(tmp_path / "empty", rows.schema)
+    with pytest.raises(InvalidSchemaError, match=problem):
+        write_deltalake(table, rows, mode="append")
+    write_deltalake(tmp_path / "full", ROWS)
+    with pytest.raises(InvalidSchemaError, match=problem):
+        write_deltalake(tmp_path / "full", rows, mode="overwrite", schema_mode="overwrite")
+    full = DeltaTable(tmp_path / "full")
+    assert (table.version(), full.version(), full.count()) == (0, 0, 2)
+
+
+def test_void_columns_are_written_beside_others(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, VOID.schema)
+    write_deltalake(tmp_path, VOID.append_column("a", pa.array([1, 2, 3])), mode="append", schema_mode="merge")
+    write_deltalake(tmp_path, VOID, mode="append")  # ``a`` is stored, as nulls
+    found = DeltaTable(tmp_path).to_pyarrow_table()
+    assert found["v"].null_count == found.num_rows == 6
+
+
+def test_rows_of_partition_columns_alone_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="every column is a partition column: a"):
+        write_deltalake(tmp_path / "new", ROWS, partition_by="a")
+    with pytest.raises(InvalidArgumentError, match="every column is a partition column: a"):
+        write_deltalake(tmp_path / "new", ROWS.append_column("v", pa.nulls(2)), partition_by="a")
+    assert not (tmp_path / "new").exists()
+    commit_by_hand(tmp_path, [field("a", "long")], [], partition_by=["a"])  # as no writer makes it
+    with pytest.raises(InvalidSchemaError, match=r"every column is void or a partition column, .*: a"):
+        write_deltalake(tmp_path, ROWS, mode="append")
+    assert DeltaTable(tmp_path).version() == 0
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
