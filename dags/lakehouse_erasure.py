@@ -2,7 +2,8 @@
 
 Trigger it with `{"customer_id": 4711}`. It finds the customer's rows and waits until a person approves; rejecting ends
 the run. Rows go from what hangs on the customer to the customer, so a run that breaks off can be cleared and finished:
-the keys it found are kept. The report counts the customer's rows in every file on disk and fails when one is left.
+the keys it found are kept. Where rows with other keys have come meanwhile, it deletes nothing and says so. The report
+counts the customer's rows in every file on disk and fails when one is left.
 
 Quarantine may hold records of which no key says whose they are. They stay, and are counted; the approval names those
 that mention the customer. With `"erase_mentions": true` these are erased too.

@@ -1,7 +1,8 @@
 """Erasing a person: find the rows, delete them, purge the files that still hold them, prove that none is left.
 
 What is found is kept in the XCom of the task that looked: once the orders are gone, nobody could say which line items
-were theirs, and a run that broke off in between could not be finished.
+were theirs, and a run that broke off in between could not be finished. What arrives while a person is asked has keys of
+its own; the delete looks again, and does not begin where it finds some.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.approval import require_approval
+from lakehouse_airflow.arrivals import arrived, has_gone
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
@@ -33,6 +35,8 @@ _LARGEST_LONG = 2**63 - 1
 # Of records that mention a person, in XCom and in the question to approve.
 _MOST_PLACES = 20
 
+# Never from the first task: with the rows deleted, it would not find their keys again, nor what the disk still holds.
+_CLEAR_FROM_DELETE = "clear this run from its delete on, which deletes them or says what to do"
 LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
 
 
@@ -51,7 +55,8 @@ def subject_param(subject: str) -> Param:
 class LakehouseLocateSubjectOperator(BaseOperator):
     """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
 
-    Returns ``{"subject", "id", "tables": {table: {"uri", "predicate", "rows", "files", "on_disk", "unattributed"}}}``.
+    Returns ``{"subject", "id", "erase_mentions", "tables": {table: place}}``, a place being
+    ``{"uri", "predicate", "rows", "files", "on_disk", "unattributed"}``.
     The predicate holds the keys that were found; ``rows`` and ``files`` count the latest version, ``on_disk``
     (``{"rows", "files_with_rows", "files", "unreadable"}``) every Parquet file in the folder. ``unattributed`` (None
     where there are none) are the records of which no key says whose they are (``{"predicate", "records", "mentions",
@@ -84,31 +89,28 @@ class LakehouseLocateSubjectOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
-            from lakehouse_lib.privacy.erasure import locate
             from lakehouse_lib.privacy.purge import prove
             from lakehouse_lib.privacy.subject import subject_from_config
 
             configured = load_registry().subject(self.subject)
-            subject = subject_from_config(configured.model_dump(exclude_none=True))
-            identifier = subject.value(self.subject_id)
+            identifier = subject_from_config(configured.model_dump(exclude_none=True)).value(self.subject_id)
             if isinstance(identifier, int) and identifier < 1:
                 raise AirflowFailException(f"{identifier} is no {self.subject}: an id is an integer from 1 on")
             hook = LakehouseHook(self.lakehouse_conn_id)
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
-            uris = {table: hook.uri(table) for table in configured.places()}
-            options = {table: hook.storage_options(table) for table in uris}
-            found = locate(subject, identifier, uris, storage_options=options)
-            by_table = groupby(sorted(found, key=attrgetter("table")), key=attrgetter("table"))
             erase_mentions = str(self.erase_mentions).lower() == "true"  # a template renders to text
-            tables = {table: _in_one(places, erase_mentions=erase_mentions) for table, places in by_table}
+            tables = _find(hook, self.subject, identifier, erase_mentions=erase_mentions)
             for table, place in tables.items():
-                proof = prove(place["uri"], place["predicate"], storage_options=options[table])
+                proof = prove(place["uri"], place["predicate"], storage_options=hook.storage_options(table))
                 place["on_disk"] = _counts(proof)
-        return {"subject": self.subject, "id": identifier, "tables": tables}
+        return {"subject": self.subject, "id": identifier, "erase_mentions": erase_mentions, "tables": tables}
 
 
 class LakehouseEraseOperator(SubmitOperator):
     """Deletes a person's rows from tables, in one Spark application, once a person has approved.
+
+    It looks again first: an order that came since would go, and its line items, of which nobody has found the keys,
+    would stay for good. A retry finds fewer keys, because some rows are deleted already; that is no obstacle.
 
     Returns ``{"job", "tables": [{"table" (URI), "version", "metrics"}]}``, without those in which no row was found.
 
@@ -116,6 +118,9 @@ class LakehouseEraseOperator(SubmitOperator):
         tables: names in the registry, in the order in which rows are deleted.
         located_by: task id of the LakehouseLocateSubjectOperator.
         approved_by: task id of the ApprovalOperator, whose answer is verified here.
+
+    Raises:
+        AirflowFailException: rows have arrived that nobody was asked about. Nothing is deleted.
     """
 
     job = "erase"
@@ -130,14 +135,35 @@ class LakehouseEraseOperator(SubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.log.info("approved by %s", require_approval(context, self.approved_by))
-        located = _located(context, self.located_by)["tables"]
-        # A quarantine into which nothing was put is not there. Rows on disk alone may be in live files that hide them.
-        self._found = [
-            {"table": found["uri"], "predicate": found["predicate"]}
-            for found in (located[table] for table in self.tables if table in located)
-            if found["rows"] or found["on_disk"]["rows"]
-        ]
+        located = _located(context, self.located_by)
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        with as_task_failure():
+            self._require_nothing_new(hook, located)
+            # A quarantine into which nothing was put is not there.
+            places = [located["tables"][table] for table in self.tables if table in located["tables"]]
+            self._found = [
+                {"table": place["uri"], "predicate": place["predicate"]} for place in places if _has_rows(hook, place)
+            ]
         return super().execute(context) if self._found else {"job": self.job, "tables": []}
+
+    def _require_nothing_new(self, hook: LakehouseHook, located: Mapping[str, Any]) -> None:
+        erase_mentions = located.get("erase_mentions", False)  # a run may have been waiting since before there was one
+        now = _find(hook, located["subject"], located["id"], erase_mentions=erase_mentions)
+        tables = arrived(located["tables"], now)
+        if not tables:
+            return
+        person = f"{located['subject']} {located['id']}"
+        advice = f"run it again from {self.located_by}"
+        if has_gone(located["tables"], now):
+            # Looking anew in this run would forget them, and with them what the disk still holds.
+            advice = (
+                f"keys that this run found are gone from the tables, and it alone still knows them: erase {person} in "
+                f"another run, and then clear this one from its {self.task_id} on"
+            )
+        raise AirflowFailException(
+            f"rows have arrived since {self.located_by} looked for {person} ({', '.join(tables)}), and this try has "
+            f"deleted nothing; {advice}"
+        )
 
     def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
         return [found["table"] for found in self._found]
@@ -183,11 +209,17 @@ class LakehousePurgeOperator(BaseOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         purged = {}
         with as_task_failure():
+            from lakehouse_lib.errors import RetentionError
             from lakehouse_lib.privacy.purge import purge
 
             for table, found in _located(context, self.located_by)["tables"].items():
                 options = hook.storage_options(found["uri"])
-                report = purge(found["uri"], found["predicate"], storage_options=options)
+                try:
+                    report = purge(found["uri"], found["predicate"], storage_options=options)
+                except RetentionError as error:
+                    raise AirflowFailException(
+                        f"RetentionError: {error}. Where rows came after the delete: {_CLEAR_FROM_DELETE}"
+                    ) from None
                 purged[table] = {
                     "files": len(report.files),
                     "rows": report.rows,
@@ -249,8 +281,8 @@ class LakehouseErasureReportOperator(BaseOperator):
                     left.append(f"{table}: {proof.rows} rows, {len(proof.unreadable)} files that cannot be read")
         if left:
             raise AirflowFailException(
-                f"{located['subject']} {located['id']} is not erased from disk ({'; '.join(left)}). Clear this run "
-                "from its delete on; files of a writer still at work can be purged an hour later"
+                f"{located['subject']} {located['id']} is not erased from disk ({'; '.join(left)}): "
+                f"{_CLEAR_FROM_DELETE}. Files of a writer still at work can be purged an hour later"
             )
         notes.add(LANDING_NOTE)
         for note in sorted(notes):
@@ -262,6 +294,32 @@ class LakehouseErasureReportOperator(BaseOperator):
             "unattributed": unattributed,
             "notes": sorted(notes),
         }
+
+
+def _find(hook: LakehouseHook, name: str, subject_id: int | str, *, erase_mentions: bool) -> dict[str, dict[str, Any]]:
+    """What is found of a subject now: {table: place}, without ``on_disk``."""
+    from lakehouse_lib.privacy.erasure import locate
+    from lakehouse_lib.privacy.subject import subject_from_config
+
+    configured = load_registry().subject(name)
+    uris = {table: hook.uri(table) for table in configured.places()}
+    options = {table: hook.storage_options(table) for table in uris}
+    subject = subject_from_config(configured.model_dump(exclude_none=True))
+    found = locate(subject, subject_id, uris, storage_options=options)
+    by_table = groupby(sorted(found, key=attrgetter("table")), key=attrgetter("table"))
+    return {table: _in_one(places, erase_mentions=erase_mentions) for table, places in by_table}
+
+
+def _has_rows(hook: LakehouseHook, place: Mapping[str, Any]) -> bool:
+    """Whether a table has to be deleted from: it had rows, perhaps hidden in live files, or there are some by now.
+
+    Line items may come after their order is gone; then only the keys of this run lead to them.
+    """
+    from lakehouse_lib.privacy.purge import prove
+
+    if place["rows"] or place["on_disk"]["rows"]:
+        return True
+    return prove(place["uri"], place["predicate"], storage_options=hook.storage_options(place["uri"])).rows > 0
 
 
 def _in_one(places: Iterable[Located], *, erase_mentions: bool) -> dict[str, Any]:

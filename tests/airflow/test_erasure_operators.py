@@ -1,0 +1,203 @@
+"""What the erasure's tasks do when rows arrive meanwhile, or when one of them is done again; Spark apart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from deltalake import DeltaTable as Peer
+from deltalake import write_deltalake
+
+from lakehouse_airflow.operators import job_operator
+from lakehouse_airflow.operators.erasure import (
+    LakehouseEraseOperator,
+    LakehouseErasureReportOperator,
+    LakehouseLocateSubjectOperator,
+    LakehousePurgeOperator,
+)
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib import DeltaTable
+from tests.peers import parquet_files
+
+TASKS = {"located_by": "locate", "approved_by": "approve"}
+APPROVED = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
+
+
+class JobInThisProcess:
+    """The job ``erase`` without its Spark: the same deletes, in the same order."""
+
+    done_before_failing = None
+
+    def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
+        self.file = Path(arguments[arguments.index("--deletes-file") + 1])
+
+    def run(self) -> dict[str, Any]:
+        tables = []
+        for one in json.loads(self.file.read_text()):
+            metrics = DeltaTable(one["table"]).delete(one["predicate"])
+            tables.append({"table": one["table"], "metrics": metrics})
+        return {"job": "erase", "tables": tables}
+
+
+class Run:
+    """One run of the DAG for customer 2; it is the context's task instance, too."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, Any] = {"approve": APPROVED}
+
+    def xcom_push(self, key: str, value: Any) -> None: ...
+
+    def xcom_pull(self, task_ids: str) -> Any:
+        return self.left.get(task_ids)
+
+    def locate(self) -> dict[str, Any]:
+        locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id="2")
+        self.left["locate"] = found = json.loads(json.dumps(locate.execute({"ti": self})))
+        return found["tables"]
+
+    def delete(self) -> dict[str, int]:
+        """Deleted rows by table, of the tables that were deleted from."""
+        tables = load_registry().subject("customer").tables()
+        done = LakehouseEraseOperator(task_id="delete", tables=tables, **TASKS).execute({"ti": self})
+        return {Path(one["table"]).name: one["metrics"]["num_deleted_rows"] for one in done["tables"]}
+
+    def purge(self) -> None:
+        LakehousePurgeOperator(task_id="purge", **TASKS).execute({"ti": self})
+
+    def report(self) -> dict[str, Any]:
+        return LakehouseErasureReportOperator(task_id="report", located_by="locate").execute({"ti": self})
+
+    def finish(self) -> None:
+        self.delete()
+        self.purge()
+        self.report()
+
+
+@pytest.fixture
+def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
+    monkeypatch.setattr(job_operator, "JobSubmission", JobInThisProcess)
+    tables = registry_file.parent / "tables"
+    append(tables / "customer", c_custkey=[1])
+    append(tables / "orders", o_orderkey=[1, 2], o_custkey=[1, 2])
+    append(tables / "lineitem", l_orderkey=[1, 2])
+    return tables
+
+
+def append(table: Path, **columns: list[int]) -> None:
+    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+    write_deltalake(table, pa.table(arrays), mode="append")
+
+
+def refuse(tables: Path, order: str, customer: str) -> None:
+    """An order in quarantine."""
+    texts = {"o_orderkey": order, "o_custkey": customer, "_source": "shop", "_file": "1.csv"}
+    texts |= dict.fromkeys(("_column", "_rule", "_raw"))
+    rows = {name: pa.array([value], pa.string()) for name, value in texts.items()}
+    write_deltalake(tables / "orders_quarantine", pa.table(rows | {"_line": pa.array([2], pa.int64())}), mode="append")
+
+
+def on_disk(table: Path) -> list[int]:
+    return sorted(pa.concat_arrays(pa.parquet.read_table(f)[0].combine_chunks() for f in parquet_files(table)).tolist())
+
+
+def versions(tables: Path) -> dict[str, int]:
+    return {table.name: Peer(str(table)).version() for table in sorted(tables.iterdir())}
+
+
+def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_is_deleted(tables: Path) -> None:
+    run = Run()
+    run.locate()
+    append(tables / "orders", o_orderkey=[3], o_custkey=[2])
+    append(tables / "lineitem", l_orderkey=[3])
+    before = versions(tables)
+    with pytest.raises(
+        AirflowFailException, match=r"^rows have arrived since locate.*\(lineitem\).*again from locate$"
+    ):
+        run.delete()
+    assert versions(tables) == before
+
+    run.locate()
+    assert run.delete() == {"lineitem": 2, "orders": 2}
+    run.purge()
+    run.report()
+    assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
+
+
+def test_a_table_without_rows_that_has_some_now_ends_it_too(tables: Path) -> None:
+    run = Run()
+    assert run.locate()["customer"]["rows"] == 0
+    append(tables / "customer", c_custkey=[2])
+    before = versions(tables)
+    with pytest.raises(AirflowFailException, match=r"arrived.*customer 2 \(customer\).*deleted nothing; run it again"):
+        run.delete()
+    assert versions(tables) == before
+    run.locate()
+    run.finish()
+    assert on_disk(tables / "customer") == [1]
+
+
+def test_a_quarantine_that_is_new_ends_it_where_it_holds_the_person(tables: Path) -> None:
+    run = Run()
+    run.locate()
+    refuse(tables, order="8", customer="1")
+    assert run.delete() == {"lineitem": 1, "orders": 1}
+    refuse(tables, order="9", customer="2")
+    with pytest.raises(AirflowFailException, match=r"\(lineitem, orders_quarantine\)"):
+        run.delete()
+
+
+def test_more_rows_of_known_keys_go_with_the_rest(tables: Path) -> None:
+    run = Run()
+    run.locate()
+    append(tables / "lineitem", l_orderkey=[2, 2])
+    assert run.delete() == {"lineitem": 3, "orders": 1}
+    run.purge()
+    run.report()
+
+
+@pytest.mark.parametrize("done", [["lineitem"], ["lineitem", "orders"]])
+def test_a_retry_finishes_what_broke_off(tables: Path, done: list[str]) -> None:
+    run = Run()
+    found = run.locate()
+    for table in done:
+        DeltaTable(tables / table).delete(found[table]["predicate"])
+    run.finish()
+    run.finish()
+    assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
+
+
+def test_what_arrives_after_a_half_is_another_runs_and_the_keys_of_this_one_stay(tables: Path) -> None:
+    run = Run()
+    run.locate()
+    run.delete()
+    append(tables / "orders", o_orderkey=[3], o_custkey=[2])
+    append(tables / "lineitem", l_orderkey=[3])
+    # From locate on this run would forget order 2, whose line item is still on disk.
+    with pytest.raises(AirflowFailException, match="erase customer 2 in another run, and then clear this one from its"):
+        run.delete()
+    other = Run()
+    other.locate()
+    other.finish()
+    assert 2 in on_disk(tables / "lineitem")
+    run.finish()
+    assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
+
+
+def test_line_items_that_come_after_their_order_is_gone_are_deleted_by_clearing_from_the_delete_on(
+    tables: Path,
+) -> None:
+    append(tables / "orders", o_orderkey=[4], o_custkey=[2])
+    DeltaTable(tables / "lineitem").delete("l_orderkey = 2")
+    DeltaTable(tables / "lineitem").vacuum(0, enforce_retention_duration=False, dry_run=False)
+    run = Run()
+    assert run.locate()["lineitem"]["on_disk"]["rows"] == 0
+    run.finish()
+    append(tables / "lineitem", l_orderkey=[4])
+    for task, words in ((run.purge, "RetentionError: .*came after the delete"), (run.report, "not erased from disk")):
+        with pytest.raises(AirflowFailException, match=f"{words}.*clear this run from its delete on"):
+            task()
+    run.finish()
+    assert on_disk(tables / "lineitem") == [1]
