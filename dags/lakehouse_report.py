@@ -1,7 +1,8 @@
 """Makes the report anew when its first table has new rows: one run for each new range of versions.
 
 The table's asset releases it. What it has read up to is kept in the log of the table it writes, so a run that finds
-nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute.
+nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute. A store or table that
+cannot be read is no reason to skip: it fails.
 """
 
 from datetime import timedelta

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+)
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
@@ -23,6 +29,9 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
 
     With neither, it waits for the next version from now on. While the table does not exist, it waits. Looking lists the
     end of the log; it needs no Spark and does not open the table.
+
+    With ``soft_fail`` it skips when nothing came in time, and for no other reason: an error fails it all the same, and
+    so does a store that still fails when the time is over, because then nobody knows whether something came.
 
     Returns ``{"table", "version", "baseline_version"}``.
 
@@ -72,7 +81,8 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
                 now = LakehouseHook(self.lakehouse_conn_id).version(self.table)
             self.baseline_version = -1 if now is None else now
         if not self.deferrable:
-            return super().execute(context)
+            with self._skipping_by_time_alone():
+                return super().execute(context)
         found = self.poke(context)
         if found.is_done:
             return found.xcom_value
@@ -89,6 +99,37 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             timeout=timedelta(seconds=self.timeout),
         )
         return None
+
+    def resume_execution(self, next_method: str, next_kwargs: Mapping[str, Any] | None, context: Context) -> Any:
+        with self._skipping_by_time_alone():
+            try:
+                return super().resume_execution(next_method, next_kwargs, context)
+            except AirflowSkipException as skip:
+                if not _is_by_time(skip) or not self.soft_fail:
+                    raise
+                found = self._last_look(context)
+                if not found.is_done:
+                    raise
+                return found.xcom_value
+
+    @contextmanager
+    def _skipping_by_time_alone(self) -> Iterator[None]:
+        """Airflow makes a skip of every error where ``soft_fail`` is set. Then a run is green that nobody looks at."""
+        try:
+            yield
+        except AirflowSkipException as skip:
+            if self.soft_fail and not _is_by_time(skip):
+                raise skip.__cause__ from None
+            raise
+
+    def _last_look(self, context: Context) -> PokeReturnValue:
+        """In the triggerer a failing store is waited for; whether it is the store or the table, the task finds out."""
+        given = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
+        if all(version is None for version in given):
+            with as_task_failure():
+                LakehouseHook(self.lakehouse_conn_id).version(self.table)
+            return PokeReturnValue(False)  # the baseline went with the trigger
+        return self.poke(context)
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
         with as_task_failure():
@@ -114,6 +155,10 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
     def _found(self, version: int, baseline_version: Any) -> dict[str, Any]:
         self.made_version = (self.table, version)
         return {"table": self.table, "version": version, "baseline_version": baseline_version}
+
+
+def _is_by_time(skip: AirflowSkipException) -> bool:
+    return skip.__cause__ is None or isinstance(skip.__cause__, AirflowSensorTimeout | AirflowTaskTimeout)
 
 
 def _as_version(name: str, value: Any) -> int | None:

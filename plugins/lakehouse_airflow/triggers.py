@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.registry import RegistryError
-from lakehouse_lib.errors import DeltaError
 
 
 def reached(
@@ -45,7 +44,9 @@ def reached(
 class TableVersionTrigger(BaseTrigger):
     """Fires once, when a table's version is what is waited for (``reached``).
 
-    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` when waiting on cannot help.
+    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` when waiting on cannot help. What may pass
+    by the rule of ``failures`` (a failing store) is logged and looked at again, for as long as the sensor waits: a task
+    that was retried would take the version of then for its baseline, where it was given none.
 
     Args:
         table: a table's name in the registry, or its location.
@@ -96,9 +97,12 @@ class TableVersionTrigger(BaseTrigger):
                     target_version=self.target_version,
                     allow_recreation=self.allow_recreation,
                 )
-            except (DeltaError, RegistryError, AirflowException) as error:
+            except AirflowFailException as error:
                 yield TriggerEvent({"error": str(error)})
                 return
+            except AirflowException as error:
+                self.log.warning("table %s: %s; looking again in %s s", self.table, error, self.poke_interval)
+                done = False
             except ValueError as error:
                 yield TriggerEvent({"error": f"table {self.table}: {error}"})
                 return
@@ -108,4 +112,5 @@ class TableVersionTrigger(BaseTrigger):
             await asyncio.sleep(self.poke_interval)
 
     def _version(self) -> int | None:
-        return LakehouseHook(self.lakehouse_conn_id).version(self.table)
+        with as_task_failure():
+            return LakehouseHook(self.lakehouse_conn_id).version(self.table)

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferralError,
+    TaskDeferred,
+)
 from airflow.triggers.base import TriggerEvent
 
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_airflow.triggers import TableVersionTrigger, reached
-from lakehouse_lib.errors import StoreError
+from lakehouse_lib.errors import InvalidArgumentError, StoreError
 from lakehouse_lib.store import LocalStore
 
 
@@ -147,17 +154,101 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
-def test_a_store_that_fails_ends_the_wait_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# What Airflow resumes a task with when its time is over, and when its trigger broke.
+TIMED_OUT = ("__fail__", {"error": "Trigger timeout"})
+BROKEN = ("__fail__", {"error": "Trigger failure", "traceback": ["ImportError"]})
+
+
+@pytest.fixture
+def failing_store(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """``undo()`` mends it."""
+
     def denied(self: LocalStore, *_: str) -> None:
         raise StoreError("_delta_log: Permission denied", table=self.root)
 
     monkeypatch.setattr(LocalStore, "list_from", denied)
-    trigger = TableVersionTrigger(
-        table=str(tmp_path / "t"), baseline_version=-1, target_version=None, allow_recreation=False, poke_interval=0.1
+    return monkeypatch
+
+
+def trigger(table: str) -> TableVersionTrigger:
+    return TableVersionTrigger(
+        table=table, baseline_version=0, target_version=None, allow_recreation=False, poke_interval=0.05
     )
 
-    async def first_event() -> TriggerEvent:
-        return await asyncio.wait_for(anext(trigger.run()), 5)
 
-    event = asyncio.run(first_event())
-    assert event.payload == {"error": f"_delta_log: Permission denied (table {tmp_path / 't'})"}
+def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
+    tmp_path: Path, failing_store: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    commit(tmp_path / "t", 0, 1)
+
+    async def first_event() -> TriggerEvent:
+        event = asyncio.ensure_future(anext(trigger(str(tmp_path / "t")).run()))
+        await asyncio.sleep(0.3)
+        assert not event.done()
+        failing_store.undo()
+        return await asyncio.wait_for(event, 5)
+
+    assert asyncio.run(first_event()).payload == {"version": 1, "baseline_version": 0}
+    assert (
+        f"StoreError: _delta_log: Permission denied (table {tmp_path / 't'}); looking again" in capfd.readouterr().out
+    )
+
+
+def test_an_error_that_lasts_ends_the_wait_in_its_own_words(
+    tmp_path: Path, registry_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def first_event(table: str) -> TriggerEvent:
+        return await asyncio.wait_for(anext(trigger(table).run()), 5)
+
+    assert "the registry has no table 'nothing'" in asyncio.run(first_event("nothing")).payload["error"]
+
+    def no_table(self: LocalStore, *_: str) -> None:
+        raise InvalidArgumentError("an option that is none", table=self.root)
+
+    monkeypatch.setattr(LocalStore, "list_from", no_table)
+    event = asyncio.run(first_event(str(tmp_path / "t")))
+    assert event.payload == {"error": f"InvalidArgumentError: an option that is none (table {tmp_path / 't'})"}
+
+
+@pytest.mark.parametrize("soft_fail", [False, True])
+def test_an_error_fails_the_task_whatever_soft_fail_says(tmp_path: Path, soft_fail: bool) -> None:
+    commit(tmp_path / "t", 0)
+    waiting = sensor(tmp_path / "t", deferrable=True, baseline_version=7, soft_fail=soft_fail)
+    with pytest.raises(AirflowFailException, match="made anew"):
+        waiting.resume_execution("execute_complete", {"event": {"error": "made anew"}}, {})
+    with pytest.raises(TaskDeferralError):
+        waiting.resume_execution(*BROKEN, {})
+    for deferrable in (True, False):
+        with pytest.raises(AirflowFailException, match="made anew"):
+            sensor(tmp_path / "t", deferrable=deferrable, baseline_version=7, soft_fail=soft_fail).execute({})
+
+
+def test_soft_fail_skips_when_nothing_came_in_time(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 0)
+    for known in ({"baseline_version": 0}, {"target_version": "1"}, {}):
+        with pytest.raises(AirflowSkipException):
+            sensor(tmp_path / "t", deferrable=True, soft_fail=True, **known).resume_execution(*TIMED_OUT, {})
+        with pytest.raises(AirflowSensorTimeout):
+            sensor(tmp_path / "t", deferrable=True, **known).resume_execution(*TIMED_OUT, {})
+        with pytest.raises(AirflowSkipException):
+            sensor(tmp_path / "t", deferrable=False, soft_fail=True, **known).execute({})
+
+
+@pytest.mark.parametrize("known", [{"baseline_version": "0"}, {"target_version": 1}, {}])
+def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
+    tmp_path: Path, failing_store: pytest.MonkeyPatch, known: dict[str, Any]
+) -> None:
+    commit(tmp_path / "t", 0, 1)
+    waiting = sensor(tmp_path / "t", deferrable=True, soft_fail=True, **known)
+    with pytest.raises(AirflowException, match="StoreError: _delta_log: Permission denied") as error:
+        waiting.resume_execution(*TIMED_OUT, {})
+    assert type(error.value) is AirflowException  # which is retried
+    failing_store.undo()
+    if known:
+        assert waiting.resume_execution(*TIMED_OUT, {})["version"] == 1
+
+
+def test_never_fail_is_taken_at_its_word(tmp_path: Path) -> None:
+    waiting = sensor(tmp_path / "t", deferrable=True, baseline_version=7, never_fail=True)
+    with pytest.raises(AirflowSkipException):
+        waiting.resume_execution("execute_complete", {"event": {"error": "made anew"}}, {})
