@@ -121,12 +121,12 @@ class LakehouseHook(BaseHook):
         """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
 
         Commits that only move rows between files (compaction, clustering) say so in the log (``dataChange``). A commit
-        that is cleaned up already counts as a change, because nobody can say any more.
+        that is cleaned up already, or torn, counts as a change, because nobody can say any more.
 
         Args:
             since: a version; -1 for before the first.
         """
-        from lakehouse_lib.errors import VersionNotFoundError
+        from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
         from lakehouse_lib.log.commit import read_commit
         from lakehouse_lib.log.segment import list_commits
         from lakehouse_lib.store import open_store
@@ -142,6 +142,9 @@ class LakehouseHook(BaseHook):
         try:
             changed = unknown or any(_changes_rows(read_commit(store, version)) for version in commits)
         except VersionNotFoundError:  # cleaned up after it was listed
+            changed = True
+        except LogCorruptedError as error:
+            self.log.warning("%s; its rows count as changed", error)
             changed = True
         return (since, latest) if changed else None
 

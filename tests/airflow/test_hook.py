@@ -92,6 +92,12 @@ def test_a_commit_that_goes_after_it_was_listed_is_a_change(orders: Path, monkey
     assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
 
 
+def test_a_torn_commit_is_a_change(orders: Path) -> None:
+    DeltaTable(str(orders)).optimize.compact()
+    (orders / "_delta_log" / f"{2:020d}.json").write_text('{"add": {"pa')
+    assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
+
+
 def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
     history = LakehouseHistoryOperator(task_id="t", table="orders", limit=1).execute({})
     assert [entry["version"] for entry in history] == [1]

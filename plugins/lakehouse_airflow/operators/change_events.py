@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, lakehouse_asset
 from lakehouse_airflow.failures import as_task_failure
@@ -65,13 +65,18 @@ class LakehousePublishOperator(BaseOperator):
     The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
     change, -1 for a table that was not there. Compaction and clustering change no rows and release nobody.
 
-    One task publishes for all tables of a run, so that a DAG waiting for several of them runs once.
+    One task publishes for all tables of a run, so that a DAG waiting for several of them runs once. A table that cannot
+    be looked at is left out with a warning: events of the others do not wait for it. While the task has tries left, an
+    error that may pass is raised instead, and so is any where there is no event of another table.
 
     Args:
         versions: {table: version before, or None} (templated).
 
     Returns:
         {table: [from_version, to_version]} of the events.
+
+    Raises:
+        AirflowFailException, AirflowException: by the rule of ``failures``.
     """
 
     template_fields: Sequence[str] = ("versions",)
@@ -90,13 +95,25 @@ class LakehousePublishOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, list[int]]:
         if not isinstance(self.versions, Mapping):
             raise AirflowFailException("the versions from before are not known; run the DAG again from its first task")
-        published = {}
-        with as_task_failure():
-            hook = LakehouseHook(self.lakehouse_conn_id)
-            for table, before in sorted(self.versions.items()):
-                changed = hook.changed_rows(table, -1 if before is None else before)
-                if changed is not None:
-                    published[table] = list(changed)
+        published: dict[str, list[int]] = {}
+        failed: dict[str, AirflowException] = {}
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        for table, before in sorted(self.versions.items()):
+            try:
+                with as_task_failure():
+                    changed = hook.changed_rows(table, -1 if before is None else before)
+            except AirflowException as error:
+                failed[table] = error
+                continue
+            if changed is not None:
+                published[table] = list(changed)
+        passing = [error for error in failed.values() if not isinstance(error, AirflowFailException)]
+        if passing and context["ti"].try_number <= context["ti"].max_tries:
+            raise passing[0]
+        if failed and not published:
+            raise next(iter(failed.values()))
+        for table, error in failed.items():
+            self.log.warning("%s: no event, because nobody can say what has changed: %s", table, error)
         for table, (first, last) in published.items():
             context["outlet_events"][LAKEHOUSE_ALIAS].add(
                 lakehouse_asset(table), extra={"table": table, "from_version": first, "to_version": last}

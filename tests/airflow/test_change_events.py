@@ -1,0 +1,105 @@
+"""Which tables a run is about, and which events it emits, where one of them cannot be looked at."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from deltalake import write_deltalake
+
+from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.store import LocalStore
+
+
+class Run:
+    """What a task sees of its run, and what it leaves: the context of an ``execute`` is ``context()``."""
+
+    def __init__(self, try_number: int = 1, max_tries: int = 0) -> None:
+        self.try_number = try_number
+        self.max_tries = max_tries
+        self.events: list[dict[str, Any]] = []
+        self.pushed: dict[str, Any] = {}
+
+    def context(self) -> Any:
+        return {"ti": self, "outlet_events": self}
+
+    def __getitem__(self, alias: object) -> "Run":
+        return self
+
+    def add(self, asset: object, extra: dict[str, Any]) -> None:
+        self.events.append(extra)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+@pytest.fixture
+def tables(registry_file: Path) -> Path:
+    """Two versions of ``customer``, ``lineitem`` and ``orders``, each of which appends rows."""
+    tables = registry_file.parent / "tables"
+    for name in ("customer", "lineitem", "orders"):
+        for key in (1, 2):
+            append(tables / name, key)
+    return tables
+
+
+def append(table: Path, key: int) -> None:
+    write_deltalake(table, pa.table({"k": pa.array([key], pa.int64())}), mode="append")
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] = StoreError) -> None:
+    """The store of these tables cannot be listed."""
+    list_from = LocalStore.list_from
+
+    def fail(self: LocalStore, *arguments: str) -> Any:
+        if Path(self.root).name in names:
+            raise error("no answer", table=self.root)
+        return list_from(self, *arguments)
+
+    monkeypatch.setattr(LocalStore, "list_from", fail)
+
+
+def publish(run: Run, **versions: int | str | None) -> dict[str, list[int]]:
+    return LakehousePublishOperator(task_id="publish", versions=versions).execute(run.context())
+
+
+def event(table: str, first: int, last: int) -> dict[str, Any]:
+    return {"table": table, "from_version": first, "to_version": last}
+
+
+def test_a_torn_table_takes_nobodys_events(tables: Path) -> None:
+    (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add":{"pa')
+    run = Run()
+    assert publish(run, customer=0, lineitem=1, orders=None) == {"customer": [0, 1], "orders": [-1, 1]}
+    assert run.events == [event("customer", 0, 1), event("orders", -1, 1)]
+
+
+def test_an_error_that_may_pass_is_retried_before_its_table_is_left_out(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spoil(monkeypatch, "customer")
+    first, last = Run(try_number=2, max_tries=2), Run(try_number=3, max_tries=2)
+    with pytest.raises(AirflowException, match="StoreError: no answer") as error:
+        publish(first, customer=0, orders=0)
+    assert not isinstance(error.value, AirflowFailException)
+    assert first.events == []
+    assert publish(last, customer=0, orders=0) == {"orders": [0, 1]}
+    assert last.events == [event("orders", 0, 1)]
+    assert "customer: no event" in capfd.readouterr().out
+
+
+def test_an_error_that_lasts_is_left_out_at_once(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, "customer", error=UnsupportedFeatureError)
+    run = Run(try_number=1, max_tries=2)
+    assert publish(run, customer=0, gone_from_the_registry=0, orders=0) == {"orders": [0, 1]}
+    assert run.events == [event("orders", 0, 1)]
+
+
+def test_an_error_is_seen_where_it_holds_up_nobody(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, "customer", "orders", error=UnsupportedFeatureError)
+    with pytest.raises(AirflowFailException, match="UnsupportedFeatureError: no answer"):
+        publish(Run(), customer=0, orders=0)
+    with pytest.raises(AirflowFailException, match="UnsupportedFeatureError: no answer"):
+        publish(Run(), customer=0, lineitem=1)
