@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
 
@@ -103,3 +103,34 @@ def test_an_error_is_seen_where_it_holds_up_nobody(tables: Path, monkeypatch: py
         publish(Run(), customer=0, orders=0)
     with pytest.raises(AirflowFailException, match="UnsupportedFeatureError: no answer"):
         publish(Run(), customer=0, lineitem=1)
+
+
+def test_a_table_that_cannot_be_reached_stops_no_other(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spoil(monkeypatch, "customer")
+    run = Run()
+    select = LakehouseSelectTablesOperator(task_id="tables", having="log")
+    assert select.execute(run.context()) == ["customer", "lineitem", "orders"]
+    assert run.pushed == {"versions": {"customer": "unknown", "lineitem": 1, "orders": 1}}
+    assert "customer: its version is not known: StoreError: no answer" in capfd.readouterr().out
+
+    append(tables / "orders", 3)
+    assert publish(run, **run.pushed["versions"]) == {"orders": [1, 2]}
+
+
+def test_a_table_of_an_unknown_version_is_judged_by_its_last_commit(tables: Path) -> None:
+    run = Run()
+    assert publish(run, customer="unknown") == {"customer": [0, 1]}
+    DeltaTable(str(tables / "customer")).optimize.compact()
+    assert publish(run, customer="unknown", orders=1) == {}
+    assert run.events == [event("customer", 0, 1)]
+
+
+def test_a_table_of_an_unknown_version_may_still_not_be_there(registry_file: Path) -> None:
+    assert publish(Run(), customer="unknown") == {}
+
+
+def test_a_table_that_the_registry_does_not_have_is_refused_at_once(tables: Path) -> None:
+    with pytest.raises(AirflowFailException, match="the registry has no table 'nothing'"):
+        LakehouseSelectTablesOperator(task_id="tables", having="log", only=["nothing"]).execute(Run().context())

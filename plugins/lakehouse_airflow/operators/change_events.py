@@ -16,14 +16,17 @@ from lakehouse_airflow.registry import load_registry
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: XCom key under which a task leaves {table: version before the DAG run touches it, or None}.
+#: XCom key under which a task leaves {table: version before the DAG run touches it}; None: there was no table.
 VERSIONS_KEY = "versions"
+#: Stands there for the version of a table whose store did not say.
+UNKNOWN = "unknown"
 
 
 class LakehouseSelectTablesOperator(BaseOperator):
     """Returns the names of the registry's tables that a DAG run is about, sorted; tasks are mapped over them.
 
-    Leaves their versions in the XCom ``versions``, which is what LakehousePublishOperator compares with.
+    Leaves their versions in the XCom ``versions``, which is what LakehousePublishOperator compares with. A table that
+    cannot be looked at is among them with a warning, its version ``unknown``: its own task fails, and no other one's.
 
     Args:
         having: ``source`` for tables that are loaded, ``log`` for tables that exist.
@@ -51,26 +54,35 @@ class LakehouseSelectTablesOperator(BaseOperator):
             for name in self.only:
                 registry.table(name)
             candidates = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
-            hook = LakehouseHook(self.lakehouse_conn_id)
-            versions = {name: hook.version(name) for name in candidates if not self.only or name in self.only}
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        versions = {name: self._version(hook, name) for name in candidates if not self.only or name in self.only}
         if self.having == "log":
             versions = {name: version for name, version in versions.items() if version is not None}
         context["ti"].xcom_push(VERSIONS_KEY, versions)
         return list(versions)
+
+    def _version(self, hook: LakehouseHook, table: str) -> int | str | None:
+        try:
+            with as_task_failure():
+                return hook.version(table)
+        except AirflowException as error:
+            self.log.warning("%s: its version is not known: %s", table, error)
+            return UNKNOWN
 
 
 class LakehousePublishOperator(BaseOperator):
     """Emits one asset event a table whose rows have changed since, with the range of versions; none where nothing did.
 
     The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
-    change, -1 for a table that was not there. Compaction and clustering change no rows and release nobody.
+    change, -1 for a table that was not there. Compaction and clustering change no rows and release nobody. Of a table
+    whose version before is unknown, the last commit alone is judged.
 
     One task publishes for all tables of a run, so that a DAG waiting for several of them runs once. A table that cannot
     be looked at is left out with a warning: events of the others do not wait for it. While the task has tries left, an
     error that may pass is raised instead, and so is any where there is no event of another table.
 
     Args:
-        versions: {table: version before, or None} (templated).
+        versions: {table: version before, None or ``unknown``} (templated).
 
     Returns:
         {table: [from_version, to_version]} of the events.
@@ -101,7 +113,7 @@ class LakehousePublishOperator(BaseOperator):
         for table, before in sorted(self.versions.items()):
             try:
                 with as_task_failure():
-                    changed = hook.changed_rows(table, -1 if before is None else before)
+                    changed = _changed(hook, table, before)
             except AirflowException as error:
                 failed[table] = error
                 continue
@@ -120,3 +132,12 @@ class LakehousePublishOperator(BaseOperator):
             )
             self.log.info("%s: versions %d to %d", table, first, last)
         return published
+
+
+def _changed(hook: LakehouseHook, table: str, before: int | str | None) -> tuple[int, int] | None:
+    if before != UNKNOWN:
+        return hook.changed_rows(table, -1 if before is None else int(before))
+    # From -1 on it would be new. The last commit is the run's own, if it made one; if not, an event too many costs less
+    # than one too few, because whoever is released reads by a cursor.
+    latest = hook.version(table)
+    return None if latest is None else hook.changed_rows(table, latest - 1)
