@@ -54,9 +54,9 @@ class Source(_Strict):
 
 
 class VacuumPolicy(_Strict):
-    """How long files that are no longer in the table stay, in hours."""
+    """How long files that are no longer in the table stay."""
 
-    retention_hours: float = Field(168, ge=0)
+    retention_hours: float | None = Field(None, ge=0, description="None: as long as the table itself says")
     enforce_retention: bool = Field(True, description="False permits less than the table's own retention")
 
 

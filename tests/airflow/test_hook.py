@@ -123,6 +123,20 @@ def test_vacuum_takes_the_registrys_retention_and_protects_by_default(orders: Pa
     assert len(set(orders.glob("*.parquet"))) == 1
 
 
+def test_vacuum_keeps_files_as_long_as_the_table_says_where_the_registry_says_nothing(
+    registry_file: Path,
+) -> None:
+    table = registry_file.parent / "tables" / "customer"
+    for number in range(2):
+        rows = pa.table({"c_custkey": [number]})
+        configuration = {"delta.deletedFileRetentionDuration": "interval 30 days"}
+        write_deltalake(table, rows, mode="append", configuration=configuration)
+    DeltaTable(str(table)).optimize.compact()
+    vacuumed = LakehouseVacuumOperator(task_id="t", table="customer").execute({})
+    assert (vacuumed["retention_hours"], vacuumed["files_deleted"]) == (None, 0)
+    assert len(set(table.glob("*.parquet"))) == 3
+
+
 def test_errors_of_the_library_are_the_tasks(registry_file: Path) -> None:
     with pytest.raises(AirflowFailException, match=r"^TableNotFoundError: .*tables/customer"):
         LakehouseHealthOperator(task_id="t", table="customer").execute({})

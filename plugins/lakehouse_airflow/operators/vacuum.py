@@ -13,7 +13,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
     """Deletes data files that the table no longer has and that left it longer ago than the retention.
 
     Args:
-        retention_hours: default the registry's; for a table that is not registered, the table's own.
+        retention_hours: default the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
         enforce_retention: False permits less than the table's own retention, at the price of time travel and of
             readers still at work; default the registry's, else True.
         dry_run: only count.
@@ -34,9 +34,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         policy = vacuum_policy(self.table)
-        hours = self.retention_hours
-        if hours is None and "/" not in self.table:
-            hours = policy.retention_hours
+        hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         table = hook.table(self.table)
         files = table.vacuum(retention_hours=hours, dry_run=self.dry_run, enforce_retention_duration=enforce)
