@@ -10,7 +10,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from lakehouse_airflow.aws_connection import aws_options
-from lakehouse_airflow.registry import RegistryError, load_registry
+from lakehouse_airflow.registry import load_registry, registered
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -98,17 +98,15 @@ class LakehouseHook(BaseHook):
             table: a name in the registry, an absolute path or URI, or a name below the connection's root.
 
         Raises:
-            RegistryError: none of them.
+            RegistryError: none of them, or a registry that is wrong, which may have the name.
         """
         if "://" in table or table.startswith("/"):
             return table
         root = (self._own.host if self._own is not None else None) or self._extra.get("root")
-        try:
-            return load_registry().table(table).uri
-        except RegistryError:
-            if not root or ".." in table.split("/"):
-                raise
+        entry = registered(table)
+        if entry is None and root and ".." not in table.split("/"):
             return posixpath.join(str(root), table)
+        return load_registry().table(table).uri if entry is None else entry.uri
 
     def version(self, table: str) -> int | None:
         """The latest version, by listing the log alone; None while there is no table."""
@@ -165,9 +163,9 @@ class LakehouseHook(BaseHook):
     def health(self, table: str) -> dict[str, Any]:
         """What the log says about files too small, too many or too badly laid out, by the registry's own measures."""
         opened = self.table(table)
-        if "/" in table:
+        wanted = registered(table)
+        if wanted is None:
             return opened.health().to_dict()
-        wanted = load_registry().table(table)
         return opened.health(target_file_size=wanted.target_file_size, clustered_by=wanted.cluster_by).to_dict()
 
 

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink, conf
 
+from lakehouse_airflow.registry import registered
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
@@ -29,7 +31,7 @@ class TableVersionLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
         made = getattr(operator, "made_version", None)
-        if made is None or "/" in made[0]:  # pages are for registered tables only
+        if made is None or registered(made[0]) is None:  # pages are for registered tables only
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
         return base.rstrip("/") + version_path(*made)

@@ -160,10 +160,15 @@ class Registry(_Strict):
 
     def table(self, name: str) -> Table:
         """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
+        found = self.find(name)
+        return _lookup(self.tables, "table", name) if found is None else found
+
+    def find(self, name: str) -> Table | None:
+        """As ``table``; None: there is none."""
         refused = self._quarantine(name)
         if name not in self.tables and refused is not None:
             return Table(uri=refused)
-        return _lookup(self.tables, "table", name)
+        return self.tables.get(name)
 
     def subject(self, name: str) -> Subject:
         """The subject of that name, with the quarantine of every table it names. RegistryError: there is none.
@@ -198,15 +203,19 @@ class Registry(_Strict):
 
 def registry_path() -> Path:
     """The registry's file. RegistryError: none is configured."""
-    from airflow.sdk import conf
-
-    configured = os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
+    configured = _configured()
     if not configured:
         raise RegistryError(
             f"no registry: set the environment variable {ENVIRONMENT_VARIABLE}, or registry in the section "
             "[lakehouse] of airflow.cfg, to the JSON file that lists the tables"
         )
     return Path(configured).expanduser().absolute()
+
+
+def _configured() -> str:
+    from airflow.sdk import conf
+
+    return os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
 
 
 def load_registry(path: str | Path | None = None) -> Registry:
@@ -226,6 +235,20 @@ def load_registry(path: str | Path | None = None) -> Registry:
         return Registry.model_validate(body, context={"folder": file.parent})
     except ValidationError as error:
         raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from error
+
+
+def registered(table: str) -> Table | None:
+    """The registry's entry of a table that a user has named.
+
+    None for a location, for a name that is not in the registry (a table below a connection's root may have it), and
+    where no registry is configured.
+
+    Raises:
+        RegistryError: as ``load_registry``, where one is configured.
+    """
+    if "/" in table or not _configured():  # no name has a slash
+        return None
+    return load_registry().find(table)
 
 
 def _explain(problem: Any) -> str:

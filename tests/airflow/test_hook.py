@@ -10,9 +10,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.approval import require_approval
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.links import TableVersionLink
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.health import LakehouseHealthOperator
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_airflow.registry import RegistryError
@@ -50,6 +53,42 @@ def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
     assert hook.storage_options("events") == {"region": "eu", "timeout": "3"}
     with pytest.raises(RegistryError):
         hook.uri("../etc")
+
+
+@pytest.fixture
+def below_the_root(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table that is not in the registry, by its name below the root of the connection: ``raw``."""
+    root = registry_file.parent / "root"
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps({"conn_type": "lakehouse", "host": str(root)}))
+    append(root / "raw", 1)
+    append(root / "raw", 2)
+    return root / "raw"
+
+
+def test_operators_take_a_table_below_the_connections_root(below_the_root: Path, tmp_path: Path) -> None:
+    health = LakehouseHealthOperator(task_id="t", table="raw")
+    assert health.execute({})["files"] == 2
+    assert TableVersionLink().get_link(health, ti_key=None) == ""  # pages are for registered tables
+    vacuumed = LakehouseVacuumOperator(task_id="t", table="raw").execute({})
+    assert (vacuumed["version"], vacuumed["retention_hours"]) == (1, None)
+    assert LakehouseCleanupOperator(task_id="t", table="raw").execute({})["files_deleted"] == 0
+    optimize = LakehouseOptimizeOperator(task_id="t", table="raw")
+    assert optimize.arguments(LakehouseHook(), tmp_path) == ["--table", str(below_the_root)]
+    z_order = LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"])
+    assert z_order.arguments(LakehouseHook(), tmp_path) == ["--table", str(below_the_root), "--columns", "o_custkey"]
+    with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*: give columns"):
+        LakehouseZOrderOperator(task_id="t", table="raw").execute({})
+
+
+def test_a_torn_registry_makes_no_table_one_below_the_root(
+    below_the_root: Path, registry_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry_file.write_text('{"tables": ')
+    with pytest.raises(RegistryError, match="not JSON"):
+        LakehouseHook().uri("orders")
+    assert LakehouseHook().uri("/any/where") == "/any/where"
+    monkeypatch.delenv("LAKEHOUSE_REGISTRY")
+    assert LakehouseHook().uri("raw") == str(below_the_root)
 
 
 def test_only_the_default_connection_may_be_missing(registry_file: Path) -> None:
@@ -142,6 +181,8 @@ def test_errors_of_the_library_are_the_tasks(registry_file: Path) -> None:
         LakehouseHealthOperator(task_id="t", table="customer").execute({})
     with pytest.raises(AirflowFailException, match=r"the registry has no table 'nothing'"):
         LakehouseHealthOperator(task_id="t", table="nothing").execute({})
+    with pytest.raises(AirflowFailException, match=r"the registry has no table 'nothing'"):
+        LakehouseZOrderOperator(task_id="t", table="nothing").execute({})
 
 
 def test_a_table_without_columns_to_cluster_by_is_skipped(registry_file: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import load_registry
+from lakehouse_airflow.registry import registered
 
 
 class LakehouseOptimizeOperator(LakehouseJobOperator):
@@ -29,5 +29,6 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
 
 
 def registered_file_size(table: str) -> int | None:
-    """The registry's target file size in bytes; None for a table given by its location."""
-    return None if "/" in table else load_registry().table(table).target_file_size
+    """The registry's target file size in bytes; None for a table that is not in it."""
+    entry = registered(table)
+    return None if entry is None else entry.target_file_size

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
-from lakehouse_airflow.registry import VacuumPolicy, load_registry
+from lakehouse_airflow.registry import VacuumPolicy, registered
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
@@ -49,5 +49,6 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
 
 
 def vacuum_policy(table: str) -> VacuumPolicy:
-    """The registry's; the default one for a table given by its location."""
-    return VacuumPolicy() if "/" in table else load_registry().table(table).vacuum
+    """The registry's; the default one for a table that is not in it."""
+    entry = registered(table)
+    return VacuumPolicy() if entry is None else entry.vacuum
