@@ -1,7 +1,8 @@
 """The registry: one JSON file that says which tables there are and what is done with them.
 
 Found through the environment variable ``LAKEHOUSE_REGISTRY`` or ``[lakehouse] registry`` in airflow.cfg. Relative
-paths in it are relative to its own folder; locations with a scheme (``s3://...``) stay as they are.
+paths in it are relative to its own folder. Tables may be at locations with a scheme (``s3://...``), which stay as they
+are; all else is on a disk.
 
 DAG files read it each time they are parsed, so importing this module and reading a registry is fast.
 """
@@ -10,13 +11,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
 
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 _QUARANTINE = "_quarantine"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
 
 class RegistryError(ValueError):
@@ -31,8 +35,22 @@ def _resolve(location: str, info: ValidationInfo) -> str:
     return os.path.normpath(Path((info.context or {}).get("folder", "."), location))
 
 
+def _no_uri(path: str) -> str:
+    scheme = _SCHEME.match(path)
+    if scheme is not None:
+        raise PydanticCustomError(
+            "no_path",
+            "{scheme} locations are not built for this, only tables may be in S3: give a path on a disk, or on what is "
+            "mounted as one",
+            {"scheme": scheme[0]},
+        )
+    return path
+
+
 #: A path or URI; relative ones are relative to the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
+#: What jobs read by plain files; relative ones are relative to the registry file.
+LocalPath = Annotated[str, AfterValidator(_no_uri), AfterValidator(_resolve)]
 #: Part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
@@ -45,7 +63,7 @@ class Source(_Strict):
     """Where a table's rows land, and how to read them."""
 
     name: Name
-    landing: Location
+    landing: LocalPath
     format: Literal["csv", "json", "parquet"] = "csv"
     delimiter: str = Field(",", min_length=1, max_length=1)
     encoding: str = "utf-8"
@@ -63,8 +81,8 @@ class VacuumPolicy(_Strict):
 class Table(_Strict):
     uri: Location
     source: Source | None = None
-    schema_file: Location | None = Field(None, alias="schema")
-    suite: Location | None = None
+    schema_file: LocalPath | None = Field(None, alias="schema")
+    suite: LocalPath | None = None
     quarantine: Location | None = None
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -129,7 +147,7 @@ class Report(_Strict):
     """
 
     tables: tuple[Name, ...] = Field(min_length=1)
-    sql: Location
+    sql: LocalPath
     output: Location
 
 
@@ -234,7 +252,8 @@ def load_registry(path: str | Path | None = None) -> Registry:
     try:
         return Registry.model_validate(body, context={"folder": file.parent})
     except ValidationError as error:
-        raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from error
+        # Not ``from error``: its text quotes every value, and Airflow shows the whole chain of a DAG's import error.
+        raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from None
 
 
 def registered(table: str) -> Table | None:
@@ -257,7 +276,9 @@ def _explain(problem: Any) -> str:
         return f"{key}: unknown key"
     reason = problem["msg"].removeprefix("Value error, ")
     value = problem["input"]
-    shown = f" (got {value!r})" if isinstance(value, str | int | float) else ""
+    # A location that is refused for its scheme may hold a secret.
+    is_told = isinstance(value, str | int | float) and problem["type"] != "no_path"
+    shown = f" (got {value!r})" if is_told else ""
     return f"{key}: {reason}{shown}" if key else reason
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,26 @@ def test_an_error_names_the_file_and_the_key(
     with pytest.raises(RegistryError, match=message) as error:
         load_registry()
     assert str(registry_file) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "location", "scheme"),
+    [
+        (("tables", "orders", "source", "landing"), "s3://lake/landing", "s3:"),
+        (("tables", "orders", "schema"), "s3a:/lake/orders.json", "s3a:"),
+        (("tables", "orders", "suite"), "https://ada:hunter2@shop.example/suite.json", "https:"),
+        (("report", "sql"), "file:///data/report.sql", "file:"),
+    ],
+)
+def test_what_is_read_as_a_plain_file_has_no_scheme(
+    registry_file: Path, keys: tuple[str, ...], location: str, scheme: str
+) -> None:
+    edit(registry_file, *keys, value=location)
+    with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: {scheme} .* not built.* give a path") as error:
+        load_registry()
+    shown = "".join(traceback.format_exception(error.value))
+    assert location not in shown
+    assert "hunter2" not in shown
 
 
 def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
