@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 
 from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.registry import load_registry, registered
+from lakehouse_airflow.store_options import is_in_s3, options_in_s3, options_on_disk
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -24,7 +25,7 @@ class LakehouseHook(BaseHook):
 
     A connection of type ``lakehouse`` is optional. Its host (or ``root`` in its extra JSON) is the folder of tables
     that are not in the registry; ``aws_conn_id`` in its extra JSON names the connection of type ``aws`` with which
-    tables in S3 are opened; the rest of the extra JSON are options of every table's store.
+    tables in S3 are opened; the rest of the extra JSON are options of the tables' stores, and win over its own.
 
     Args:
         conn_id: of type ``lakehouse``, or right away of type ``aws``. The default one may be missing: then tables are
@@ -76,9 +77,9 @@ class LakehouseHook(BaseHook):
         Raises:
             AirflowFailException, AirflowException: as ``aws_options`` does.
         """
-        own = {key: str(value) for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
-        in_s3 = self.uri(table).startswith(("s3://", "s3a://"))
-        return {**(self._aws_options if in_s3 else {}), **own} or None
+        own = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
+        in_s3 = is_in_s3(self.uri(table))
+        return (options_in_s3(own, self._aws_options) if in_s3 else options_on_disk(own)) or None
 
     @cached_property
     def _aws_options(self) -> dict[str, str]:

@@ -45,12 +45,11 @@ def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
     with pytest.raises(RegistryError, match="no table 'events'"):
         hook.uri("events")
 
-    connection = {"conn_type": "lakehouse", "host": "/data", "extra": {"region": "eu", "timeout": 3}}
+    connection = {"conn_type": "lakehouse", "host": "/data"}
     monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(connection))
     hook = LakehouseHook()
     assert hook.uri("events") == "/data/events"
     assert hook.uri("orders") == str(registry_file.parent / "tables" / "orders")
-    assert hook.storage_options("events") == {"region": "eu", "timeout": "3"}
     with pytest.raises(RegistryError):
         hook.uri("../etc")
 

@@ -1,0 +1,73 @@
+"""Options of tables' stores: each kind of table gets its own, and those of the lakehouse connection win."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_airflow import store_options
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_lib import write_deltalake
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store import open_store, s3_options
+from lakehouse_lib.store.s3_options import S3Options
+
+
+@pytest.fixture(autouse=True)
+def _shop_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection of type aws that ``lakehouse_default`` refers to."""
+    extra = {"aws_session_token": "of+the+shop", "region_name": "us-east-1", "endpoint_url": "https://s3.shop.example"}
+    connection = {"conn_type": "aws", "login": "AKIASHOP", "password": "hunter2", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(connection))
+
+
+def own_options(monkeypatch: pytest.MonkeyPatch, **options: Any) -> LakehouseHook:
+    """The hook, with these options in the connection ``lakehouse_default`` beside its ``aws_conn_id``."""
+    own = {"conn_type": "lakehouse", "extra": {"aws_conn_id": "shop_s3", **options}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(own))
+    return LakehouseHook()
+
+
+def test_options_of_s3_leave_tables_on_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"a": [1]}))
+    hook = own_options(monkeypatch, AWS_REGION="eu-central-1", timeout=3, allow_http=True)
+    assert hook.storage_options(str(tmp_path / "t")) is None
+    assert hook.version(str(tmp_path / "t")) == 0
+    hook = own_options(monkeypatch, AWS_REGOIN="eu-central-1")
+    for table in (str(tmp_path / "t"), "s3://lake/t"):
+        with pytest.raises(InvalidArgumentError, match="AWS_REGOIN"):
+            hook.version(table)
+
+
+def test_own_options_win_over_those_of_the_aws_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = own_options(monkeypatch, AWS_DEFAULT_REGION="eu-central-1", Endpoint="https://s3.example.com")
+    opened = S3Options.of(hook.storage_options("s3://lake/t") or {}, "t", {})
+    assert (opened.region, opened.endpoint_url) == ("eu-central-1", "https://s3.example.com")
+    assert (opened.access_key_id, opened.session_token) == ("AKIASHOP", "of+the+shop")
+    hook = own_options(monkeypatch, AWS_ACCESS_KEY_ID="AKIAOWN", AWS_SECRET_ACCESS_KEY="own")
+    opened = S3Options.of(hook.storage_options("s3://lake/t") or {}, "t", {})
+    assert (opened.access_key_id, opened.secret_access_key, opened.session_token) == ("AKIAOWN", "own", None)
+    assert (opened.region, opened.endpoint_url) == ("us-east-1", "https://s3.shop.example")
+
+
+def test_allowed_roots_serve_tables_on_disk_and_in_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    def roots(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        hook = own_options(monkeypatch, allowed_roots=value)
+        stores = [open_store(table, hook.storage_options(table)) for table in ("/data/t", "s3://lake/t")]
+        return stores[0].allowed_roots, stores[1].allowed_roots
+
+    assert roots("/data/source:/more data") == (("/data/source", "/more data"), ())
+    assert roots("s3://lake/a s3://lake/b") == ((), ("s3://lake/a", "s3://lake/b"))
+    both = ["/data/source", "s3://lake/a", "/more data", "s3a://lake/b"]
+    assert roots(both) == (("/data/source", "/more data"), ("s3://lake/a", "s3://lake/b"))
+
+
+def test_every_option_of_the_store_is_known_by_all_its_names() -> None:
+    meanings: dict[str, set[str]] = {}
+    for name, option in s3_options._NAMES.items():
+        meanings.setdefault(option, set()).add(store_options._meaning(f"AWS_{name}"))
+    assert all(len(meaning) == 1 for meaning in meanings.values())
+    assert set.union(*meanings.values()) == store_options._S3_ALONE | {"allowed_roots"}
+    assert len(meanings) == len(set.union(*meanings.values()))
