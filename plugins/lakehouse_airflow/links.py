@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink, conf
 
+from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import registered
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 URL_PREFIX = "/lakehouse"
 
 
-def version_path(table: str, version: int) -> str:
-    """Path of the page of that version of a registered table, on Airflow's own server."""
-    return f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
+def version_path(table: str, version: int, connection: str = LakehouseHook.default_conn_name) -> str:
+    """Path of the page of that version of a registered table, on Airflow's own server.
+
+    Args:
+        connection: the id of that by which the page opens the table.
+    """
+    path = f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
+    return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
 
 
 class TableVersionLink(BaseOperatorLink):
@@ -34,4 +40,5 @@ class TableVersionLink(BaseOperatorLink):
         if made is None or registered(made[0]) is None:  # pages are for registered tables only
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
-        return base.rstrip("/") + version_path(*made)
+        connection = getattr(operator, "lakehouse_conn_id", LakehouseHook.default_conn_name)
+        return base.rstrip("/") + version_path(*made, connection)

@@ -5,10 +5,11 @@ No postponed annotations in this module: FastAPI resolves them at run time.
 
 from html import escape
 from string import Template
-from typing import Any
+from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import requires_access_asset
-from fastapi import Depends, FastAPI, HTTPException
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -43,21 +44,30 @@ border-bottom: 1px solid #e4e7eb; vertical-align: top; overflow-wrap: anywhere }
     response_class=HTMLResponse,
     dependencies=[Depends(requires_access_asset("GET"))],
 )
-def table_version(table: str, version: int) -> HTMLResponse:
-    """One version of a registered table: its commit, files, size and schema. 404 for what is not there."""
+def table_version(
+    table: str, version: Annotated[int, Path(ge=0)], connection: str = LakehouseHook.default_conn_name
+) -> HTMLResponse:
+    """One version of a registered table, opened by that connection: its commit, files, size and schema.
+
+    404 for what is not there, 503 where registry, connection or store are in the way, 500 for a table that cannot be
+    read as it is. The text of each says why.
+    """
     import pyarrow.compute as pc
 
     from lakehouse_lib.errors import DeltaError
 
     try:
         # By name only: a location in the URL would open any folder of the machine.
-        load_registry().table(table)
-        opened = LakehouseHook().table(table, version)
+        if load_registry().find(table) is None:
+            raise HTTPException(status_code=404, detail=f"the registry has no table {table!r}")
+        opened = _hook(connection).table(table, version)
         commit = _commit(opened)
         sizes = opened.files(columns=["size"])["size"]
         schema = {field.name: _type(field) for field in opened.schema().fields}
-    except (RegistryError, DeltaError) as error:
-        raise HTTPException(status_code=404, detail=str(error)) from error
+    except (RegistryError, AirflowException) as error:
+        raise HTTPException(status_code=503, detail=str(error)) from error
+    except DeltaError as error:
+        raise HTTPException(status_code=_status(error), detail=str(error)) from error
     facts = {
         "Files": f"{len(sizes):,}",
         "Size": f"{pc.sum(sizes).as_py() or 0:,} bytes",
@@ -71,6 +81,33 @@ def table_version(table: str, version: int) -> HTMLResponse:
         schema=_rows(schema),
     )
     return HTMLResponse(page, headers=_HEADERS)
+
+
+def _hook(connection: str) -> LakehouseHook:
+    """By a connection of this plugin's own type only, because whoever sees the page chooses it.
+
+    What is of another type is told like what is not there, or the page would say which connections there are.
+    """
+    hook = LakehouseHook(connection)
+    if connection == LakehouseHook.default_conn_name:
+        return hook
+    try:
+        found = hook.get_conn()
+    except AirflowNotFoundException:
+        found = None
+    if found is None or found.conn_type != LakehouseHook.conn_type:
+        raise HTTPException(
+            status_code=404, detail=f"there is no connection {connection!r} of type {LakehouseHook.conn_type}"
+        )
+    return hook
+
+
+def _status(error: Exception) -> int:
+    from lakehouse_lib.errors import ObjectNotFoundError, StoreError, TableNotFoundError, VersionNotFoundError
+
+    if isinstance(error, TableNotFoundError | VersionNotFoundError):
+        return 404
+    return 503 if isinstance(error, StoreError) and not isinstance(error, ObjectNotFoundError) else 500
 
 
 def _commit(table: Any) -> dict[str, Any]:

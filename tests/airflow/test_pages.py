@@ -1,5 +1,7 @@
 """The page of a table version: for whoever may see assets, of registered tables, and safe to look at."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_lib import write_deltalake as write
 from tests.airflow.dag_runs import api_client
+from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
+SECRET = "hunter2/the+secret=of+the+pages"
 NASTY = "<script>alert(1)</script>"
 
 
@@ -72,3 +79,90 @@ def test_a_version_that_never_was_is_said(orders: Path, ann: Any) -> None:
     assert "version 9 does not exist" in page.text
     assert ann.get("/lakehouse/tables/orders/versions/one").status_code == 422
     assert ann.get("/lakehouse/tables/customer/versions/0").status_code == 404
+    assert ann.get("/lakehouse/tables/orders/versions/-1").status_code == 422
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, name: str, conn_type: str, **fields: Any) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": conn_type, **fields}))
+
+
+def connect_to_s3(monkeypatch: pytest.MonkeyPatch, name: str, endpoint: str) -> None:
+    """A connection of type lakehouse, and one of type aws beside it, which it refers to."""
+    extra = {"endpoint_url": endpoint, "aws_allow_http": True, "region_name": "us-east-1", "retry_timeout": "0.2"}
+    connect(monkeypatch, f"{name}_aws", "aws", login=f"AKIA{name.upper()}", password=SECRET, extra=extra)
+    connect(monkeypatch, name, "lakehouse", extra={"aws_conn_id": f"{name}_aws"})
+
+
+@pytest.fixture
+def far(registry_file: Path) -> str:
+    """The page of a registered table in S3."""
+    body = json.loads(registry_file.read_text())
+    body["tables"]["far"] = {"uri": "s3://lake/far"}
+    registry_file.write_text(json.dumps(body))
+    return "/lakehouse/tables/far/versions/0"
+
+
+def test_a_store_that_does_not_answer_is_no_table_that_is_not_there(
+    far: str, registry_file: Path, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
+    silent = ann.get(far)
+    assert (silent.status_code, "does not answer" in silent.text, SECRET in silent.text) == (503, True, False)
+
+    connect(monkeypatch, "lakehouse_default", "lakehouse", extra={"aws_conn_id": "aws_gone"})
+    unconnected = ann.get(far)
+    assert (unconnected.status_code, "aws_gone" in unconnected.text) == (503, True)
+
+    registry_file.write_text('{"tables": ')
+    unregistered = ann.get(far)
+    assert (unregistered.status_code, "not JSON" in unregistered.text) == (503, True)
+
+
+def test_a_table_that_cannot_be_read_is_no_table_that_is_not_there(orders: Path, ann: Any) -> None:
+    (orders / "_delta_log" / f"{1:020d}.json").write_text('{"add": ')
+    torn = ann.get("/lakehouse/tables/orders/versions/1")
+    assert (torn.status_code, f"{1:020d}.json" in torn.text) == (500, True)
+
+
+@pytest.fixture
+def s3() -> Iterator[S3Server]:
+    import boto3
+
+    server = S3Server()
+    given = {"region_name": "us-east-1", "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    client = boto3.client("s3", endpoint_url=server.url, **given)
+    client.create_bucket(Bucket="lake")
+    client.close()
+    yield server
+    server.close()
+
+
+def test_a_link_leads_to_the_table_by_the_tasks_connection(
+    far: str, s3: S3Server, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
+    connect_to_s3(monkeypatch, "shop", s3.url)
+    write("s3://lake/far", pa.table({"o_orderkey": [1]}), storage_options=LakehouseHook("shop").storage_options("far"))
+    task = LakehouseHistoryOperator(task_id="t", table="far", lakehouse_conn_id="shop")
+    task.execute({})
+    (link,) = task.operator_extra_links
+    path = "/lakehouse" + link.get_link(task, ti_key=None).partition("/lakehouse")[2]
+    assert path == f"{far}?connection=shop"
+    s3.requests.clear()
+    page = ann.get(path)
+    assert (page.status_code, "o_orderkey" in page.text) == (200, True), page.text
+    assert all("Credential=AKIASHOP/" in request.headers["authorization"] for request in s3.requests)
+
+
+def test_only_connections_made_for_tables_open_a_page(
+    far: str, s3: S3Server, ann: Any, nobody: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_to_s3(monkeypatch, "shop", s3.url)
+    connect(monkeypatch, "other", "http", host="127.0.0.1", password=SECRET)
+    s3.requests.clear()
+    for name in ("shop_aws", "other", "not_there", "../shop", ""):
+        page = ann.get(far, params={"connection": name})
+        assert page.status_code == 404
+        assert page.json() == {"detail": f"there is no connection {name!r} of type lakehouse"}
+    assert nobody.get(far, params={"connection": "shop"}).status_code in (401, 403)
+    assert s3.requests == []
