@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,13 @@ def test_the_registry_in_the_docs_is_one(tmp_path: Path) -> None:
         assert documented[name] == json.dumps(defaults[name]), name
     assert defaults["vacuum.retention_hours"] is None
     assert documented["vacuum.retention_hours"].startswith("the table's own")
+
+
+def test_the_docs_name_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    listed = re.search(r"The extras\s+add them: (.*?)\.\n", (ROOT / "docs/getting-started.md").read_text(), re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(extras)
 
 
 JOB_NAMES = sorted(file.stem for file in (ROOT / "spark_jobs").glob("*.py") if "\ndef arguments(" in file.read_text())
