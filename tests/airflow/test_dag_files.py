@@ -1,10 +1,13 @@
 """The DAG files: quick to parse, clean, and of the promised shape."""
 
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.exceptions import ParamValidationError
@@ -107,21 +110,47 @@ assert "fastapi" not in {name for name in sys.modules if name == "lakehouse_airf
     assert done.returncode == 0, done.stderr + done.stdout
 
 
-def test_an_uninstalled_checkout_loads_the_plugin_from_the_folder(registry_file: Path) -> None:
+@pytest.fixture
+def other_packages(tmp_path: Path) -> Path:
+    """A folder of all packages of this Python but this project, whatever way it is installed."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    for package in {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}:
+        for entry in package.iterdir():
+            if not entry.name.lstrip("_").startswith(("lakehouse", "spark_jobs", "editable")):
+                (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def test_an_uninstalled_checkout_works_by_plugins_folder_and_pythonpath(
+    registry_file: Path, other_packages: Path
+) -> None:
     code = """
-import importlib.metadata
-points = importlib.metadata.entry_points
-importlib.metadata.entry_points = lambda **kw: [p for p in points(**kw) if not p.value.startswith("lakehouse_")]
+import json
 from airflow import plugins_manager
+from airflow.dag_processing.dagbag import DagBag
 loaded, errors = plugins_manager._load_plugins_from_plugin_directory(
     plugins_folder=plugins_manager.settings.PLUGINS_FOLDER
 )
-assert [(plugin.name, str(plugin.source)) for plugin in loaded] == [
-    ("lakehouse", "$PLUGINS_FOLDER/lakehouse_plugin.py")
-], (loaded, errors)
+bag = DagBag(dag_folder=plugins_manager.settings.DAGS_FOLDER, bundle_name="dags-folder")
+names = [(plugin.name, str(plugin.source), [app["name"] for app in plugin.fastapi_apps]) for plugin in loaded]
+broken = "".join(bag.import_errors.values())
+print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), "broken": broken}))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr + done.stdout
+
+    def run(*path: Path) -> dict[str, Any]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+        # Without the module site: the environment's own packages, and what their .pth files add, are not on the path.
+        command = [sys.executable, "-S", "-P", "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+
+    found = run(other_packages, ROOT)
+    assert found["plugins"] == [["lakehouse", "$PLUGINS_FOLDER/lakehouse_plugin.py", ["Lakehouse"]]]
+    assert (found["errors"], found["dags"], found["broken"]) == ({}, list(DAGS), "")
+    without = run(other_packages)
+    assert (without["dags"], "No module named 'spark_jobs'" in without["broken"]) == ([], True)
 
 
 def test_the_command_line_lists_the_plugin_once(registry_file: Path) -> None:
