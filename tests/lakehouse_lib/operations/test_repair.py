@@ -70,6 +70,20 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
     assert repair(table.snapshot).is_sound
 
 
+def test_a_restored_file_and_the_version_before_bring_the_rows_back(table, tmp_path):
+    """As docs/log-upkeep.md has it."""
+    before = ids(table)
+    lost = tmp_path / table.files()["path"][0].as_py()
+    content = lost.read_bytes()
+    lost.unlink()
+    repaired = table.repair(dry_run=False)["version"]
+    assert len(ids(table)) == 33
+    lost.write_bytes(content)
+    write_deltalake(tmp_path, DeltaTable(tmp_path, version=repaired - 1), mode="overwrite")
+    assert ids(table) == before
+    assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
+
+
 def test_it_removes_what_delta_rs_removes(tmp_path):
     from deltalake import DeltaTable as DeltaRsTable
 
