@@ -96,6 +96,14 @@ def test_the_docs_name_every_extra() -> None:
     assert set(re.findall(r"`(\w+)`", listed[1])) == set(extras)
 
 
+def test_the_docs_name_every_variable_that_stands_for_an_option() -> None:
+    read = importlib.import_module("lakehouse_lib.store.s3_options")._ENVIRONMENT
+    page = (ROOT / "docs/stores.md").read_text()
+    told = re.search(r"the environment does, by (.*?); and boto3", page, re.DOTALL)
+    assert told is not None
+    assert re.findall(r"`(\w+)`", told[1]) == [name for names in read.values() for name in names]
+
+
 JOB_NAMES = sorted(file.stem for file in (ROOT / "spark_jobs").glob("*.py") if "\ndef arguments(" in file.read_text())
 
 
