@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.simulation.campaign import Tally, campaign, shorten, told
 from tests.simulation.mutants import BUDGET, MUTANTS, hunt
-from tests.simulation.record import Record, RecordError, open_record
+from tests.simulation.record import Record, RecordError, code_of_worlds, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored
 
@@ -85,6 +85,8 @@ def _sit(record: Record, processes: int) -> int:
         f"{f' of {record.sittings} sittings' if record.sittings > 1 else ''}: {total.seeds / elapsed:.0f} a second on "
         f"{processes} processes; {total.calls:,} calls, {total.versions:,} versions"
     )
+    if record.path is not None:
+        console.print(f"the code of these worlds is {code_of_worlds()}")
     console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of calls that do not meet)")
     for outcome, number in total.outcomes.most_common():
         console.print(f"{number:>12,}  {outcome}", markup=False)

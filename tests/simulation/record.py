@@ -1,6 +1,7 @@
 """A campaign that takes longer than one sitting: what has been run is kept in a file, and the next one carries on.
 
-Only worlds of the same code count together, so the file says by which they were run.
+Only worlds of the same code count together, so the file says by which they were run: the files that worlds load. What
+none of them loads (another store, an engine) may change meanwhile.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import fcntl
 import hashlib
 import json
 import platform
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,13 @@ import pyarrow as pa
 from tests.simulation.campaign import Tally
 
 _ROOT = Path(__file__).parents[2]
-_CODE = ("lakehouse_lib", "tests/simulation")
+#: Runs worlds enough to load all that any loads, also what is imported when it is needed first; says which files.
+_LOADING = """
+import sys
+from tests.simulation.campaign import tally
+tally(0, 100)
+print(*(one.__file__ for one in list(sys.modules.values()) if getattr(one, "__file__", None)), sep="\\n")
+"""
 
 
 class RecordError(Exception):
@@ -132,11 +142,21 @@ def _read(path: Path, first: int, count: int) -> Record:
 
 def _identity(first: int, count: int) -> dict[str, object]:
     """What has to be the same for worlds to count together."""
-    digest = hashlib.blake2b(digest_size=16)
-    for folder in _CODE:
-        for file in sorted((_ROOT / folder).rglob("*.py")):
-            if file.name.startswith("test_"):
-                continue
-            digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
     versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
-    return {"first seed": first, "number of seeds": count, "code": digest.hexdigest(), "libraries": versions}
+    return {"first seed": first, "number of seeds": count, "code": code_of_worlds(), "libraries": versions}
+
+
+@cache
+def code_of_worlds() -> str:
+    """A digest of ``files_of_worlds``."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in files_of_worlds():
+        digest.update(f"{path.relative_to(_ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def files_of_worlds() -> list[Path]:
+    """The project's own files that worlds load, sorted."""
+    done = subprocess.run([sys.executable, "-c", _LOADING], cwd=_ROOT, capture_output=True, text=True, check=True)
+    files = {path for path in map(Path, done.stdout.splitlines()) if path.is_relative_to(_ROOT)}
+    return sorted(path for path in files if ".venv" not in path.parts)

@@ -27,7 +27,7 @@ from tests.simulation.choosers import CALM
 from tests.simulation.exploration import explore
 from tests.simulation.ledger import Ledger
 from tests.simulation.mutants import MUTANTS, Mutant, hunt
-from tests.simulation.record import RecordError, open_record
+from tests.simulation.record import RecordError, files_of_worlds, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored, with_one_fault
 from tests.simulation.store import Bucket, SimulatedStore
@@ -91,6 +91,13 @@ def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
     file.write_text(file.read_text()[:-9])
     with pytest.raises(RecordError, match=r"night\.json is no record"):
         open_record(file, 0, 60).__enter__()
+
+
+def test_a_record_counts_worlds_of_the_same_code_together_and_what_they_load_is_their_code() -> None:
+    names = {str(path).partition("/lakehouse_lib/")[2] for path in files_of_worlds()}
+    assert {"log/commit.py", "transaction/optimistic.py", "operations/vacuum.py", "table_properties.py"} <= names
+    assert names.isdisjoint({"store/s3.py", "engine/spark.py", "operations/rewrite.py"})
+    assert {path.name for path in files_of_worlds()} >= {"world.py", "ledger.py", "actors.py"}
 
 
 def test_threads_of_others_have_no_part_in_a_run() -> None:
