@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -120,6 +121,21 @@ class S3Server:
         told: list[Any] = []
         body = b"".join(self._app(environ, lambda status, headers, exc_info=None: told.extend((status, headers))))
         return Answer(told[0], told[1], body)
+
+
+@contextmanager
+def serving(*buckets: str, tls: ssl.SSLContext | None = None) -> Iterator[S3Server]:
+    """A server that has these buckets."""
+    server = S3Server(tls)
+    try:
+        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+        client = boto3.client("s3", endpoint_url=server.url, region_name="us-east-1", **keys)
+        for bucket in buckets:
+            client.create_bucket(Bucket=bucket)
+        client.close()
+        yield server
+    finally:
+        server.close()
 
 
 class _Silent(WSGIRequestHandler):

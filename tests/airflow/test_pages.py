@@ -13,7 +13,7 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_lib import write_deltalake as write
 from tests.airflow.dag_runs import api_client
-from tests.s3_server import S3Server
+from tests.s3_server import S3Server, serving
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 SECRET = "hunter2/the+secret=of+the+pages"
@@ -126,15 +126,8 @@ def test_a_table_that_cannot_be_read_is_no_table_that_is_not_there(orders: Path,
 
 @pytest.fixture
 def s3() -> Iterator[S3Server]:
-    import boto3
-
-    server = S3Server()
-    given = {"region_name": "us-east-1", "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-    client = boto3.client("s3", endpoint_url=server.url, **given)
-    client.create_bucket(Bucket="lake")
-    client.close()
-    yield server
-    server.close()
+    with serving("lake") as server:
+        yield server
 
 
 def test_a_link_leads_to_the_table_by_the_tasks_connection(

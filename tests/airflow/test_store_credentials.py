@@ -29,7 +29,7 @@ from lakehouse_airflow.triggers import TableVersionTrigger
 from lakehouse_lib import DeltaTable, write_deltalake
 from tests.airflow.conftest import HOME
 from tests.airflow.dag_runs import run_dag
-from tests.s3_server import Answer, Forward, Request, S3Server
+from tests.s3_server import Answer, Forward, Request, S3Server, serving
 
 SECRET = "hunter2/the+secret=of+the+tests"
 TOKEN = "IQoJ/the+session+token=of+the+tests"
@@ -38,15 +38,8 @@ KEY = "AKIATESTSOFCONNECTION"
 
 @pytest.fixture(scope="module")
 def s3() -> Any:
-    import boto3
-
-    server = S3Server()
-    given = {"region_name": "us-east-1", "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-    client = boto3.client("s3", endpoint_url=server.url, **given)
-    client.create_bucket(Bucket="lake")
-    client.close()
-    yield server
-    server.close()
+    with serving("lake") as server:
+        yield server
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from tests.simulation.campaign import Tally, campaign, shorten, told
-from tests.simulation.mutants import BUDGET, MUTANTS, hunt
+from tests.simulation.hunting import hunt_all
+from tests.simulation.mutants import MUTANTS, violation_of
 from tests.simulation.record import Record, RecordError, code_of_worlds, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored
@@ -43,7 +43,7 @@ def main() -> int:
     if options.replay is not None:
         return _replay(options.replay)
     if options.mutants:
-        return _hunt(options.first)
+        return 1 if hunt_all(MUTANTS, violation_of, options.first, console) else 0
     if options.orders:
         return _explore(options.limit, options.processes)
     return _simulate(options.first, options.seeds, options.processes, options.record)
@@ -136,21 +136,6 @@ def _explore(limit: int, processes: int) -> int:
                     console.print(line, markup=False)
     console.print(f"{orders:,} distinct orders, {broken} violations; {cut} of {len(numbers)} scenarios were cut")
     return 1 if broken else 0
-
-
-def _hunt(first: int) -> int:
-    table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
-    alive = 0
-    for mutant in MUTANTS:
-        begun = time.monotonic()
-        found = hunt(mutant, first)
-        alive += found.seed is None
-        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
-        seconds = f"{time.monotonic() - begun:.1f}"
-        table.add_row(mutant.name, str(found.seed), str(found.tried), seconds, what)
-    console.print(table, markup=False)
-    console.print(f"{len(MUTANTS) - alive} of {len(MUTANTS)} found within {BUDGET:,} seeds each")
-    return 1 if alive else 0
 
 
 @contextmanager

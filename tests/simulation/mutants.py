@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-from unittest import mock
 from weakref import WeakSet
 
 from greenlet import getcurrent
@@ -28,12 +26,8 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import TableProperties
 from lakehouse_lib.transaction import OptimisticTransaction, base_version, optimistic
+from tests.simulation.hunting import Mutant, Patch, instead
 from tests.simulation.runs import plan_of, run
-
-#: Seeds within which each has to be found.
-BUDGET = 2_000
-
-_Patch = tuple[Any, str, Any]
 
 
 def _no_check(*_: object) -> None:
@@ -53,7 +47,7 @@ def _no_read_back(store: ObjectStore, version: int, data: bytes, _txn_id: str) -
         return error
 
 
-def _first_loss_only() -> list[_Patch]:
+def _first_loss_only() -> list[Patch]:
     checked: WeakSet[Any] = WeakSet()
     attempts = OptimisticTransaction._attempts
 
@@ -84,7 +78,7 @@ def _hint_without_looking(store: ObjectStore, hint: Any) -> None:
     store.put(names.LAST_CHECKPOINT, b'{"version":%d,"size":1}' % hint.version)
 
 
-def _files_first() -> list[_Patch]:
+def _files_first() -> list[Patch]:
     attempts = OptimisticTransaction._attempts
 
     def begin(self: OptimisticTransaction, *arguments: Any) -> Any:
@@ -119,106 +113,70 @@ def _one_version_more(*arguments: Any) -> int | None:
     return None if expired is None else expired + 1
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """``patches`` says what is replaced by what, and where; ``verbs``, between which actors the bug shows soonest."""
-
-    name: str
-    patches: Callable[[], list[_Patch]]
-    verbs: tuple[str, ...]
-
-    @contextmanager
-    def alive(self) -> Iterator[None]:
-        """The library has this bug."""
-        with ExitStack() as stack:
-            for where, name, what in self.patches():
-                stack.enter_context(mock.patch.object(where, name, what))
-            yield
-
-
-def _instead(where: Any, name: str, what: Any) -> Callable[[], list[_Patch]]:
-    return lambda: [(where, name, what)]
-
-
 MUTANTS = (
-    Mutant("no conflict check", _instead(optimistic, "find_conflict", _no_check), ("increment", "delete")),
+    Mutant("no conflict check", instead(optimistic, "find_conflict", _no_check), ("increment", "delete")),
     Mutant(
         "conflict check against the newest winner only",
-        _instead(optimistic, "find_conflict", _newest_winner_only),
+        instead(optimistic, "find_conflict", _newest_winner_only),
         ("increment", "append", "share"),
     ),
     Mutant(
         "no read-back after a put that was refused",
-        _instead(optimistic, "put_commit", _no_read_back),
+        instead(optimistic, "put_commit", _no_read_back),
         ("append", "count"),
     ),
     Mutant("retry that re-reads and does not check again", _first_loss_only, ("increment", "append")),
     Mutant(
         "checkpoint before the commit that it contains",
-        _instead(optimistic, "put_commit", _checkpoint_first),
+        instead(optimistic, "put_commit", _checkpoint_first),
         ("append", "increment"),
     ),
     Mutant(
         "_last_checkpoint written without looking",
-        _instead(writing, "write_hint", _hint_without_looking),
+        instead(writing, "write_hint", _hint_without_looking),
         ("append", "checkpoint"),
     ),
     Mutant("files deleted before the commit that removes them", _files_first, ("increment", "delete")),
     Mutant(
         "vacuum by modification time alone",
-        _instead(vacuum, "plan_vacuum", _by_modification_time),
+        instead(vacuum, "plan_vacuum", _by_modification_time),
         ("increment", "compact", "vacuum"),
     ),
     Mutant(
         "cleanup of one version more",
-        _instead(cleanup, "newest_at", _one_version_more),
+        instead(cleanup, "newest_at", _one_version_more),
         ("append", "checkpoint", "wait", "cleanup"),
     ),
     Mutant(
         "applications known from the snapshot alone",
-        _instead(optimistic, "find_conflict", _no_fresh_applications),
+        instead(optimistic, "find_conflict", _no_fresh_applications),
         ("share", "deliver"),
     ),
     Mutant(
         "conflict on every lost race",
-        _instead(optimistic, "find_conflict", _refused_without_need),
+        instead(optimistic, "find_conflict", _refused_without_need),
         ("append", "increment"),
     ),
     Mutant(
         "no check whether files that were read are gone",
-        _instead(conflict._Removed, "meeting_reads", lambda *_: frozenset()),
+        instead(conflict._Removed, "meeting_reads", lambda *_: frozenset()),
         ("insert", "delete"),
     ),
-    Mutant("every winner taken for a blind append", _instead(optimistic, "find_conflict", _all_blind), ("insert",)),
+    Mutant("every winner taken for a blind append", instead(optimistic, "find_conflict", _all_blind), ("insert",)),
     Mutant(
         "commit under a name that a cleanup has freed",
-        _instead(base_version, "may_free_the_next", lambda *_: False),
+        instead(base_version, "may_free_the_next", lambda *_: False),
         ("append", "cleanup"),
     ),
     Mutant(
         "cleanup that does not read the checkpoint it leaves",
-        _instead(cleanup, "unreadable_because", lambda *_: None),
+        instead(cleanup, "unreadable_because", lambda *_: None),
         ("append", "cleanup"),
     ),
-    Mutant("any table taken for the one that was opened", _instead(Landmark, "check", lambda *_: None), ("append",)),
+    Mutant("any table taken for the one that was opened", instead(Landmark, "check", lambda *_: None), ("append",)),
 )
 
 
-@dataclass(frozen=True)
-class Hunt:
-    """``seed`` and ``violation`` are None when the mutant got away."""
-
-    mutant: Mutant
-    tried: int
-    seed: int | None
-    violation: str | None
-
-
-def hunt(mutant: Mutant, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
-    """Run seed after seed until one shows the bug; in worlds of any kind, or of these verbs."""
-    with mutant.alive():
-        for seed in range(first, first + budget):
-            violation = run(plan_of(seed, verbs)).violation
-            if violation is not None:
-                return Hunt(mutant, seed - first + 1, seed, violation)
-    return Hunt(mutant, budget, None, None)
+def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
+    """What the world of a seed breaks, in which actors do nothing but ``verbs``, where there are any."""
+    return run(plan_of(seed, verbs)).violation

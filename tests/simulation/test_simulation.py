@@ -25,8 +25,9 @@ from tests.simulation import founding
 from tests.simulation.campaign import campaign, shorten, tally, told
 from tests.simulation.choosers import CALM
 from tests.simulation.exploration import explore
+from tests.simulation.hunting import Mutant, hunt
 from tests.simulation.ledger import Ledger
-from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.mutants import MUTANTS, violation_of
 from tests.simulation.record import RecordError, files_of_worlds, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored, with_one_fault
@@ -179,7 +180,7 @@ _RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
 
 @pytest.mark.parametrize("mutant", [one for one in MUTANTS if one is not _RETRY], ids=lambda mutant: mutant.name)
 def test_a_bug_is_found(mutant: Mutant) -> None:
-    found = hunt(mutant, verbs=mutant.verbs)
+    found = hunt(mutant, violation_of, verbs=mutant.verbs)
     assert found.seed is not None
     assert run(plan_of(found.seed, mutant.verbs)).violation is None
 
@@ -220,7 +221,7 @@ def test_a_cut_scenario_says_so() -> None:
 
 def test_what_is_found_is_made_shorter() -> None:
     mutant = MUTANTS[0]
-    found = hunt(mutant)
+    found = hunt(mutant, violation_of)
     assert found.seed is not None
     with mutant.alive():
         before = run(found.seed)

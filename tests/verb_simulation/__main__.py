@@ -9,11 +9,11 @@ import time
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from tests.simulation.campaign import told
+from tests.simulation.hunting import hunt_all
 from tests.verb_simulation.campaign import Tally, campaign
-from tests.verb_simulation.mutants import BUDGET, MUTANTS, hunt
+from tests.verb_simulation.mutants import MUTANTS, violation_of
 from tests.verb_simulation.runs import plan_of, run
 
 console = Console(highlight=False, soft_wrap=True)
@@ -30,7 +30,7 @@ def main() -> int:
     if options.replay is not None:
         return _replay(options.replay)
     if options.mutants:
-        return _hunt(options.first)
+        return 1 if hunt_all(MUTANTS, violation_of, options.first, console) else 0
     return _simulate(options.first, options.seeds, options.processes)
 
 
@@ -64,20 +64,6 @@ def _replay(seed: int) -> int:
         console.print(line, markup=False)
     console.print(report.violation or "no violation", markup=False)
     return 1 if report.violation else 0
-
-
-def _hunt(first: int) -> int:
-    table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
-    alive = 0
-    for mutant in MUTANTS:
-        begun = time.monotonic()
-        found = hunt(mutant, first)
-        alive += found.seed is None
-        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
-        table.add_row(mutant.name, str(found.seed), str(found.tried), f"{time.monotonic() - begun:.1f}", what)
-    console.print(table, markup=False)
-    console.print(f"{len(MUTANTS) - alive} of {len(MUTANTS)} found within {BUDGET:,} seeds each")
-    return 1 if alive else 0
 
 
 if __name__ == "__main__":

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +21,8 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from lakehouse_lib.transaction.outcome import Outcome
+from tests.simulation.hunting import Mutant, instead
 from tests.verb_simulation.runs import plan_of, run
-
-#: Seeds within which each has to be found.
-BUDGET = 2_000
-
-_Patch = tuple[Any, str, Any]
 
 
 def _without_marks(self: MarkedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
@@ -92,90 +86,59 @@ def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
 _commit = OptimisticTransaction.commit
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """``verbs``: of worlds that show it soon."""
-
-    name: str
-    patches: tuple[_Patch, ...]
-    verbs: tuple[str, ...]
-
-    def alive(self) -> ExitStack:
-        """As long as this is open, the library has the bug."""
-        stack = ExitStack()
-        for where, name, replacement in self.patches:
-            stack.enter_context(mock.patch.object(where, name, replacement))
-        return stack
-
-
 MUTANTS = (
-    Mutant("marks of meanwhile are left out", ((MarkedGroup, "with_marks", _without_marks),), ("mark", "compact")),
+    Mutant("marks of meanwhile are left out", instead(MarkedGroup, "with_marks", _without_marks), ("mark", "compact")),
     Mutant(
         "marks where rows were in their files",
-        ((compact, "places_in_order", _with_rows_that_were_left_out),),
+        instead(compact, "places_in_order", _with_rows_that_were_left_out),
         ("mark", "compact"),
     ),
     Mutant(
         "marks where rows were before they were sorted",
-        ((marks._Written, "of", _in_the_order_of_before),),
+        instead(marks._Written, "of", _in_the_order_of_before),
         ("mark", "cluster"),
     ),
-    Mutant("marks of meanwhile cannot be found", ((rewrite, "_ROUNDS", 0),), ("mark", "compact")),
+    Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),
     Mutant(
         "a delete that does not look into files of meanwhile",
-        ((delete, "plan_delete", _only_known_files),),
+        instead(delete, "plan_delete", _only_known_files),
         ("delete", "append"),
     ),
     Mutant(
         "a delete that keeps what it wrote for files that are gone",
-        ((delete._Seen, "among", _all_results),),
+        instead(delete._Seen, "among", _all_results),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that gives up where others were faster", ((delete, "_ROUNDS", 1),), ("delete", "append")),
+    Mutant("a delete that gives up where others were faster", instead(delete, "_ROUNDS", 1), ("delete", "append")),
     Mutant(
         "a rewrite that deletes what it still needs",
-        ((Rewrite, "split", _discarded_too),),
+        instead(Rewrite, "split", _discarded_too),
         ("delete", "compact", "append"),
     ),
     Mutant(
         "a rewrite that leaves its files behind when it has lost",
-        ((rewrite, "discard", lambda *_: None),),
+        instead(rewrite, "discard", lambda *_: None),
         ("delete", "cluster", "append"),
     ),
     Mutant(
         "a delete that leaves its files behind",
-        ((delete, "discard", lambda *_: None),),
+        instead(delete, "discard", lambda *_: None),
         ("delete", "compact", "append"),
     ),
     Mutant(
         "a rewrite that gives all up where one group has lost",
-        ((Rewrite, "split", _all_lost),),
+        instead(Rewrite, "split", _all_lost),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that looks into no file", ((delete, "plan_delete", _no_file),), ("delete", "append")),
+    Mutant("a delete that looks into no file", instead(delete, "plan_delete", _no_file), ("delete", "append")),
     Mutant(
         "a commit that is told as an error, where the store failed before",
-        ((OptimisticTransaction, "commit", _told_as_an_error),),
+        instead(OptimisticTransaction, "commit", _told_as_an_error),
         ("delete", "append"),
     ),
 )
 
 
-@dataclass(frozen=True)
-class Hunt:
-    """``seed`` and ``violation`` are None when the mutant got away."""
-
-    mutant: Mutant
-    tried: int
-    seed: int | None
-    violation: str | None
-
-
-def hunt(mutant: Mutant, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
-    """Run seed after seed until one shows the bug; in worlds of any kind, or of these verbs."""
-    with mutant.alive():
-        for seed in range(first, first + budget):
-            violation = run(plan_of(seed, verbs)).violation
-            if violation is not None:
-                return Hunt(mutant, seed - first + 1, seed, violation)
-    return Hunt(mutant, budget, None, None)
+def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
+    """What the world of a seed breaks, in which actors do nothing but ``verbs``, where there are any."""
+    return run(plan_of(seed, verbs)).violation

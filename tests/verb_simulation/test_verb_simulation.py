@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.hunting import Mutant, hunt
 from tests.verb_simulation.campaign import tally
-from tests.verb_simulation.mutants import MUTANTS, Mutant, hunt
+from tests.verb_simulation.mutants import MUTANTS, violation_of
 from tests.verb_simulation.runs import run
 
 
@@ -24,4 +25,4 @@ def test_a_seed_replays() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_bug_is_found(mutant: Mutant) -> None:
-    assert hunt(mutant, budget=300, verbs=mutant.verbs).seed is not None
+    assert hunt(mutant, violation_of, budget=300, verbs=mutant.verbs).seed is not None

@@ -5,29 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-import boto3
 import pytest
 
-from tests.s3_server import S3Server
+from tests.s3_server import S3Server, serving
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def s3_session() -> Iterator[S3Server]:
-    server = S3Server()
-    client = boto3.client(
-        "s3",
-        endpoint_url=server.url,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket="bucket")
-    client.create_bucket(Bucket="other-bucket")
-    client.close()
-    yield server
-    server.close()
+    with serving("bucket", "other-bucket") as server:
+        yield server
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import time
 import warnings
 from datetime import UTC, datetime, timedelta
 
-import boto3
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -17,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store, s3_client
-from tests.s3_server import S3Server
+from tests.s3_server import serving
 
 
 @pytest.fixture(autouse=True)
@@ -62,26 +61,12 @@ def test_a_certificate_that_boto3_trusts_is_trusted_for_data_files(location, mon
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(tmp_path / "both.pem")
     monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
-    server = S3Server(tls)
-    try:
-        options = {**server.options, "retry_timeout": "2"}
-        asked = {name.removeprefix("aws_"): one for name, one in server.options.items()}
-        client = boto3.client(
-            "s3",
-            endpoint_url=server.url,
-            region_name="us-east-1",
-            aws_access_key_id=asked["access_key_id"],
-            aws_secret_access_key=asked["secret_access_key"],
-        )
-        client.create_bucket(Bucket="secure")
-        client.close()
-        store = open_store("s3://secure/t", options)
+    with serving("secure", tls=tls) as server:
+        store = open_store("s3://secure/t", {**server.options, "retry_timeout": "2"})
         with store.open_output("data") as sink:
             sink.write(bytes(600_000))
         with store.open_input("data") as source:
             assert source.size() == 600_000
-    finally:
-        server.close()
 
 
 def test_a_proxy_that_boto3_takes_is_taken_for_data_files(s3_server, monkeypatch):

@@ -1,0 +1,79 @@
+"""Bugs that are put into the library for a while, and the hunt for them: seed after seed, until one shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from unittest import mock
+
+from rich.console import Console
+from rich.table import Table
+
+#: Seeds within which each has to be found.
+BUDGET = 2_000
+
+#: What is replaced, by its owner and name, and by what.
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``patches`` says what is replaced by what, and where; ``verbs``, between which actors the bug shows soonest."""
+
+    name: str
+    patches: Callable[[], list[Patch]]
+    verbs: tuple[str, ...]
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """The library has this bug."""
+        with ExitStack() as stack:
+            for where, name, what in self.patches():
+                stack.enter_context(mock.patch.object(where, name, what))
+            yield
+
+
+def instead(where: Any, name: str, what: Any) -> Callable[[], list[Patch]]:
+    return lambda: [(where, name, what)]
+
+
+class Worlds(Protocol):
+    def __call__(self, seed: int, verbs: Sequence[str] = ()) -> str | None:
+        """What the world of a seed breaks; of one where actors do nothing but ``verbs``, where there are any."""
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """``seed`` and ``violation`` are None when the mutant got away."""
+
+    tried: int
+    seed: int | None
+    violation: str | None
+
+
+def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
+    """Run seed after seed until one shows the bug."""
+    with mutant.alive():
+        for seed in range(first, first + budget):
+            violation = worlds(seed, verbs)
+            if violation is not None:
+                return Hunt(seed - first + 1, seed, violation)
+    return Hunt(budget, None, None)
+
+
+def hunt_all(mutants: Sequence[Mutant], worlds: Worlds, first: int, console: Console) -> int:
+    """Hunt each in worlds of any kind, and print what came of it; how many got away."""
+    table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
+    alive = 0
+    for mutant in mutants:
+        begun = time.monotonic()
+        found = hunt(mutant, worlds, first)
+        alive += found.seed is None
+        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
+        table.add_row(mutant.name, str(found.seed), str(found.tried), f"{time.monotonic() - begun:.1f}", what)
+    console.print(table, markup=False)
+    console.print(f"{len(mutants) - alive} of {len(mutants)} found within {BUDGET:,} seeds each")
+    return alive
