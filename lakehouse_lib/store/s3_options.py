@@ -148,7 +148,7 @@ class _Reader:
         )
 
     def _take(self, name: str, value: str) -> None:
-        key = _NAMES.get(name.lower().removeprefix("aws_")) if isinstance(name, str) else None
+        key = option_of(name) if isinstance(name, str) else None
         if key is None:
             unsafe = isinstance(name, str) and any(one in name.lower() for one in _UNSAFE)
             raise InvalidArgumentError(
@@ -225,6 +225,12 @@ class _Reader:
 
     def _bad(self, name: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._named[name]} = {self._texts[name]!r}", table=self._table, hint=hint)
+
+
+def option_of(name: str) -> str | None:
+    """The option that a user's name of it means, as ``S3Options`` or ``allow_http`` and ``conditional_put`` are called;
+    None: nobody reads it."""
+    return _NAMES.get(name.lower().removeprefix("aws_"))
 
 
 def check_key(text: str | None, name: str, table: str) -> None:

@@ -10,22 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _ROOTS = "allowed_roots"
-#: Other names of an option, without ``aws_`` in front.
-_SYNONYMS = {"token": "session_token", "default_region": "region", "endpoint": "endpoint_url"}
 _KEYS = frozenset({"access_key_id", "secret_access_key"})
-_S3_ALONE = _KEYS | {
-    "session_token",
-    "region",
-    "endpoint_url",
-    "allow_http",
-    "virtual_hosted_style_request",
-    "skip_signature",
-    "conditional_put",
-    "connect_timeout",
-    "timeout",
-    "retry_timeout",
-    "single_writer",
-}
 
 
 def is_in_s3(location: str) -> bool:
@@ -38,7 +23,7 @@ def options_on_disk(own: Mapping[str, Any]) -> dict[str, str]:
     Args:
         own: of a connection of type ``lakehouse``.
     """
-    return _texts({name: value for name, value in own.items() if _meaning(name) not in _S3_ALONE}, in_s3=False)
+    return _texts({name: value for name, value in own.items() if _meaning(name) in (None, _ROOTS)}, in_s3=False)
 
 
 def options_in_s3(own: Mapping[str, Any], aws: Mapping[str, str]) -> dict[str, str]:
@@ -54,9 +39,11 @@ def options_in_s3(own: Mapping[str, Any], aws: Mapping[str, str]) -> dict[str, s
     return {**{name: value for name, value in aws.items() if _meaning(name) not in won}, **_texts(own, in_s3=True)}
 
 
-def _meaning(name: str) -> str:
-    bare = name.lower().removeprefix("aws_")
-    return _SYNONYMS.get(bare, bare)
+def _meaning(name: str) -> str | None:
+    """The option of S3 that a name means; None: none."""
+    from lakehouse_lib.store.s3_options import option_of  # the plugin loads where the library is not on the path
+
+    return option_of(name)
 
 
 def _texts(options: Mapping[str, Any], *, in_s3: bool) -> dict[str, str]:
