@@ -267,12 +267,16 @@ class TableReader:
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
         members = Members(file.columns, self._mode(file))
+        held = {name.lower() for name in self.partition_columns}
         names: dict[str, str] = {}
         for name in predicate.columns:
             wanted = self.schema.field(name)
             place = members.index(wanted)
             # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
             if place is None or file.columns[place].type != wanted.type.to_arrow():
+                return every
+            # Nor does a copy of a partition column tell what the log says.
+            if name.lower() in held:
                 return every
             # Nor do they tell of NaN, which is above every number here.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):

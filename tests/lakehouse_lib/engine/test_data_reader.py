@@ -12,6 +12,7 @@ from deltalake import WriterProperties
 from deltalake import write_deltalake as write_delta_rs
 
 from lakehouse_lib import DeltaTable, StoreError, write_deltalake
+from tests.hand_made import commit, data_file, field
 
 
 def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
@@ -23,6 +24,17 @@ def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).to_pyarrow_table(filters="x > 5")["id"].to_pylist() == [3]
     assert DeltaTable(tmp_path).delete("x > 5")["num_deleted_rows"] == 1
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [1, 2, 4]
+
+
+def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) -> None:
+    # As in tables that were converted: the file's column says 5, and the log, which counts, says 1.
+    rows = pa.table({"id": pa.array(range(6)), "p": pa.array([5] * 6)})
+    add = data_file(tmp_path, "p=1/a.parquet", rows, partition={"p": "1"}, row_group_size=2)
+    commit(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
+    table = DeltaTable(tmp_path)
+    assert table.to_pyarrow_table(filters="p = 1 AND id > 3").to_pylist() == [{"id": 4, "p": 1}, {"id": 5, "p": 1}]
+    assert table.delete("p = 1 AND id > 3")["num_deleted_rows"] == 2
+    assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0, 1, 2, 3]
 
 
 def _without_its_end(data: bytes) -> bytes:
