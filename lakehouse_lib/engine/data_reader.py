@@ -22,7 +22,7 @@ from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
 from lakehouse_lib.predicates import Predicate, matches, to_arrow
 from lakehouse_lib.predicates.nodes import Column
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.schema.column_mapping import Mode, partition_key
 from lakehouse_lib.store import ObjectStore
 
@@ -266,7 +266,8 @@ class TableReader:
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
-        members = Members(file.columns, self._mode(file))
+        mode = self._mode(file)
+        members = Members(file.columns, mode)
         held = {name.lower() for name in self.partition_columns}
         names: dict[str, str] = {}
         for name in predicate.columns:
@@ -275,8 +276,9 @@ class TableReader:
             # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
             if place is None or file.columns[place].type != wanted.type.to_arrow():
                 return every
-            # Nor does a copy of a partition column tell what the log says.
-            if name.lower() in held:
+            # Nor does a copy of a partition column tell what the log says, nor do a struct's members where they are
+            # mapped: of two that have changed names each is under the other's, in a struct of the same type.
+            if name.lower() in held or (mode != "none" and not isinstance(wanted.type, PrimitiveType)):
                 return every
             # Nor do they tell of NaN, which is above every number here.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):

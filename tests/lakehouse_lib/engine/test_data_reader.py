@@ -12,7 +12,7 @@ from deltalake import WriterProperties
 from deltalake import write_deltalake as write_delta_rs
 
 from lakehouse_lib import DeltaTable, StoreError, write_deltalake
-from tests.hand_made import commit, data_file, field
+from tests.hand_made import commit, data_file, field, struct
 
 
 def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
@@ -24,6 +24,20 @@ def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).to_pyarrow_table(filters="x > 5")["id"].to_pylist() == [3]
     assert DeltaTable(tmp_path).delete("x > 5")["num_deleted_rows"] == 1
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [1, 2, 4]
+
+
+def test_members_that_have_changed_names_skip_no_rows(tmp_path: Path) -> None:
+    # Two members of the same type renamed to each other: the file's struct looks like the table's, and is not.
+    rows = pa.table({"s": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]})
+    members = (field("a", "string", physical="b", id=3), field("b", "string", physical="a", id=2))
+    commit(
+        tmp_path,
+        [field("s", struct(*members), physical="s", id=1)],
+        [data_file(tmp_path, "a.parquet", rows, row_group_size=1)],
+        features=["columnMapping"],
+        configuration={"delta.columnMapping.mode": "name"},
+    )
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters="s.a = '2'").to_pylist() == [{"s": {"a": "2", "b": "y"}}]
 
 
 def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) -> None:
