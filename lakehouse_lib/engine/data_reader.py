@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
 from lakehouse_lib.arrow_values import flags_of
-from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
+from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids, without_views
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
@@ -226,7 +226,8 @@ class TableReader:
             raise self._damaged(file.path, error) from error
         kept = None if deleted_too else file.kept(index)
         if kept is not None:
-            table = table.filter(kept)
+            plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])
+            table = (table if plain == table.schema else table.cast(plain)).filter(kept)
         count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.
