@@ -223,6 +223,7 @@ class ReadableTable:
             columns: default all, in the schema's order.
             filters: a condition, or a pyarrow expression.
         """
+        import pyarrow as pa
         import pyarrow.dataset as pads
 
         if isinstance(filters, pads.Expression):
@@ -231,7 +232,8 @@ class ReadableTable:
             condition = self._predicate(partitions)
             # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
-                with suppress(UnsupportedFeatureError):  # what pyarrow would read wrong, a scan reads right
+                # What pyarrow would read wrong, or fails to skip row groups of, a scan reads right.
+                with suppress(UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()

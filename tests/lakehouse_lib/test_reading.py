@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.fs
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
+from tests.hand_made import commit, data_file, field
 from tests.peers import plain
 
 ROWS = pa.table(
@@ -48,6 +50,21 @@ class TestRows:
         table = DeltaTable(uri)
         assert plain(table.to_pyarrow_table(columns=["id", "day"], filters=filters)) == EXPECTED
         assert table.to_pandas(columns=["id"], filters=filters)["id"].sum() == pc.sum(EXPECTED["id"]).as_py()
+
+    def test_an_expression_on_files_whose_statistics_are_of_another_type(self, tmp_path: Path) -> None:
+        # pyarrow holds an expression against a file's statistics in the file's own types, for which it has no kernel.
+        pl.DataFrame({"s": ["a", "b"], "b": [b"a", b"b"]}).write_delta(tmp_path / "polars")
+        (file,) = (tmp_path / "polars").glob("*.parquet")
+        assert pq.read_schema(file).field("s").type == pa.string_view()
+        table = DeltaTable(tmp_path / "polars")
+        assert table.to_pyarrow_table(filters=pc.field("s") == "b").to_pylist() == [{"s": "b", "b": b"b"}]
+        assert table.to_pandas(filters=pc.field("b") == b"b")["s"].to_list() == ["b"]
+        moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+        rows = pa.table({"t": pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))})
+        commit(tmp_path / "times", [field("t", "timestamp")], [data_file(tmp_path / "times", "a.parquet", rows)])
+        assert DeltaTable(tmp_path / "times").to_pyarrow_table(filters=pc.field("t") == moment).num_rows == 1
+        with pytest.raises(pa.ArrowInvalid, match="nowhere"):
+            table.to_pyarrow_table(filters=pc.field("nowhere") == 1)
 
     @pytest.mark.parametrize("filters", ["value > 20", [("value", ">", 20)], pc.field("value") > 20], ids=type)
     @pytest.mark.parametrize(
