@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,13 +57,13 @@ class SubmitOperator(BaseOperator):
         self.driver_memory = driver_memory
         self._submission: JobSubmission | None = None
 
+    @abstractmethod
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
         """The job's command line. Files it needs may be written into ``scratch``, which lives as long as the job."""
-        raise NotImplementedError
 
+    @abstractmethod
     def locations(self, hook: LakehouseHook) -> list[str]:
         """Of all tables that the job opens."""
-        raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,9 @@ class LakehouseTableOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
         self.made_version: tuple[str, int] | None = None
 
+    @abstractmethod
     def run(self, hook: LakehouseHook) -> Any:
         """The verb. Errors of the library may pass."""
-        raise NotImplementedError
 
     def execute(self, context: Context) -> Any:  # noqa: ARG002
         with as_task_failure():
