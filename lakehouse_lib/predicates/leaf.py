@@ -31,6 +31,8 @@ class Leaf:
 def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
     """What is known of a column in each file; ``was_float``: it was widened from float."""
     only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
+    # A bound is of a value: what contradicts it is another column's count, as delta-rs wrote it for key and value.
+    only_nulls = pc.and_(only_nulls, pc.and_(bounds.min.is_null(), bounds.max.is_null()))
     no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
     floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
     if floating:

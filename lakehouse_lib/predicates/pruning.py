@@ -33,7 +33,7 @@ from lakehouse_lib.predicates.nodes import (
     disjunction,
 )
 from lakehouse_lib.predicates.predicate import Predicate
-from lakehouse_lib.schema import DataType, Field, Schema, StructType, column_mapping
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, column_mapping
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -227,7 +227,7 @@ def _bounded(leaf: Node) -> Column | None:
     """The column whose bounds say something of ``leaf``, if there is one."""
     inner = leaf.operand if isinstance(leaf, Not) else leaf
     match inner:
-        case IsNull(operand=Column() as column) if not isinstance(column.type, StructType):
+        case IsNull(operand=Column() as column) if isinstance(column.type, PrimitiveType):
             return column
         case Comparison(left=Column() as column, right=Literal()):
             return column

@@ -18,7 +18,7 @@ from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.partition_values import to_strings
 from lakehouse_lib.predicates import evaluate_partitions, from_filters, matches, may_match, parse
 from lakehouse_lib.predicates.pruning import Known, decide, needs
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import ArrayType, Field, MapType, Schema
 from lakehouse_lib.statistics import Bounds, from_footer, indexed_columns, nan_columns
 from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
@@ -173,6 +173,23 @@ def test_only_nulls_match_nothing_but_null():
         ("x NOT IN (1)", False),
         ("x > 1 OR TRUE", True),
     ]:
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [keep], sql
+
+
+def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
+    # deltalake 0.20.2 counts the entries that a file of empty arrays has not.
+    schema = Schema([Field("a", ArrayType("long", True)), Field("m", MapType("string", "long", True))])
+    files = files_of(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
+    for sql in ["a IS NOT NULL", "a IS NULL", "m IS NOT NULL", "m IS NULL"]:
+        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True, True], sql
+
+
+def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
+    # deltalake 0.20.2 counts a map's keys and values under these names, also where columns have them.
+    schema = Schema([Field("value", "long"), Field("attributes", MapType("string", "string", True))])
+    bounds = '"minValues":{"value":5},"maxValues":{"value":6}'
+    files = files_of([f'{{"numRecords":2,{bounds},"nullCount":{{"key":2,"value":2}}}}'])
+    for sql, keep in [("value = 5", True), ("value IS NOT NULL", True), ("value = 7", False)]:
         assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [keep], sql
 
 
