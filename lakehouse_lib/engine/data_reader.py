@@ -296,7 +296,10 @@ class TableReader:
         again = self.store.open_input(file_paths.decode(path, self.store)) if shared is None else nullcontext(shared)
         with again as source:
             fragment = pads.ParquetFileFormat().make_fragment(source)
-            return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
+            try:
+                return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
+            except pa.ArrowInvalid:  # arithmetic of bounds goes beyond a long; that of the rows need not
+                return every
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
         """For each row whether ``predicate`` is true; where it is NULL it is not."""

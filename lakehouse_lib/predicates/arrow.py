@@ -56,7 +56,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     """For each row of ``data`` (as ``schema.align`` gives it) whether the predicate is true, false or NULL.
 
     Raises:
-        InvalidPredicateError: as ``to_arrow``.
+        InvalidPredicateError: as ``to_arrow``; or its arithmetic goes beyond a long.
     """
     _refuse_opaque(predicate)
     expression = _Rendering(schema).boolean(predicate.root, exact=True)
@@ -74,7 +74,15 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
             acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"])),
         ]
     )
-    column = plan.to_table(use_threads=False).column(0)
+    try:
+        column = plan.to_table(use_threads=False).column(0)
+    except pa.ArrowInvalid as error:  # of its arithmetic, the one thing here that depends on values and is checked
+        raise InvalidPredicateError(
+            f"the predicate {shown(predicate.sql)} cannot be evaluated of all rows: {error}",
+            table=predicate.table,
+            hint="Integers are calculated in 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast "
+            "to DOUBLE on the Spark engine.",
+        ) from error
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, pa.bool_())
 
 

@@ -192,7 +192,7 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
         a, b = _fit(right, left), right.value
     else:
         a, b = left.value, _fit(left, right)
-    if isinstance(a, float) and isinstance(b, float) and (a != a or b != b):
+    if isinstance(a, Decimal | float) and isinstance(b, Decimal | float) and (a != a or b != b):
         a, b = a != a, b != b  # NaN is equal to itself and above the rest
         if operator in ("=", "<=>"):
             return TRUE if a and b else FALSE

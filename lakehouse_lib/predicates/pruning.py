@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -66,7 +66,7 @@ def needs(
     predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
 ) -> Needs:
     """What ``decide`` has to know of the files; nothing else of the log needs to be read or parsed."""
-    return _Pruning(schema, partition_columns, mapping).needs(_without_not(predicate.root, negated=False))
+    return _Pruning(predicate, schema, partition_columns, mapping).needs()
 
 
 def may_match(
@@ -84,6 +84,7 @@ def may_match(
         mapping: how the files' partition values and statistics are keyed.
 
     Raises:
+        InvalidPredicateError: arithmetic over partition values goes beyond a long.
         LogCorruptedError: a partition value that is none of its column's type.
     """
     wanted = needs(predicate, schema, partition_columns, mapping)
@@ -99,8 +100,12 @@ def decide(
     partition_columns: Sequence[str],
     mapping: column_mapping.Mode,
 ) -> pa.Array:
-    """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names."""
-    return _Pruning(schema, partition_columns, mapping).run(predicate.root, known)
+    """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names.
+
+    Raises:
+        InvalidPredicateError: arithmetic over partition values goes beyond a long.
+    """
+    return _Pruning(predicate, schema, partition_columns, mapping).run(known)
 
 
 def evaluate_partitions(
@@ -113,10 +118,10 @@ def evaluate_partitions(
     """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
 
     Raises:
-        InvalidPredicateError: it has a function that only Spark can evaluate.
+        InvalidPredicateError: as ``matches``.
         LogCorruptedError: a partition value that is none of its column's type.
     """
-    pruning = _Pruning(schema, partition_columns, mapping)
+    pruning = _Pruning(predicate, schema, partition_columns, mapping)
     wanted = {pruning.keys[name.lower()]: schema.field(name).type for name in predicate.columns}
     return pruning.by_values(predicate.root, Known(files.num_rows, _partition_values(files, wanted), {}))
 
@@ -126,15 +131,18 @@ def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[s
 
 
 class _Pruning:
-    def __init__(self, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode) -> None:
+    def __init__(
+        self, predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
+    ) -> None:
+        self.predicate = predicate
         self.schema = schema
         self.mapping = mapping
         self.keys = {name.lower(): column_mapping.partition_key(schema, name, mapping) for name in partition_columns}
         self.known = Known(0, {}, {})
         self.leaves: dict[ColumnPath, Leaf] = {}
 
-    def needs(self, root: Node) -> Needs:
-        """``root`` has NOT only right before a leaf."""
+    def needs(self) -> Needs:
+        root = _without_not(self.predicate.root, negated=False)
         partitions: dict[str, DataType] = {}
         bounds = {self.physical(column): column.type for column in self.bounded(root)}
         pending = [root]
@@ -148,7 +156,7 @@ class _Pruning:
         return Needs(partitions, bounds)
 
     def bounded(self, root: Node) -> Iterator[Column]:
-        """The columns whose bounds decide something."""
+        """The columns whose bounds decide something; ``root`` has NOT only right before a leaf."""
         pending = [root]
         while pending:
             node = pending.pop()
@@ -159,8 +167,8 @@ class _Pruning:
             if column is not None and column.path[0].lower() not in self.keys:
                 yield column
 
-    def run(self, root: Node, known: Known) -> pa.Array:
-        root = _without_not(root, negated=False)
+    def run(self, known: Known) -> pa.Array:
+        root = _without_not(self.predicate.root, negated=False)
         self.known = known
         for column in self.bounded(root):
             path = self.physical(column)
@@ -173,7 +181,8 @@ class _Pruning:
         fields = [self.schema.field(name) for name in sorted(columns_of(node))]
         values = {field.name: known.partitions[self.keys[field.name.lower()]] for field in fields}
         data = pa.table(values) if values else pa.table([pa.nulls(known.rows)], [""])
-        return matches(Predicate("", node), data, Schema([Field(field.name, field.type) for field in fields]))
+        part = replace(self.predicate, root=node)
+        return matches(part, data, Schema([Field(field.name, field.type) for field in fields]))
 
     def physical(self, column: Column) -> ColumnPath:
         return column_mapping.physical_path(self.schema, column.path, self.mapping)

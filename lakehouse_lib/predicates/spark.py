@@ -45,7 +45,7 @@ def render(node: Node) -> str:
                 return f"({_micros(node.left)} {node.operator} {_micros(node.right)})"
             return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
         case Arithmetic():
-            return f"({render(node.left)} {node.operator} {render(node.right)})"
+            return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
         case Function():
             parts = (_day_of(one) if node.name in _OF_DAYS else render(one) for one in node.arguments)
             return f"{node.name}({', '.join(parts)})"
@@ -64,6 +64,12 @@ def render(node: Node) -> str:
             return f"({' AND '.join(map(render, node.operands))})"
         case Or():
             return f"({' OR '.join(map(render, node.operands))})"
+
+
+def _wide(node: Node, kind: DataType) -> str:
+    """An operand in the type that arithmetic is done in, which Spark would do in the narrower one of its operands."""
+    text = render(node)
+    return text if node.type == kind else f"CAST({text} AS {_SQL_TYPES.get(str(kind), str(kind).upper())})"
 
 
 def _cast(node: Cast) -> str:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import WriterProperties
 from deltalake import write_deltalake as write_delta_rs
 
-from lakehouse_lib import DeltaTable, StoreError, write_deltalake
+from lakehouse_lib import DeltaTable, InvalidPredicateError, StoreError, write_deltalake
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.hand_made import array, commit, data_file, field, mapping, struct
 
@@ -50,6 +50,20 @@ def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) ->
     assert table.to_pyarrow_table(filters="p = 1 AND id > 3").to_pylist() == [{"id": 4, "p": 1}, {"id": 5, "p": 1}]
     assert table.delete("p = 1 AND id > 3")["num_deleted_rows"] == 2
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> None:
+    # No row of these overflows: the greatest x is in another row than the least y.
+    greatest = (1 << 63) - 1
+    rows = pa.table({"x": [greatest, 1, 1, 1], "y": [-1, 1, 1, 1]})
+    types = [field("x", "long"), field("y", "long")]
+    commit(tmp_path, types, [data_file(tmp_path, "a.parquet", rows, row_group_size=2)])
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters="x + y = 2")["x"].to_pylist() == [1, 1, 1]
+    commit(tmp_path / "b", types[:1], [data_file(tmp_path / "b", "b.parquet", rows.select(["x"]), row_group_size=2)])
+    with pytest.raises(InvalidPredicateError, match="overflow") as raised:
+        DeltaTable(tmp_path / "b").delete("x + 1 = 2")
+    assert raised.value.table == str(tmp_path / "b")
+    assert DeltaTable(tmp_path / "b").version() == 0
 
 
 def test_rows_of_a_file_with_views_are_left_out(tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ def test_spark_text_means_the_same(table, sql):
         ("TRUE", [True, True, True]),
         ("1 > 2", [False, False, False]),
         ("long_ > 'NaN'", [False, False, None]),
+        ("1 = 'NaN'", [False, False, False]),
+        ("1 < 'NaN'", [True, True, True]),
+        ("'NaN' <=> 1.5", [False, False, False]),
         ("float_ = CAST('0.1' AS FLOAT)", [True, False, None]),
         ("float_ = 0.1", [False, False, None]),
         ("double_ = 'NaN'", [True, False, None]),
@@ -122,6 +125,14 @@ def test_a_function_that_only_spark_has_is_said_so():
     assert predicate.columns == {"string_"}
     with pytest.raises(InvalidPredicateError, match=r"only Spark can evaluate 'UPPER\(string_\)'.*Spark engine"):
         to_arrow(predicate, SCHEMA)
+
+
+def test_arithmetic_beyond_a_long_is_said_so():
+    table = pa.table({"long_": [1, (1 << 63) - 1]})
+    with pytest.raises(InvalidPredicateError, match=r"'long_ \+ 1 > 0' cannot be evaluated.*overflow") as raised:
+        matches(parse("long_ + 1 > 0", SCHEMA, table="/tables/orders"), table, SCHEMA)
+    assert raised.value.table == "/tables/orders"
+    assert "to the other side" in str(raised.value.hint)
 
 
 def test_ten_thousand_values_are_fast():

@@ -31,7 +31,9 @@ def table(tmp_path_factory):
         {
             "id": pa.array([1, 2, 3], pa.int64()),
             "i": pa.array([5, -4, None], pa.int32()),
+            "j": pa.array([1_000_000_000, 1, None], pa.int32()),
             "f": pa.array([NAN, 0.5, None], pa.float32()),
+            "h": pa.array([0.1, 1.0, None], pa.float32()),
             "g": pa.array([-0.0, NAN, None], pa.float64()),
             "c": pa.array([Decimal("1.50"), Decimal("-999.99"), None], pa.decimal128(5, 2)),
             "s": pa.array(["a%b", "y" * 32 + "\U0001f600", None]),
@@ -62,6 +64,8 @@ CASES = {
     "i BETWEEN -4.5 AND 4": [2],
     "i NOT BETWEEN -4.5 AND 4": [1],
     "i % 3 = -1": [2],
+    "i * j > 3000000000": [1],  # a long of two integers
+    "h * h < 0.0100000005": [1],  # a double of two floats
     "coalesce(i, 0) = 0": [3],
     "nullif(i, 5) IS NULL": [1, 3],
     "CASE WHEN i > 0 THEN b ELSE i IS NULL END": [1, 3],

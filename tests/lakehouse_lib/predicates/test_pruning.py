@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.partition_values import to_strings
 from lakehouse_lib.predicates import evaluate_partitions, from_filters, matches, may_match, parse
 from lakehouse_lib.predicates.pruning import Known, decide, needs
@@ -199,6 +200,15 @@ def test_what_cannot_be_pruned_by_keeps_the_file():
     for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(y, 1) = 100", "y = 100"]:
         assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True], sql
     assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, schema, [], "none").to_pylist() == [False]
+
+
+def test_partition_values_beyond_a_long_are_said_so():
+    schema = Schema([Field("p", "long"), Field("x", "long")])
+    files = files_of([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
+    for decided in (may_match, evaluate_partitions):
+        with pytest.raises(InvalidPredicateError, match=r"'p \+ 1 > 0' cannot be evaluated") as raised:
+            decided(parse("p + 1 > 0", schema, table="/tables/orders"), files, schema, ["p"], "none")
+        assert raised.value.table == "/tables/orders"
 
 
 def test_a_table_without_files():
