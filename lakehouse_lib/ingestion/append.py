@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
-from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.append import check_rows_are_kept, discard
 from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
 from lakehouse_lib.schema import Schema, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -57,6 +57,7 @@ def append_once(
     Raises:
         ConcurrentTransactionError: the table has this batch, or a later one, already; nothing was committed.
         CommitFailedError: another writer won; nothing was committed.
+        InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
     """
     snapshot = snapshot_if_any(store)
     metadata = None
@@ -73,6 +74,7 @@ def append_once(
         current.configuration,
         target_file_size,
     )
+    check_rows_are_kept(target)
     files = engine.write(rows, target) if rows is not None else None
     if before_commit is not None:
         try:

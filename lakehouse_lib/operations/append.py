@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CommitProperties, Metadata
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.engine.data_writer import file_schema
+from lakehouse_lib.engine.data_writer import stored_schema
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
@@ -173,22 +173,29 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
-    _check_rows_are_kept(schema, metadata.partition_columns, table=store.root)
-    return WriteTarget(store, schema, metadata.partition_columns, metadata.configuration, what.target_file_size)
+    target = WriteTarget(store, schema, metadata.partition_columns, metadata.configuration, what.target_file_size)
+    check_rows_are_kept(target)
+    return target
 
 
-def _check_rows_are_kept(schema: Schema, partition_columns: Sequence[str], *, table: str) -> None:
-    """Refuses what Parquet holds no rows of: no column at all, and structs without members."""
-    for one in schema.fields:
+def check_rows_are_kept(target: WriteTarget) -> None:
+    """Refuse what Parquet holds no rows of: no column at all, and structs without members.
+
+    Raises:
+        InvalidSchemaError: names the columns.
+    """
+    table = target.store.root
+    for one in target.schema.fields:
         if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(one.type)):
             raise InvalidSchemaError(
                 f"column {one.name!r} has a struct without members, which data files cannot hold",
                 table=table,
                 hint="Leave the column out",
             )
-    if not file_schema(schema, partition_columns).names:
+    if not stored_schema(target).names:
         raise InvalidSchemaError(
-            f"every column is void or a partition column, and data files would hold no row: {', '.join(schema.names)}",
+            "every column is void or a partition column, and data files would hold no row: "
+            f"{', '.join(target.schema.names)}",
             table=table,
             hint="Write a column that has values, or cast one to the type that it will have",
         )

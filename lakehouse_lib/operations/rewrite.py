@@ -22,7 +22,7 @@ from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.log import row_ids
 from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.append import check_rows_are_kept, discard
 from lakehouse_lib.operations.carried_marks import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.files import size_summary, total_size
 from lakehouse_lib.snapshot import Snapshot
@@ -69,12 +69,16 @@ class Rewrite:
 def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTarget:
     """Where the same rows go again: the table as it is, in files as large as the plan has decided.
 
+    Args:
+        data_change: some of the rows do not go there.
+
     Raises:
         DeltaProtocolError: rows keep their ids in this table, and it does not say where.
+        InvalidSchemaError: all rows are to go there, and data files hold none of these columns.
     """
     table, version = snapshot.store.root, snapshot.version
     row_ids.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
-    return WriteTarget(
+    target = WriteTarget(
         snapshot.store,
         snapshot.schema,
         snapshot.partition_columns,
@@ -83,6 +87,9 @@ def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTar
         data_change,
         row_ids.columns_of(snapshot.protocol, snapshot.metadata, table=table, version=version),
     )
+    if not data_change:  # a foreign table may have rows that only the log counts
+        check_rows_are_kept(target)
+    return target
 
 
 def commit_rewrite(

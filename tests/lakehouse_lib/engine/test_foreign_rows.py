@@ -8,8 +8,9 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, SchemaMismatchError
 from lakehouse_lib.predicates import parse
+from tests import hand_made
 
 
 def rows_of(engine: Engine, table: DeltaTable, sql: str) -> list[float]:
@@ -58,6 +59,22 @@ def test_a_null_where_none_is_allowed_stops_a_rewrite_and_leaves_the_table(broke
     with pytest.raises(SchemaMismatchError, match=r"'?k'?.*table"):
         verb(broken_promise)
     assert DeltaTable(broken_promise.table_uri).version() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "partition_by"), [("void", []), ("string", ["c"])], ids=["void", "partition columns alone"]
+)
+def test_rows_that_only_the_log_counts_are_not_compacted_away(
+    tmp_path: Path, engine: Engine, kind: str, partition_by: list[str]
+) -> None:
+    rows = pa.table({"of_another_schema": [1, 2, 3]})
+    partition = dict.fromkeys(partition_by, "x")
+    files = [hand_made.data_file(tmp_path, f"{name}.parquet", rows, partition=partition) for name in "ab"]
+    hand_made.commit(tmp_path, [hand_made.field("c", kind)], files, partition_by=partition_by)
+    with pytest.raises(InvalidSchemaError, match=f"data files would hold no row: c.*{tmp_path}"):
+        DeltaTable(tmp_path, engine=engine).optimize.compact()
+    table = DeltaTable(tmp_path)
+    assert (table.version(), table.count(), table.to_pyarrow_table().num_rows) == (0, 6, 6)
 
 
 def test_sizes_and_hours_that_are_none_name_the_table(tmp_path: Path) -> None:
