@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.engine import spark_s3a
+from lakehouse_lib.engine import spark_reading, spark_s3a
 from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
 from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
 from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
@@ -184,7 +184,8 @@ class Batch:
         if not paths:
             return self.spark.createDataFrame([], schema)
         reader = self.spark.read.schema(schema).option("__globPaths__", "false")  # a table's path may hold a * or a [
-        reader = reader.options(**spark_s3a.scan_options(self.spark, self.store))
+        # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
+        reader = reader.options(**spark_reading.OPTIONS, **spark_s3a.scan_options(self.spark, self.store))
         return reader.parquet(*(f"{spark_s3a.folder(self.store)}/{path}" for path in paths))
 
     def _commit(

@@ -1,0 +1,53 @@
+"""Whatever the Spark session is set to, a load brings the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.schema import Field, Schema
+from spark_jobs.batch import Batch
+from spark_jobs.load import Load
+from tests.spark_jobs.loading import Shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_days_of_before_1582_stay_the_same_days(spark: SparkSession, shop: Shop) -> None:
+    schema = Schema([Field("id", "long"), Field("day", "date"), Field("moment", "timestamp")])
+    shop.land("a.csv", "1,1500-01-01,1500-01-01T00:00:00Z", header="id,day,moment")
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    Load(shop.source(schema=schema)).run(session)
+    (row,) = DeltaTable(str(shop.table)).to_pyarrow_table().to_pylist()
+    assert (str(row["day"]), str(row["moment"])) == ("1500-01-01", "1500-01-01 00:00:00+00:00")
+
+
+def test_staged_rows_that_are_gone_are_an_error(
+    spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.land("a.csv", "1,1.50,x")
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+
+    def judged(batch: Batch, reports: Any) -> Any:
+        verdict = judge(batch, reports)
+        for staged in shop.staged():
+            staged.unlink()
+        return verdict
+
+    judge = Batch._judge
+    monkeypatch.setattr(Batch, "_judge", judged)
+    with pytest.raises(StoreError, match="does not exist"):
+        Load(shop.source()).run(session)
+    monkeypatch.undo()
+    Load(shop.source()).run(session)
+    assert shop.ids() == [1]
