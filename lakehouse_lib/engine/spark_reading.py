@@ -129,9 +129,11 @@ class _Part:
         """The rows of any files; ``deleted``: without those that deletion vectors name."""
         from pyspark.sql import functions as F
 
-        number = F.unix_millis(F.col("_metadata.file_modification_time")).cast("int").alias(_FILE)
-        row = [F.col("_metadata.row_index").alias(_ROW)] if deleted else []
-        frame = self._scan(files, self._stored(), numbered=True).select("*", number, *row)
+        frame = self._scan(files, self._stored(), numbered=True)
+        of_file = frame.metadataColumn("_metadata")  # by that name alone it could be a column of the table
+        number = F.unix_millis(of_file.getField("file_modification_time")).cast("int").alias(_FILE)
+        row = [of_file.getField("row_index").alias(_ROW)] if deleted else []
+        frame = frame.select("*", number, *row)
         if deleted:
             frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=_FILE, row=_ROW)
         if self.partition:

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark_deletion_vectors import _words
 from lakehouse_lib.predicates import parse
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
-from tests.hand_made import commit, data_file, field
+from tests.hand_made import commit, data_file, field, struct
 from tests.peers import plain, read_duckdb
 
 ROWS = 3000
@@ -145,3 +145,21 @@ def test_words_say_the_positions(positions: set[int]) -> None:
         if word >> bit & 1
     }
     assert said == positions
+
+
+def test_a_column_of_the_tables_own_is_not_taken_for_what_spark_says_of_a_file(tmp_path: Path, engine: Engine) -> None:
+    """Rows that were loaded with Spark's ``_metadata`` beside them."""
+    member = struct(field("file_modification_time", "timestamp"), field("row_index", "long"))
+    moments = pa.array([0, 0, 0], pa.timestamp("us", tz="UTC"))
+    of_source = pa.StructArray.from_arrays([moments, pa.array([7, 7, 7])], ["file_modification_time", "row_index"])
+    adds = []
+    for start in (0, 3):
+        rows = pa.table({"k": range(start, start + 3), "_metadata": of_source})
+        vector = inline([1]) if start else None
+        adds.append(data_file(tmp_path, f"{start}.parquet", rows) | {"deletionVector": vector})
+    commit(tmp_path, [field("k", "long"), field("_metadata", member)], adds, features=["deletionVectors"])
+    assert ids(engine, tmp_path) == [0, 1, 2, 3, 5]
+    table = DeltaTable(tmp_path)
+    of_sources = engine.read(table.snapshot, ["_metadata"], parse("_metadata.row_index = 7", table.schema()))
+    found = of_sources.collect() if engine.name == "spark" else of_sources.read_all()
+    assert len(found) == 5
