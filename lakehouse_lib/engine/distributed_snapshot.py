@@ -20,14 +20,14 @@ from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.engine.spark_manifest import manifest
+from lakehouse_lib.engine.spark_manifest import scan_listed
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
 from lakehouse_lib.log.landmark import replaced
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.log.version_state import give_up
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store
 
@@ -97,7 +97,7 @@ class DistributedSnapshot:
         are written as JSON first, when a frame is asked for.
 
         Raises:
-            InvalidArgumentError: the engine is not Spark.
+            InvalidArgumentError: the engine is not Spark, or its session is set to pass over lists of files.
             StoreError: the buckets have gone.
         """
         if not isinstance(self._engine, SparkEngine):
@@ -107,9 +107,8 @@ class DistributedSnapshot:
                 hint="Distribute it with SparkEngine(spark)",
             )
         spark = self._engine.spark
-        files = spark_reading.struct_type(Schema.from_arrow(FILE_SCHEMA))
         if not self._buckets:
-            return spark.createDataFrame([], files)
+            return spark.createDataFrame([], spark_reading.struct_type(Schema.from_arrow(FILE_SCHEMA)))
         version = self.snapshot.version
         metas = [snapshot_tasks.bucket_meta(self._scratch, path, version) for path in self._as_json]
         # Their very list, not their paths: Spark would look for those in its default file system, as patterns.
@@ -121,8 +120,9 @@ class DistributedSnapshot:
             }
         )
         options = {**spark_reading.OPTIONS, "recursiveFileLookup": "true"}
-        rows = spark.read.schema(spark_reading.struct_type(Schema([])).add("add", files)).options(**options)
-        return rows.parquet(manifest(listed, self._scratch)).where("add IS NOT NULL").select("add.*")
+        stored = Schema([Field("add", Schema.from_arrow(FILE_SCHEMA))])
+        rows = scan_listed(spark, stored, listed, self._scratch, options)
+        return rows.where("add IS NOT NULL").select("add.*")
 
     @cached_property
     def _as_json(self) -> tuple[str, ...]:

@@ -10,8 +10,11 @@ import atexit
 import hashlib
 import shutil
 import tempfile
+import uuid
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -20,15 +23,50 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine import spark_s3a
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.engine.spark_columns import struct_type
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.schema import StructType
 from lakehouse_lib.store import ObjectStore
 
 _BLOCK_SIZE = 128 << 20
 _NEEDS_QUOTING = r"[^A-Za-z0-9_.~/=-]"
+# With it a scan finds what lies in the list's folder, which is no file at all.
+_IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+
+
+def scan_listed(
+    spark: Any,
+    schema: StructType,
+    files: pa.Table,
+    store: ObjectStore,
+    options: Mapping[str, str],
+    *,
+    numbered: bool = False,
+) -> Any:
+    """Spark's Parquet scan of exactly these files, a DataFrame with the columns of ``schema``.
+
+    Args:
+        files: a files table with store paths.
+        options: of the scan.
+        numbered: see ``manifest``.
+
+    Raises:
+        InvalidArgumentError: the session is set to pass over such lists.
+        LogCorruptedError, ObjectNotFoundError: a file that the log says has no bytes, and that has none.
+    """
+    if str(spark.conf.get(_IGNORED, "false")).lower() == "true":
+        raise InvalidArgumentError(
+            f"{_IGNORED} is true in this Spark session, which would then read no file at all",
+            table=store.root,
+            hint=f'Call spark.conf.set("{_IGNORED}", "false"), or read in another session',
+        )
+    reader = spark.read.schema(struct_type(schema)).options(**options).option("__globPaths__", "false")
+    return reader.parquet(manifest(files, store, numbered=numbered))
 
 
 def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> str:
-    """A scratch folder whose file sink log lists exactly these files; the same list gives the same folder.
+    """A scratch folder, as Spark calls it, whose file sink log lists exactly these files; the same list gives the same
+    folder.
 
     Args:
         files: a files table with store paths.
@@ -55,10 +93,10 @@ def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> 
     log = folder / "_spark_metadata"
     if not (log / "0").exists():
         log.mkdir(parents=True, exist_ok=True)
-        aside = log / ".0.tmp"
+        aside = log / f".{uuid.uuid4().hex}.tmp"  # other threads may be writing the same list
         aside.write_bytes(text)
         aside.rename(log / "0")
-    return folder.as_uri()
+    return f"file:{folder}"  # nothing encoded: Spark decodes nothing
 
 
 def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:

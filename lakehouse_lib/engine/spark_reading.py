@@ -22,7 +22,7 @@ from lakehouse_lib.engine.scan import Scan
 from lakehouse_lib.engine.spark_columns import Names, struct_type
 from lakehouse_lib.engine.spark_deletion_vectors import without_deleted
 from lakehouse_lib.engine.spark_layouts import layouts
-from lakehouse_lib.engine.spark_manifest import manifest
+from lakehouse_lib.engine.spark_manifest import scan_listed
 from lakehouse_lib.engine.spark_partitions import branches
 from lakehouse_lib.engine.spark_s3a import scan_options
 from lakehouse_lib.predicates import to_spark_sql
@@ -160,8 +160,7 @@ class _Part:
         options = {**OPTIONS, **scan_options(self.spark, self.snapshot.store)}
         if not folders:
             options["recursiveFileLookup"] = "true"
-        listed = manifest(files, self.snapshot.store, numbered=numbered)
-        return self.spark.read.schema(struct_type(stored)).options(**options).parquet(listed)
+        return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
     def _seen(self, frame: Any, held: dict[str, str]) -> Any:
         """The columns as users see them. ``held``: the columns of ``frame`` with partition values."""
