@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import predicates
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.predicates.sql import MAX_LENGTH
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.key_texts import KeyTexts
 from lakehouse_lib.schema import PrimitiveType
@@ -30,6 +34,15 @@ _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 # Whatever a source delimits and quotes fields with separates; a date, a decimal and a phone number stay one field.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
+# Characters of keys that a condition lists. Where a whole file has its columns elsewhere, its lines say it shorter.
+_MOST_LISTED = 20_000
+# Lines in a row from which on a condition names their ends instead of each of them.
+_LONG_RUN = 20
+# Conditions of two keys of a table are made one.
+_MOST_CHARACTERS = MAX_LENGTH // 2
+
+#: Lines by source and file.
+_Places = dict[tuple[str, str], set[int]]
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,9 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
 
     Args:
         keys: that are looked for; one that is no single field is looked for anywhere in the record.
+
+    Raises:
+        InvalidPredicateError: they are too many, and too far from each other, for a condition to name them.
     """
     if any(name not in snapshot.schema for name in _META):
         return None
@@ -64,40 +80,47 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
     condition = f"`{_RAW}` IS NOT NULL OR {column} IS NULL OR ({unread})"
     ill_typed = _ill_typed(snapshot, key, keys, engine)
     if ill_typed:
-        condition += f" OR {sql.is_one_of(snapshot.field(key).name, snapshot.field(key).type, ill_typed)}"
+        condition += f" OR {ill_typed}"
+    _check_length(snapshot, condition, f"those that have no readable {key}")
     predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
     names = ["_source", "_file", "_line", _RAW, snapshot.field(key).name]
     reader: pa.RecordBatchReader = engine.read(snapshot, names, predicate)
     records = 0
-    lines: dict[tuple[str, str], set[int]] = defaultdict(set)
+    lines: _Places = defaultdict(set)
     for batch in reader:
         records += len(batch)
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
-        found = batch.filter(_mentions(text, keys))
-        for source, file, line in zip(*(found.column(name).to_pylist() for name in names[:3]), strict=True):
-            lines[source, file].add(line)
+        _note(lines, batch.filter(_mentions(text, keys)))
+    mentions_predicate = _at_places(snapshot, lines)
+    _check_length(snapshot, mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
     return Unattributed(
         predicate=condition,
         records=records,
         mentions=sum(map(len, lines.values())),
-        mentions_predicate=" OR ".join(_at(snapshot, *place, lines[place]) for place in sorted(lines)) or sql.NOTHING,
+        mentions_predicate=mentions_predicate,
         places=tuple(f"{file} line {line}" for _, file in sorted(lines) for line in sorted(lines[_, file])),
     )
 
 
-def _ill_typed(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> set[str]:
-    """Texts in which no key can be read, of records that name another column as the first that is faulty."""
+def _ill_typed(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> str:
+    """A condition that is true of records in whose ``key`` no key can be read, and that name another column as the
+    first that is faulty; empty where there are none."""
     field = snapshot.field(key)
     if keys.text_is_key or field.type != PrimitiveType("string"):
-        return set()
+        return ""
     other = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
     predicate = predicates.parse(other, snapshot.schema, table=snapshot.store.root)
-    reader: pa.RecordBatchReader = engine.read(snapshot, [field.name], predicate)
+    reader: pa.RecordBatchReader = engine.read(snapshot, ["_source", "_file", "_line", field.name], predicate)
     found: set[str] = set()
+    lines: _Places = defaultdict(set)
     for batch in reader:
-        texts = pc.unique(pc.drop_null(batch.column(0)))
-        found.update(texts.filter(keys.unreadable(texts)).to_pylist())
-    return found
+        texts = pc.unique(pc.drop_null(batch.column(3)))
+        unreadable = texts.filter(keys.unreadable(texts))
+        found.update(unreadable.to_pylist())
+        _note(lines, batch.filter(pc.is_in(batch.column(3), value_set=unreadable)))
+    if sum(map(len, found)) > _MOST_LISTED:
+        return _at_places(snapshot, lines)
+    return sql.is_one_of(field.name, field.type, found) if found else ""
 
 
 def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
@@ -114,7 +137,37 @@ def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
     return found
 
 
+def _note(lines: _Places, records: pa.RecordBatch) -> None:
+    for source, file, line in zip(*(records.column(number).to_pylist() for number in range(3)), strict=True):
+        lines[source, file].add(line)
+
+
+def _at_places(snapshot: Snapshot, lines: _Places) -> str:
+    return " OR ".join(_at(snapshot, *place, lines[place]) for place in sorted(lines)) or sql.NOTHING
+
+
 def _at(snapshot: Snapshot, source: str, file: str, lines: set[int]) -> str:
-    wanted = (("_source", [source]), ("_file", [file]), ("_line", lines))
-    conditions = [sql.is_one_of(name, snapshot.field(name).type, values) for name, values in wanted]
-    return f"({' AND '.join(conditions)})"
+    wanted = (("_source", source), ("_file", file))
+    conditions = [sql.is_one_of(name, snapshot.field(name).type, [value]) for name, value in wanted]
+    return f"({' AND '.join([*conditions, _on_lines(snapshot, lines)])})"
+
+
+def _on_lines(snapshot: Snapshot, lines: Iterable[int]) -> str:
+    numbers = np.unique(np.fromiter(lines, np.int64))
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    conditions = [f"`_line` BETWEEN {run[0]} AND {run[-1]}" for run in runs if len(run) >= _LONG_RUN]
+    single = [int(line) for run in runs if len(run) < _LONG_RUN for line in run]
+    if single:
+        conditions.append(sql.is_one_of("_line", snapshot.field("_line").type, single))
+    return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
+
+
+def _check_length(snapshot: Snapshot, condition: str, which: str) -> None:
+    if len(condition) > _MOST_CHARACTERS:
+        raise InvalidPredicateError(
+            f"records of the quarantine that belong to nobody are too many for a condition: {which} take "
+            f"{len(condition)} characters to name, and {_MOST_CHARACTERS} are the most",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing was changed. Delete what is settled of the quarantine, then look for the person again",
+        )

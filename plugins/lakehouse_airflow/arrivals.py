@@ -64,5 +64,9 @@ def _combinations(condition: exp.Expression) -> Iterator[frozenset[str]]:
     elif isinstance(condition, exp.In) and condition.expressions:
         for value in condition.expressions:
             yield frozenset([f"{condition.this.sql()} = {value.sql()}"])
+    elif isinstance(condition, exp.Between):
+        low, high = (int(condition.args[end].this) for end in ("low", "high"))
+        for number in range(low, high + 1):
+            yield frozenset([f"{condition.this.sql()} = {number}"])
     elif not (isinstance(condition, exp.Boolean) and not condition.this):
         yield frozenset([condition.sql()])

@@ -26,6 +26,10 @@ def ways(*combinations: tuple[str, ...]) -> set[frozenset[str]]:
             "((`_file` = 'f' AND `_line` IN (2, 3)) OR (`_file` = 'g' AND `_line` = 4))",
             ways(("_file = 'f'", "_line = 2"), ("_file = 'f'", "_line = 3"), ("_file = 'g'", "_line = 4")),
         ),
+        (
+            "(`_file` = 'f' AND (`_line` BETWEEN 2 AND 3 OR `_line` = 5))",
+            ways(("_file = 'f'", "_line = 2"), ("_file = 'f'", "_line = 3"), ("_file = 'f'", "_line = 5")),
+        ),
         ("`k` > 7", ways(("k > 7",))),
     ],
 )

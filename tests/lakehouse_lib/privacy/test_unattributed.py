@@ -8,7 +8,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.privacy import unattributed
 from lakehouse_lib.privacy.erasure import Located, locate
+from lakehouse_lib.privacy.purge import prove
 from lakehouse_lib.privacy.subject import subject_from_config
 
 ROWS: list[dict[str, object]] = [
@@ -92,6 +95,39 @@ def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) 
         DeltaTable(uri).delete(unknown.mentions_predicate.replace("`", '"').replace("\\'", "''"))["num_deleted_rows"]
         == 2
     )
+
+
+def test_a_file_with_its_columns_elsewhere_is_named_by_its_lines(tmp_path: Path) -> None:
+    """Its keys would be more text than a condition may have."""
+    moved: list[dict[str, object]] = [{"key": f"{'x' * 60} {n}", "_column": "other"} for n in range(20_000)]
+    moved[5]["key"] = "18"
+    uri = quarantine(tmp_path / "q", [*ROWS, *moved, {"key": "x", "_column": "other", "_source": "o'ther"}])
+    one = located(uri)
+    assert one.unattributed is not None
+    assert (one.rows, one.unattributed.records, one.unattributed.mentions) == (1, 7 + 20_000, 5)
+    assert len(one.unattributed.predicate) < 1000
+    assert prove(uri, one.unattributed.predicate).rows == 7 + 20_000
+    assert DeltaTable(uri).delete(one.unattributed.predicate.replace("`", '"').replace("\\'", "''"))[
+        "num_deleted_rows"
+    ] == (7 + 20_000)
+
+
+def test_lines_in_a_row_are_named_by_their_ends(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": "17" if n % 50 else "x"} for n in range(2000)])
+    unknown = located(uri).unattributed
+    assert unknown is not None
+    assert (unknown.mentions, len(unknown.places)) == (1960, 1960)
+    assert "`_line` BETWEEN 2 AND 50" in unknown.mentions_predicate
+    assert prove(uri, unknown.mentions_predicate).rows == 1960
+
+
+def test_more_places_than_a_condition_names_are_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unattributed, "_MOST_CHARACTERS", 2000)
+    uri = quarantine(tmp_path / "q", [{"_raw": "17" if n % 2 else "x"} for n in range(2000)])
+    with pytest.raises(InvalidPredicateError, match=f"those that mention one of 1 keys take.*{tmp_path}"):
+        located(uri)
 
 
 @pytest.mark.parametrize("rows", [[], ROWS[:1]])
