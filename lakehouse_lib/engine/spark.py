@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine import spark_direct, spark_reading, spark_s3a, spark_writing
+from lakehouse_lib.engine import spark_direct, spark_nulls, spark_reading, spark_s3a, spark_writing
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
@@ -126,7 +126,14 @@ class SparkEngine:
             if spark_s3a.is_in_s3(target.store):
                 shaped = spark_writing.shaped(frame, target, spelled=False)
                 return self._results(spark_direct.files_of(shaped, target))
-            return spark_writing.write_frame(frame, target, self)
+        try:
+            with spark_failures():
+                return spark_writing.write_frame(spark_nulls.refusing_nulls(frame, target.schema), target, self)
+        except StoreError as error:
+            refusal = spark_nulls.refusal(error, target.schema, target.store.root)
+            if refusal is None:
+                raise
+            raise refusal from error
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)

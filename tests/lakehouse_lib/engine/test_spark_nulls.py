@@ -1,0 +1,55 @@
+"""A null where the table allows none is refused by either engine, however deep it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, SchemaMismatchError, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.spark import SparkEngine
+from tests.peers import parquet_files
+
+WHOLE = pa.field("x", pa.int64(), nullable=False)
+ELEMENT = pa.field("element", pa.int64(), nullable=False)
+NESTED: list[tuple[pa.Field, str, str]] = [
+    (pa.field("c", pa.struct([pa.field("x", pa.int64())]), nullable=False), "struct<x: bigint>", "null"),
+    (pa.field("c", pa.struct([WHOLE])), "struct<x: bigint>", "named_struct('x', null)"),
+    (pa.field("c", pa.list_(pa.int64()), nullable=False), "array<bigint>", "null"),
+    (pa.field("c", pa.list_(ELEMENT)), "array<bigint>", "array(1, null)"),
+    (pa.field("c", pa.list_(pa.struct([WHOLE]))), "array<struct<x: bigint>>", "array(null, named_struct('x', null))"),
+    (
+        pa.field("c", pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))),
+        "map<string, bigint>",
+        "map('k', null)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("column", "kind", "value"), NESTED, ids=[f"{kind} {value}" for _, kind, value in NESTED])
+def test_a_null_that_is_not_allowed_is_refused(
+    tmp_path: Path, spark: Any, column: pa.Field, kind: str, value: str
+) -> None:
+    DeltaTable.create(tmp_path, pa.schema([pa.field("k", pa.int64()), column]))
+    frame = spark.sql(f"SELECT 1L AS k, CAST({value} AS {kind}) AS C")
+    for engine, rows in ((SparkEngine(spark), frame), (ArrowEngine(), frame.toArrow())):
+        with pytest.raises(SchemaMismatchError, match=f"(?i)c.*null.*{tmp_path}"):
+            write_deltalake(tmp_path, rows, mode="append", engine=engine)
+    assert not parquet_files(tmp_path)
+    assert DeltaTable(tmp_path).version() == 0
+
+
+def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:
+    inside = pa.struct([WHOLE, pa.field("y", pa.list_(ELEMENT))])
+    DeltaTable.create(tmp_path, pa.schema([pa.field("c", inside), pa.field("d", pa.list_(inside), nullable=False)]))
+    frame = spark.sql(
+        "SELECT CAST(c AS struct<x: bigint, y: array<bigint>>) AS c, array(c) AS d "
+        "FROM VALUES (null), (named_struct('x', 1L, 'y', null)), (named_struct('x', 1L, 'y', array(2L))) AS t(c)"
+    )
+    write_deltalake(tmp_path, frame, mode="append", engine=SparkEngine(spark))
+    found = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
+    assert {str(row["c"]) for row in found} == {"None", "{'x': 1, 'y': None}", "{'x': 1, 'y': [2]}"}
+    assert all(row["d"] == [row["c"]] for row in found)
