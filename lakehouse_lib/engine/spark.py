@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine import spark_direct, spark_nulls, spark_reading, spark_s3a, spark_writing
+from lakehouse_lib.engine import spark_direct, spark_reading, spark_refusals, spark_s3a, spark_writing
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
@@ -128,9 +128,9 @@ class SparkEngine:
                 return self._results(spark_direct.files_of(shaped, target))
         try:
             with spark_failures():
-                return spark_writing.write_frame(spark_nulls.refusing_nulls(frame, target.schema), target, self)
+                return spark_writing.write_frame(spark_refusals.checked(frame, target), target, self)
         except StoreError as error:
-            refusal = spark_nulls.refusal(error, target.schema, target.store.root)
+            refusal = spark_refusals.refusal(error, target)
             if refusal is None:
                 raise
             raise refusal from error

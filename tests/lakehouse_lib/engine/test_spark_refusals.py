@@ -1,4 +1,4 @@
-"""A null where the table allows none is refused by either engine, however deep it is."""
+"""What a table does not allow is refused by either engine, though Spark's own writer would write it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import DeltaTable, SchemaMismatchError, write_deltalake
+from lakehouse_lib import DeltaTable, InvalidArgumentError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.spark import SparkEngine
 from tests.peers import parquet_files
@@ -40,6 +40,19 @@ def test_a_null_that_is_not_allowed_is_refused(
             write_deltalake(tmp_path, rows, mode="append", engine=engine)
     assert not parquet_files(tmp_path)
     assert DeltaTable(tmp_path).version() == 0
+
+
+def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spark: Any) -> None:
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("b", pa.binary())])
+    DeltaTable.create(tmp_path, schema, partition_by=["b"])
+    frame = spark.sql("SELECT k, CASE k WHEN 0 THEN X'FE' WHEN 1 THEN X'C3A9' END AS b FROM range(3) AS t(k)")
+    for engine, rows in ((SparkEngine(spark), frame), (ArrowEngine(), frame.toArrow())):
+        with pytest.raises(InvalidArgumentError, match=r"a binary partition value.* is not UTF-8"):
+            write_deltalake(tmp_path, rows, mode="append", engine=engine)
+    assert not parquet_files(tmp_path)
+    write_deltalake(tmp_path, frame.where("k > 0"), mode="append", engine=SparkEngine(spark))
+    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("k").to_pydict()
+    assert found == {"k": [1, 2], "b": ["é".encode(), None]}
 
 
 def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:

@@ -1,51 +1,71 @@
-"""Nulls where a table allows none, in a DataFrame that Spark's own writer is to write.
+"""What a table does not allow, and Spark's own writer would write: it is looked for row by row while rows are written.
 
-The footers tell of nulls in plain columns. Of a null struct, list or map they say no more than of one whose members
-are null, and of a null member no more than of one whose struct is null: so Spark looks, row by row, while it writes.
+Nulls in nested columns: of a null struct, list or map the footers say no more than of one whose members are null, and
+of a null member no more than of one whose struct is null. Binaries that are no UTF-8 in a partition column: Spark names
+the folder by the text that it makes of them, which is the same for all of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import Any
 
+from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark_columns import quoted
-from lakehouse_lib.errors import DeltaError, SchemaMismatchError
-from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
-_MARK = "a null where lakehouse expects none in column "
-_FOUND = re.compile(rf"{_MARK}<(?P<column>[^>]*)>")
+_NULL, _BINARY = "a null where none is allowed", "a binary that is no UTF-8"
+_FOUND = re.compile(rf"lakehouse refuses (?P<what>{_NULL}|{_BINARY}) in column <(?P<column>[^>]*)>")
 
 
-def refusing_nulls(frame: Any, schema: Schema) -> Any:
-    """The frame, which fails when a row is written that has a null in a nested column where ``schema`` allows none."""
+def checked(frame: Any, target: WriteTarget) -> Any:
+    """The frame, which fails when a row is written that ``target`` does not allow."""
     from pyspark.sql import functions as F
 
     columns = []
     for one in Schema.from_json(frame.schema.json()).fields:
-        column, wanted = F.col(quoted(one.name)), schema.get(one.name)
-        if wanted is not None and not isinstance(wanted.type, PrimitiveType):
-            nulls = _has_null(column, one.type, wanted.type, required=one.nullable and not wanted.nullable)
-            if nulls is not None:
-                column = F.when(nulls, F.raise_error(F.lit(f"{_MARK}<{wanted.name}>"))).otherwise(column)
+        column, wanted = F.col(quoted(one.name)), target.schema.get(one.name)
+        for what, found in [] if wanted is None else _faults(column, one, wanted, target):
+            refused = F.raise_error(F.lit(f"lakehouse refuses {what} in column <{one.name}>"))
+            column = F.when(found, refused).otherwise(column)
         columns.append(column.alias(one.name))
     return frame.select(*columns)
 
 
-def refusal(error: DeltaError, schema: Schema, table: str) -> SchemaMismatchError | None:
-    """What to raise when such a frame could not be written, if that was because of a null."""
+def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
+    """What to raise when such a frame could not be written, if that was because of such a row."""
     found = _FOUND.search(str(error.__cause__))
     if found is None:
         return None
-    column = schema.field(found["column"])
+    column, table = target.schema.field(found["column"]), target.store.root
+    if found["what"] == _BINARY:
+        return InvalidArgumentError(
+            f"a binary partition value of column {column.name!r} is not UTF-8",
+            table=table,
+            hint="Partition by another column.",
+        )
     kind = f"{column.type}{'' if column.nullable else ' not null'}"
     return SchemaMismatchError(
         f"the data does not fit the table's schema: {column.name}: expected {kind}, got a null where it allows none",
         table=table,
         hint="Fill or drop these rows.",
     )
+
+
+def _faults(column: Any, source: Field, wanted: Field, target: WriteTarget) -> Iterator[tuple[str, Any]]:
+    """What is refused of a column, with a condition that is true of such a row."""
+    from pyspark.sql import functions as F
+
+    if not isinstance(wanted.type, PrimitiveType):
+        nulls = _has_null(column, source.type, wanted.type, required=source.nullable and not wanted.nullable)
+        if nulls is not None:
+            yield _NULL, nulls
+    if wanted.name in target.partition_columns and source.type == PrimitiveType("binary"):
+        yield _BINARY, ~F.is_valid_utf8(column.cast("string"))
 
 
 def _has_null(column: Any, source: DataType, wanted: DataType, *, required: bool) -> Any | None:
