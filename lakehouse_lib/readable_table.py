@@ -327,10 +327,12 @@ class ReadableTable:
             VersionNotFoundError: a start past the latest version, or a commit that is cleaned up.
             SchemaMismatchError: rows that the last version's schema cannot show.
             InvalidArgumentError: bounds that are none.
+            TableNotFoundError: the table was deleted and made anew since it was opened.
         """
-        from lakehouse_lib.change_data import change_feed, commit_range, read_changes
+        from lakehouse_lib.change_data import change_feed, check_same_table, commit_range, read_changes
         from lakehouse_lib.predicates import parse
 
+        check_same_table(self._snapshot)
         commits = commit_range(
             self.store,
             starting_version,

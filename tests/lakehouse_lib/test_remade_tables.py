@@ -217,3 +217,22 @@ def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatc
     CACHE.clear()
     assert paths_of(old.update()) == paths_of(latest)
     assert len(read) < 5
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_changes_of_the_new_table_are_not_told_as_those_of_the_old(tmp_path, count):
+    """Who asks for what came after the last version seen would miss the first of them."""
+
+    def fill(name, versions):
+        for number in range(versions):
+            rows = pa.table({"name": [f"{name}{number}"]})
+            write_deltalake(tmp_path, rows, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+
+    fill("old", 2)
+    held = DeltaTable(tmp_path)
+    assert held.load_cdf(2, allow_out_of_range=True).read_all().num_rows == 0
+    shutil.rmtree(tmp_path)
+    fill("new", count)
+    with pytest.raises(TableNotFoundError, match=ANOTHER):
+        held.load_cdf(2, allow_out_of_range=True)
+    assert DeltaTable(tmp_path).load_cdf(0).read_all()["name"].to_pylist() == [f"new{n}" for n in range(count)]
