@@ -93,6 +93,7 @@ class Load:
     Raises:
         LandingError, SchemaMismatchError, InvalidSchemaError, QualityError, InvalidArgumentError, IngestError: what was
             given cannot be loaded, or the intent log and the table contradict each other.
+        UnsupportedFeatureError: the table has a writer feature that this library does not have.
     """
 
     def __init__(self, source: Source) -> None:
@@ -195,6 +196,7 @@ class Load:
         snapshot = snapshot_if_any(self.store)
         if snapshot is None:
             return
+        snapshot.check_writable()
         columns = {one.name: (str(one.type), one.nullable) for one in snapshot.schema.fields}
         given = {one.name: (str(one.type), one.nullable) for one in self.source.schema.fields}
         wrong = [

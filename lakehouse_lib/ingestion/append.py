@@ -58,13 +58,17 @@ def append_once(
         ConcurrentTransactionError: the table has this batch, or a later one, already; nothing was committed.
         CommitFailedError: another writer won; nothing was committed.
         InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
+        UnsupportedFeatureError: a writer feature this library does not have.
     """
     snapshot = snapshot_if_any(store)
     metadata = None
     if snapshot is None:
         metadata = new_metadata(schema, partition_by, table=store.root)
-    elif (merged := merge(snapshot.schema, schema.to_arrow(), table=store.root)) != snapshot.schema:
-        metadata = replace(snapshot.metadata, schema_string=merged.to_json())
+    else:
+        snapshot.check_writable()  # before anything is written or decided
+        merged = merge(snapshot.schema, schema.to_arrow(), table=store.root)
+        if merged != snapshot.schema:
+            metadata = replace(snapshot.metadata, schema_string=merged.to_json())
     current = metadata or (snapshot.metadata if snapshot is not None else None)
     assert current is not None
     target = WriteTarget(

@@ -18,12 +18,14 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     SourceChangedError,
     SourceRefusedError,
+    UnsupportedFeatureError,
 )
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
 from spark_jobs import batch as batch_module
 from spark_jobs.batch import Batch
 from spark_jobs.load import Load, Report
+from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 
 # Great Expectations' own imports and models.
@@ -340,6 +342,19 @@ def test_schema_file_that_contradicts_the_table(spark: SparkSession, shop: Shop)
         SchemaMismatchError, match=r"id: the table has long not null.*more: the table has no such column"
     ):
         Load(shop.source(schema=other))
+
+
+def test_table_that_may_not_be_written_takes_no_batch(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    shop.land("b.csv", "2,5,x")
+    run = Load(shop.source())
+    DeltaTable(str(shop.table)).alter.add_constraint({"positive": "id > 0"})
+    for loading in (lambda: run.run(spark), lambda: Load(shop.source())):
+        with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
+            loading()
+    assert run.intents.read()[1].keys() == {0}  # so the batch can still be given up
+    assert len(parquet_files(shop.table)) == 1
 
 
 def test_table_made_anew_beside_an_old_intent_log(spark: SparkSession, shop: Shop) -> None:
