@@ -64,7 +64,9 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
             writer = writer.partitionBy(*target.partition_columns)
         with _write_settings(frame.sparkSession):
             writer.parquet(f"file:{target.store.root}/{folder}")
-        objects = [one for one in target.store.walk(folder) if one.path.endswith(".parquet")]
+        # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
+        written = (one for one in target.store.walk(folder) if "_temporary" not in one.path.split("/"))
+        objects = [one for one in written if one.path.endswith(".parquet")]
         tasks = [
             FooterTask(target, tuple(objects[start : start + _FOOTERS_A_TASK]))
             for start in range(0, len(objects), _FOOTERS_A_TASK)
