@@ -39,7 +39,8 @@ def write_deltalake(
         table_or_uri: a location, or an open table, which then shows the new version (or, where the store fails once it
             is committed, does so from its next verb on).
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
-            polars, DuckDB), or a sequence of record batches.
+            polars, DuckDB), or a sequence of record batches. A DataFrame's columns become nullable ones of a new table:
+            that there are no nulls is what Spark infers of these rows.
         partition_by: columns that get a folder a value; of a new table.
         mode: for a table that is there: "error", "append", "overwrite" (all rows go), "ignore" (nothing happens).
         name, description, configuration: of a table that this call creates; one that is there keeps its own.

@@ -35,7 +35,8 @@ def incoming(data: Any) -> Incoming:
         InvalidArgumentError: nothing of the kind.
     """
     if is_spark_dataframe(data):
-        return Incoming(data, Schema.from_json(data.schema.json()).to_arrow())
+        # That a column has no nulls is what Spark infers of these rows, and nobody's promise for those to come.
+        return Incoming(data, Schema.from_json(data.schema.toNullable().json()).to_arrow())
     reader = _reader(data)
     return Incoming(reader, reader.schema)
 

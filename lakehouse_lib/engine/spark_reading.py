@@ -35,7 +35,8 @@ __all__ = ["OPTIONS", "read_frame", "struct_type"]
 _MOST_BRANCHES = 8
 _FILE, _ROW, _VALUE = "__lakehouse_file", "__lakehouse_row", "__lakehouse_value_"
 
-#: Of Spark's Parquet scan: a table's rows are the same in every session, whatever it is set to.
+#: Of Spark's Parquet scan: a table's rows are the same in every session, whatever else it is set to; whether names
+#: of columns are the same in any case goes by the session alone.
 OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",

@@ -14,6 +14,7 @@ from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_del
 from lakehouse_lib.engine import spark_manifest
 from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.predicates import parse
+from lakehouse_lib.store.local import LocalStore
 from tests.peers import parquet_files, plain, read_delta_rs
 
 SETTINGS = (
@@ -39,6 +40,36 @@ def test_a_write_leaves_data_files_and_nothing_else(tmp_path: Path, spark: Any) 
     write_deltalake(tmp_path, spark.range(10).selectExpr("id", "id % 2 AS p"), partition_by=["p"])
     stray = [path for path in tmp_path.rglob("*") if path.is_file() and "_delta_log" not in path.parts]
     assert {path.resolve() for path in stray} == {Path(file) for file in DeltaTable(tmp_path).file_uris()}
+
+
+def test_a_copy_that_a_slower_attempt_still_writes_is_not_the_tables(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = LocalStore.walk
+
+    def walk_late(store: LocalStore, prefix: str = "") -> Any:
+        for file in sorted((tmp_path / prefix).rglob("*.parquet")) if prefix.startswith("spark_write=") else []:
+            late = tmp_path / prefix / "_temporary/0/_temporary/attempt_1" / file.name
+            late.parent.mkdir(parents=True, exist_ok=True)
+            late.write_bytes(file.read_bytes())
+        return walk(store, prefix)
+
+    monkeypatch.setattr(LocalStore, "walk", walk_late)
+    write_deltalake(tmp_path, spark.range(5))
+    assert list(tmp_path.rglob("_temporary"))
+    assert DeltaTable(tmp_path).count() == 5
+    assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_what_spark_infers_of_these_rows_is_no_promise_for_others(tmp_path: Path, spark: Any) -> None:
+    # As delta-spark does: no column of range, of a literal or of an array of them has nulls.
+    rows = spark.range(2).selectExpr("id", "1 AS one", "array(named_struct('x', 1)) AS a")
+    write_deltalake(tmp_path, rows)
+    schema = DeltaTable(tmp_path).to_pyarrow_table().schema
+    inner = pa.struct([pa.field("x", pa.int32())])
+    assert schema == pa.schema([("id", pa.int64()), ("one", pa.int32()), ("a", pa.list_(pa.field("element", inner)))])
+    write_deltalake(tmp_path, pa.table({"id": [None], "one": [None], "a": [[None]]}, schema), mode="append")
+    assert DeltaTable(tmp_path).count() == 3
 
 
 def test_a_column_that_does_not_fit_is_refused_before_spark_runs(tmp_path: Path, spark: Any) -> None:
