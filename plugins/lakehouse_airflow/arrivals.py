@@ -1,4 +1,4 @@
-"""What has come for a person, and what has gone, since the look at the tables that was approved.
+"""What has come for a person, what has gone and what has moved since the look at the tables that was approved.
 
 Only the predicates say which keys were found, so they are taken apart again. A place is what was found in one table:
 at least ``{"predicate", "rows"}``, and ``on_disk`` for those of the first look.
@@ -25,6 +25,20 @@ def arrived(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str
 def has_gone(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether a key was found then that cannot be found any more, because the row that led to it is deleted."""
     return any(not keys(found["predicate"]) <= _known(now.get(table)) for table, found in then.items())
+
+
+def moved(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, str]) -> list[str]:
+    """In words, the tables that are in another place now.
+
+    Args:
+        then: also with each place's ``uri``.
+        now: {table: where it is}; of a table that is not in it nothing is said.
+    """
+    return [
+        f"{table} at {now[table]}, not {found['uri']}"
+        for table, found in sorted(then.items())
+        if now.get(table, found["uri"]) != found["uri"]
+    ]
 
 
 def keys(predicate: str) -> set[frozenset[str]]:

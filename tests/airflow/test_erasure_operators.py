@@ -1,6 +1,7 @@
 """What the erasure's tasks do when rows arrive meanwhile, or when one of them is done again; Spark apart."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,43 @@ def test_line_items_that_come_after_their_order_is_gone_are_deleted_by_clearing_
             task()
     run.finish()
     assert on_disk(tables / "lineitem") == [1]
+
+
+def move(registry_file: Path, table: str) -> Path:
+    """Copies a table and has the registry name the copy, as who migrates it does; gives the copy's folder."""
+    body = json.loads(registry_file.read_text())
+    old, new = registry_file.parent / body["tables"][table]["uri"], registry_file.parent / "elsewhere" / table
+    shutil.copytree(old, new)
+    body["tables"][table]["uri"] = str(new)
+    registry_file.write_text(json.dumps(body))
+    return new
+
+
+def test_a_table_that_moved_before_the_approval_is_not_deleted_from_where_it_was(
+    tables: Path, registry_file: Path
+) -> None:
+    run = Run()
+    run.locate()
+    moved = move(registry_file, "orders")
+    before = versions(tables)
+    with pytest.raises(AirflowFailException, match=rf"orders at {moved}, not .*has deleted nothing; run it again from"):
+        run.delete()
+    assert versions(tables) == before
+
+    run.locate()
+    run.finish()
+    assert on_disk(moved) == [1]
+
+
+def test_a_table_that_moved_later_is_not_reported_as_clean(tables: Path, registry_file: Path) -> None:
+    run = Run()
+    run.locate()
+    moved = move(registry_file, "orders")
+    edited = registry_file.read_text()
+    registry_file.write_text(edited.replace(str(moved), "tables/orders"))
+    run.delete()
+    run.purge()
+    registry_file.write_text(edited)
+    with pytest.raises(AirflowFailException, match=rf"orders at {moved}.*in another run"):
+        run.report()
+    assert on_disk(moved) == [1, 2]

@@ -18,7 +18,7 @@ from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.approval import require_approval
-from lakehouse_airflow.arrivals import arrived, has_gone
+from lakehouse_airflow.arrivals import arrived, has_gone, moved
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
@@ -120,7 +120,8 @@ class LakehouseEraseOperator(SubmitOperator):
         approved_by: task id of the ApprovalOperator, whose answer is verified here.
 
     Raises:
-        AirflowFailException: rows have arrived that nobody was asked about. Nothing is deleted.
+        AirflowFailException: rows have arrived that nobody was asked about, or the registry has a table somewhere else
+            by now. Nothing is deleted.
     """
 
     job = "erase"
@@ -138,6 +139,7 @@ class LakehouseEraseOperator(SubmitOperator):
         located = _located(context, self.located_by)
         hook = LakehouseHook(self.lakehouse_conn_id)
         with as_task_failure():
+            _require_same_places(located, f"and this try has deleted nothing; run it again from {self.located_by}")
             self._require_nothing_new(hook, located)
             # A quarantine into which nothing was put is not there.
             places = [located["tables"][table] for table in self.tables if table in located["tables"]]
@@ -241,6 +243,9 @@ class LakehouseErasureReportOperator(BaseOperator):
         ``{"subject", "id", "tables": {table: {"before", "after"}}, "unattributed": {table: {"records", "mentions"}},
         "notes"}``; ``before`` and ``after`` count as ``on_disk`` of the first task does, ``unattributed`` what is left
         in the files on disk that no key attributes to anybody. The notes say what else may hold the person.
+
+    Raises:
+        AirflowFailException: a row is left, or the registry has a table somewhere else by now.
     """
 
     ui_color = "#fce8e6"
@@ -259,6 +264,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         with as_task_failure():
             from lakehouse_lib.privacy.purge import prove
 
+            _require_same_places(located, "where nobody has looked; erase them there in another run")
             for table, found in located["tables"].items():
                 options = hook.storage_options(found["uri"])
                 proof = prove(found["uri"], found["predicate"], storage_options=options)
@@ -361,6 +367,22 @@ def _counts(proof: Proof) -> dict[str, int]:
         "files": proof.files,
         "unreadable": len(proof.unreadable),
     }
+
+
+def _require_same_places(located: Mapping[str, Any], then: str) -> None:
+    """A table that the registry has somewhere else by now holds the person there, whatever is deleted where it was.
+
+    Raises:
+        AirflowFailException: names the tables, and says what to do ``then``.
+    """
+    registry = load_registry()
+    entries = {table: registry.find(table) for table in located["tables"]}
+    places = moved(located["tables"], {table: entry.uri for table, entry in entries.items() if entry is not None})
+    if places:
+        raise AirflowFailException(
+            f"the registry has tables of {located['subject']} {located['id']} in another place than when they were "
+            f"looked for ({'; '.join(places)}), {then}"
+        )
 
 
 def _located(context: Context, task_id: str) -> Mapping[str, Any]:
