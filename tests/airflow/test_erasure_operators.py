@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Run:
     """One run of the DAG for customer 2; it is the context's task instance, too."""
 
     def __init__(self) -> None:
-        self.left: dict[str, Any] = {"approve": APPROVED}
+        self.left: dict[str, Any] = {}
 
     def xcom_push(self, key: str, value: Any) -> None: ...
 
@@ -54,6 +55,12 @@ class Run:
         return self.left.get(task_ids)
 
     def locate(self) -> dict[str, Any]:
+        """Looks, and a person who is asked about it says yes."""
+        found = self.look()
+        self.left["approve"] = APPROVED | {"responded_at": datetime.now(UTC).isoformat()}
+        return found
+
+    def look(self) -> dict[str, Any]:
         locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id="2")
         self.left["locate"] = found = json.loads(json.dumps(locate.execute({"ti": self})))
         return found["tables"]
@@ -125,6 +132,19 @@ def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_
     run.purge()
     run.report()
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
+
+
+def test_a_yes_is_none_to_what_was_found_after_it(tables: Path) -> None:
+    run = Run()
+    run.locate()
+    append(tables / "orders", o_orderkey=[3], o_custkey=[2])
+    append(tables / "lineitem", l_orderkey=[3])
+    run.look()  # as when that task alone is cleared
+    before = versions(tables)
+    for task in (run.delete, run.purge):
+        with pytest.raises(AirflowFailException, match=r"not approved: the answer to 'approve' .*found at"):
+            task()
+    assert versions(tables) == before
 
 
 def test_a_table_without_rows_that_has_some_now_ends_it_too(tables: Path) -> None:

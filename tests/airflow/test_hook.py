@@ -1,6 +1,8 @@
 """The hook: where a table is, and whether its rows have changed."""
 
 import json
+from contextlib import nullcontext
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -222,3 +224,22 @@ def test_a_persons_yes_names_the_person() -> None:
             return {"chosen_options": ["Approve"], "responded_by_user": ANN}
 
     assert require_approval({"ti": TaskInstance()}, "approve") == "ann"
+
+
+@pytest.mark.parametrize(
+    ("answered", "counts"),
+    [
+        ("2026-05-04T10:00:00+00:00", True),
+        (datetime(2026, 5, 4, 11, 0, tzinfo=timezone(timedelta(hours=1))), True),
+        ("2026-05-04T09:59:59.9Z", False),
+        ("2026-05-04T10:00:01", False),
+        (None, False),
+    ],
+)
+def test_a_yes_is_to_what_had_been_found(answered: object, counts: bool) -> None:
+    class TaskInstance:
+        def xcom_pull(self, task_ids: str) -> object:
+            return {"chosen_options": ["Approve"], "responded_by_user": ANN, "responded_at": answered}
+
+    with nullcontext() if counts else pytest.raises(AirflowFailException, match="not approved: the answer to"):
+        require_approval({"ti": TaskInstance()}, "approve", asked_after="2026-05-04T10:00:00+00:00")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +257,8 @@ os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]]
 class _Run:
     """What the tasks of a run know of each other."""
 
-    def __init__(self, **known: Any) -> None:
-        self.known = known
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.known[key] = value
@@ -281,10 +282,12 @@ def test_an_erasure_in_s3_goes_by_the_connection(connection: Any, registry_file:
     }
     for name, columns in rows.items():
         write_deltalake(hook.uri(name), pa.table(columns), storage_options=options)
-    run = _Run(approve={"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ada"}})
+    run = _Run()
     context: Any = {"ti": run}
     locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id=2)
     run.known["locate"] = located = locate.execute(context)
+    answered = {"responded_by_user": {"id": "1", "name": "ada"}, "responded_at": datetime.now(UTC)}
+    run.known["approve"] = {"chosen_options": ["Approve"], **answered}
     assert {name: found["rows"] for name, found in located["tables"].items()} == {
         "customer": 1,
         "orders": 1,
@@ -296,7 +299,7 @@ def test_an_erasure_in_s3_goes_by_the_connection(connection: Any, registry_file:
     assert {name: report["files"] for name, report in purged.items()} == dict.fromkeys(rows, 1)
     report = LakehouseErasureReportOperator(task_id="report", located_by="locate").execute(context)
     assert [found["after"]["rows"] for found in report["tables"].values()] == [0, 0, 0]
-    assert SECRET not in json.dumps([located, purged, report, run.known])
+    assert SECRET not in json.dumps([located, purged, report, run.known], default=str)
 
 
 @contextmanager

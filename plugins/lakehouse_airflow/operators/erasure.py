@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Param
+from airflow.sdk import BaseOperator, Param, timezone
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.approval import require_approval
@@ -55,7 +55,7 @@ def subject_param(subject: str) -> Param:
 class LakehouseLocateSubjectOperator(BaseOperator):
     """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
 
-    Returns ``{"subject", "id", "erase_mentions", "tables": {table: place}}``, a place being
+    Returns ``{"subject", "id", "erase_mentions", "found_at", "tables": {table: place}}``, a place being
     ``{"uri", "predicate", "rows", "files", "on_disk", "unattributed"}``.
     The predicate holds the keys that were found; ``rows`` and ``files`` count the latest version, ``on_disk``
     (``{"rows", "files_with_rows", "files", "unreadable"}``) every Parquet file in the folder. ``unattributed`` (None
@@ -103,7 +103,13 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             for table, place in tables.items():
                 proof = prove(place["uri"], place["predicate"], storage_options=hook.storage_options(table))
                 place["on_disk"] = _counts(proof)
-        return {"subject": self.subject, "id": identifier, "erase_mentions": erase_mentions, "tables": tables}
+        return {
+            "subject": self.subject,
+            "id": identifier,
+            "erase_mentions": erase_mentions,
+            "found_at": timezone.utcnow().isoformat(),
+            "tables": tables,
+        }
 
 
 class LakehouseEraseOperator(SubmitOperator):
@@ -135,8 +141,9 @@ class LakehouseEraseOperator(SubmitOperator):
         self._found: list[dict[str, str]] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
-        self.log.info("approved by %s", require_approval(context, self.approved_by))
         located = _located(context, self.located_by)
+        asked_after = located.get("found_at")  # a run may have been waiting since before there was one
+        self.log.info("approved by %s", require_approval(context, self.approved_by, asked_after=asked_after))
         hook = LakehouseHook(self.lakehouse_conn_id)
         with as_task_failure():
             _require_same_places(located, f"and this try has deleted nothing; run it again from {self.located_by}")
@@ -149,7 +156,7 @@ class LakehouseEraseOperator(SubmitOperator):
         return super().execute(context) if self._found else {"job": self.job, "tables": []}
 
     def _require_nothing_new(self, hook: LakehouseHook, located: Mapping[str, Any]) -> None:
-        erase_mentions = located.get("erase_mentions", False)  # a run may have been waiting since before there was one
+        erase_mentions = located.get("erase_mentions", False)  # as above
         now = _find(hook, located["subject"], located["id"], erase_mentions=erase_mentions)
         tables = arrived(located["tables"], now)
         if not tables:
@@ -207,14 +214,15 @@ class LakehousePurgeOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        require_approval(context, self.approved_by)
+        located = _located(context, self.located_by)
+        require_approval(context, self.approved_by, asked_after=located.get("found_at"))
         hook = LakehouseHook(self.lakehouse_conn_id)
         purged = {}
         with as_task_failure():
             from lakehouse_lib.errors import RetentionError
             from lakehouse_lib.privacy.purge import purge
 
-            for table, found in _located(context, self.located_by)["tables"].items():
+            for table, found in located["tables"].items():
                 options = hook.storage_options(found["uri"])
                 try:
                     report = purge(found["uri"], found["predicate"], storage_options=options)
