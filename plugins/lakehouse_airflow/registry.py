@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from lakehouse_airflow.registry_places import clashes
+
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 _QUARANTINE = "_quarantine"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
@@ -56,7 +58,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Source(_Strict):
@@ -176,6 +178,12 @@ class Registry(_Strict):
             raise ValueError(f"no table {', '.join(unknown)}; tables are {', '.join(sorted(self.tables)) or 'none'}")
         return self
 
+    @model_validator(mode="after")
+    def _no_place_is_in_the_way(self) -> Registry:
+        for clash in clashes(self, _QUARANTINE):
+            raise ValueError(clash)
+        return self
+
     def table(self, name: str) -> Table:
         """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
         found = self.find(name)
@@ -240,13 +248,15 @@ def load_registry(path: str | Path | None = None) -> Registry:
     """The registry in ``path``, or in the configured file.
 
     Raises:
-        RegistryError: not configured, not readable, not JSON, or a key that is wrong or unknown.
+        RegistryError: not configured, not readable, not JSON, or a key that is wrong, unknown or there twice.
     """
     file = Path(path).absolute() if path is not None else registry_path()
     try:
-        body = json.loads(file.read_text(encoding="utf-8"))
+        body = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_key_once)
     except OSError as error:
         raise RegistryError(f"{file}: the registry cannot be read: {error.strerror}") from error
+    except RegistryError as error:
+        raise RegistryError(f"{file}: {error}") from None
     except ValueError as error:
         raise RegistryError(f"{file}: the registry is not JSON: {error}") from error
     try:
@@ -254,6 +264,16 @@ def load_registry(path: str | Path | None = None) -> Registry:
     except ValidationError as error:
         # Not ``from error``: its text quotes every value, and Airflow shows the whole chain of a DAG's import error.
         raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two tables of one name JSON's usual reading keeps the last, and nobody would tend the first one any more."""
+    body: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in body:
+            raise RegistryError(f"the key {key!r} is there twice in one object: keep one of them")
+        body[key] = value
+    return body
 
 
 def registered(table: str) -> Table | None:

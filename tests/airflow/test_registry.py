@@ -52,6 +52,8 @@ def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_fi
         (("tables", "a/b"), {"uri": "x"}, "tables.a/b"),
         (("report", "tables"), ["nothing"], "no table nothing; tables are customer, lineitem, orders"),
         (("subjects", "customer", "id_type"), "float", "subjects.customer.id_type"),
+        (("tables", "orders", "vacuum", "retention_hours"), float("inf"), "retention_hours: .*finite.*got inf"),
+        (("tables", "orders", "source", "settle_seconds"), float("nan"), "settle_seconds: .*finite.*got nan"),
     ],
 )
 def test_an_error_names_the_file_and_the_key(
@@ -61,6 +63,57 @@ def test_an_error_names_the_file_and_the_key(
     with pytest.raises(RegistryError, match=message) as error:
         load_registry()
     assert str(registry_file) in str(error.value)
+
+
+def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
+    text = registry_file.read_text()
+    registry_file.write_text(text.replace('"tables": {', '"tables": {"orders": {"uri": "tables/old"}, ', 1))
+    with pytest.raises(RegistryError, match=r"lakehouse\.json: the key 'orders' is there twice"):
+        load_registry()
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("report", "output"), "tables/../tables/orders/", r"report\.output is where tables\.orders is.*replace"),
+        (("report", "output"), "file://{here}/tables/orders_quarantine", r"report\.output is where tables\.orders\.qu"),
+        (("tables", "orders", "quarantine"), "tables/orders/", r"orders\.quarantine is where tables\.orders is"),
+        (("tables", "lineitem_of"), {"uri": "tables/x", "quarantine": "tables/orders"}, r"lineitem_of\.quarantine is"),
+        (
+            ("tables", "orders_quarantine"),
+            {"uri": "tables/x"},
+            "_quarantine is what the quarantine of orders is",
+        ),
+        (("tables", "orders", "source", "landing"), "tables/orders/landing", r"landing is in the folder of tables\.or"),
+        (("tables", "orders", "source", "landing"), "tables/lineitem", r"landing is in the folder of tables\.lineitem"),
+        (("tables", "orders", "schema"), "tables/orders/schema.json", r"schema is in the folder of tables\.orders"),
+        (("report", "sql"), "tables/orders_by_customer/a/b.sql", r"report\.sql is in the folder of report\.output"),
+    ],
+)
+def test_places_that_get_in_each_others_way_are_refused(
+    registry_file: Path, keys: tuple[str, ...], value: Any, message: str
+) -> None:
+    here = str(registry_file.parent)
+    edit(registry_file, *keys, value=value.replace("{here}", here) if isinstance(value, str) else value)
+    with pytest.raises(RegistryError, match=message) as error:
+        load_registry()
+    assert here not in str(error.value).removeprefix(str(registry_file))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("tables", "orders_quarantine"), {"uri": "tables/orders_quarantine/"}),
+        (("tables", "refused"), {"uri": "tables/orders_quarantine"}),
+        (("tables", "orders", "schema"), "tables/orders/_schema/orders.json"),
+        (("tables", "orders", "source", "landing"), "tables/orders_landing"),
+        (("tables", "lineitem", "uri"), "s3://lake/tables"),
+        (("report", "sql"), "//nas/report.sql"),
+    ],
+)
+def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str, ...], value: Any) -> None:
+    edit(registry_file, *keys, value=value)
+    assert "orders" in load_registry().tables
 
 
 @pytest.mark.parametrize(

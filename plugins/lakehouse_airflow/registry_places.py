@@ -1,0 +1,75 @@
+"""Whether places that a registry names get in each other's way, which nobody sees until something is gone.
+
+Locations are in no message: they may hold a secret. Keys of the registry name them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakehouse_airflow.registry import Registry
+
+
+def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
+    """What is wrong, in words that name the keys and the way out."""
+    owners: dict[str, str] = {}
+    loaded: dict[str, str] = {}
+    for name, table in registry.tables.items():
+        owners.setdefault(_place(table.uri), f"tables.{name}")
+        if table.source is not None:
+            loaded[_place(table.uri)] = name
+    for name, table in registry.tables.items():
+        if table.quarantine is None:
+            continue
+        refused = _place(table.quarantine)
+        other = name if refused == _place(table.uri) else loaded.get(refused)
+        if other is not None:
+            yield f"tables.{name}.quarantine is where tables.{other} is: refused rows need a table of their own"
+        called = registry.tables.get(name + quarantine_suffix)
+        if called is not None and refused != _place(called.uri):
+            yield (
+                f"tables.{name}{quarantine_suffix} is what the quarantine of {name} is called, and is not where "
+                f"tables.{name}.quarantine is: give it another name, or that location"
+            )
+        owners.setdefault(refused, f"tables.{name}.quarantine")
+    if registry.report is not None:
+        output = _place(registry.report.output)
+        if output in owners:
+            yield f"report.output is where {owners[output]} is, which it would replace: give it a place of its own"
+        owners[output] = "report.output"
+    for key, file in _files(registry).items():
+        for folder in _folders_around(file):
+            if folder in owners:
+                yield f"{key} is in the folder of {owners[folder]}, where vacuum deletes what is no data of it: move it"
+
+
+def _files(registry: Registry) -> dict[str, str]:
+    files = {"report.sql": registry.report.sql} if registry.report is not None else {}
+    for name, table in registry.tables.items():
+        landing = table.source.landing if table.source is not None else None
+        own = {"source.landing": landing, "schema": table.schema_file, "suite": table.suite}
+        files.update({f"tables.{name}.{key}": path for key, path in own.items() if path is not None})
+    return files
+
+
+def _place(location: str) -> str:
+    """One spelling of a location; paths are normalized already."""
+    scheme, found, rest = location.partition("://")
+    if not found:
+        return location
+    name = scheme.lower()
+    if name == "file":
+        return posixpath.normpath(rest)
+    return f"{'s3' if name == 's3a' else name}://{rest.rstrip('/')}"
+
+
+def _folders_around(path: str) -> Iterator[str]:
+    """The path, as it may be a table's folder itself, and each folder above it up to one that vacuum leaves alone."""
+    for place in (PurePosixPath(path), *PurePosixPath(path).parents):
+        yield str(place)
+        if place.name.startswith(("_", ".")):
+            return
