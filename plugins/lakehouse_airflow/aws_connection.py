@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import mask_secret
 
+from lakehouse_airflow.connection_extra import extra_of, taken_as_object
 from lakehouse_airflow.session_keys import SessionKeys, kept
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ def aws_options(connection: Connection) -> dict[str, str]:
     Every secret among them is masked in the task's log.
 
     Raises:
-        AirflowFailException: a setting that cannot be honoured, a key or token with a character that none has, a
-            profile that is none, a role that is refused. No text shows a secret.
+        AirflowFailException: an extra or a part of it that is no JSON object, a setting that cannot be honoured, a key
+            or token with a character that none has, a profile that is none, a role that is refused. No text shows a
+            secret.
         AirflowException: the role's service does not answer.
     """
-    extra = dict(connection.extra_dejson)
+    extra = extra_of(connection)
     name = connection.conn_id
     refused = [key for key in _NOT_HERE if extra.get(key)]
     if extra.pop("verify", True) not in (True, None):
@@ -63,18 +65,18 @@ def aws_options(connection: Connection) -> dict[str, str]:
             f"the connection {name!r} has {', '.join(refused)} in its extra, which tables cannot be opened by: leave "
             "it out; keys, a profile or role_arn say who asks, endpoint_url and region_name whom"
         )
-    services = extra.pop("service_config", None) or {}
+    services = taken_as_object(extra, "service_config", name)
+    s3, sts = taken_as_object(services, "s3", name), taken_as_object(services, "sts", name).get("endpoint_url")
     access_key = connection.login or extra.pop("aws_access_key_id", None)
     secret_key = connection.password or extra.pop("aws_secret_access_key", None)
     keys = _checked(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
     profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
-    role, role_options = extra.pop("role_arn", None), extra.pop("assume_role_kwargs", None) or {}
-    endpoint = (services.get("s3") or {}).get("endpoint_url") or extra.get("endpoint_url")
+    role, role_options = extra.pop("role_arn", None), taken_as_object(extra, "assume_role_kwargs", name)
+    endpoint = s3.get("endpoint_url") or extra.get("endpoint_url")
     extra.pop("endpoint_url", None)
     if profile or role:
         asking = {**keys, "profile_name": profile, "region_name": region}
         asked = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
-        sts = (services.get("sts") or {}).get("endpoint_url")
         ask = partial(_from_session, name, asking, asked, sts)
         session = kept([name, asking, asked, sts], ask) if role else ask()
         keys, region = session.keys, session.region

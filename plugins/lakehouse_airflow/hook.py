@@ -10,6 +10,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from lakehouse_airflow.aws_connection import aws_options
+from lakehouse_airflow.connection_extra import extra_of
 from lakehouse_airflow.registry import load_registry, registered
 from lakehouse_airflow.store_options import is_in_s3, options_in_s3, options_on_disk
 
@@ -69,13 +70,13 @@ class LakehouseHook(BaseHook):
 
     @cached_property
     def _extra(self) -> dict[str, Any]:
-        return dict(self._own.extra_dejson) if self._own is not None else {}
+        return extra_of(self._own) if self._own is not None else {}
 
     def storage_options(self, table: str) -> dict[str, str] | None:
         """Options of the table's store, or None. They may hold secrets: for no log, XCom, URL or command line.
 
         Raises:
-            AirflowFailException, AirflowException: as ``aws_options`` does.
+            AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options`` do.
         """
         own = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
         in_s3 = is_in_s3(self.uri(table))

@@ -17,6 +17,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 import spark_jobs
+from lakehouse_airflow.connection_extra import extra_of
 from lakehouse_airflow.failures import failure
 
 _MARK = '{"lakehouse":'
@@ -38,8 +39,8 @@ class JobSubmission(SparkSubmitHook):
         driver_memory: such as ``2g``; Spark's default otherwise.
 
     Raises:
-        AirflowFailException: there is no such connection (the provider would go on with YARN), or it asks for deploy
-            mode ``cluster``.
+        AirflowFailException: there is no such connection (the provider would go on with YARN), it asks for deploy
+            mode ``cluster``, or its extra is no JSON object.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class JobSubmission(SparkSubmitHook):
                 f"the Spark connection {conn_id!r} is not defined: create it with type spark and a master such as "
                 "local[*] or spark://host:7077 as its host"
             ) from None
-        if connection.extra_dejson.get("deploy-mode", "client") != "client":
+        extra = extra_of(connection)
+        if extra.get("deploy-mode", "client") != "client":
             raise AirflowFailException(
-                f"the Spark connection {conn_id!r} has deploy-mode {connection.extra_dejson['deploy-mode']!r}: set it "
+                f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}: set it "
                 "to client, because the job's result is read from the driver's output"
             )
         local = (connection.host or "").startswith("local")
-        spark_submit = _spark_submit(connection.extra_dejson.get("spark-binary"))
+        spark_submit = _spark_submit(extra.get("spark-binary"))
         super().__init__(
             conn_id=conn_id,
             name=f"lakehouse-{job}",

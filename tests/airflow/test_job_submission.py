@@ -56,6 +56,13 @@ def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         submission()
 
 
+def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "spark", "host": "local[2]", "extra": '{"deploy-mode": "client"'}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    with pytest.raises(AirflowFailException, match="the extra of the connection 'spark_default' is no JSON object"):
+        submission()
+
+
 def test_the_result_line_is_found_among_sparks_own_output(spark_submit: Any) -> None:
     spark_submit(
         """

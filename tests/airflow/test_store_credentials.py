@@ -88,6 +88,9 @@ def test_fields_of_the_aws_connection_are_storage_options() -> None:
         ({"verify": False, "session_kwargs": {"aws_secret_access_key": SECRET}}, "session_kwargs, verify"),
         ({"role_arn": "arn:x", "assume_role_method": "assume_role_with_saml"}, "assume_role_method"),
         ({"profile_name": "nobody"}, "profile"),
+        ({"role_arn": "arn:x", "assume_role_kwargs": SECRET}, "assume_role_kwargs .*no JSON object"),
+        ({"service_config": [SECRET]}, "service_config .*no JSON object"),
+        ({"service_config": {"s3": SECRET}}, "s3 .*no JSON object"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(connection: Any, extra: dict[str, Any], named: str) -> None:

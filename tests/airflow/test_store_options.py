@@ -1,11 +1,13 @@
 """Options of tables' stores: each kind of table gets its own, and those of the lakehouse connection win."""
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.store_options import options_on_disk
@@ -50,6 +52,29 @@ def test_own_options_win_over_those_of_the_aws_connection(monkeypatch: pytest.Mo
     opened = S3Options.of(hook.storage_options("s3://lake/t") or {}, "t", {})
     assert (opened.access_key_id, opened.secret_access_key, opened.session_token) == ("AKIAOWN", "own", None)
     assert (opened.region, opened.endpoint_url) == ("us-east-1", "https://s3.shop.example")
+
+
+def test_an_option_that_is_null_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = own_options(monkeypatch, AWS_REGION=None, session_token=None, endpoint_url=None, allowed_roots=None)
+    opened = S3Options.of(hook.storage_options("s3://lake/t") or {}, "t", {})
+    assert (opened.region, opened.endpoint_url) == ("us-east-1", "https://s3.shop.example")
+    assert (opened.session_token, opened.allowed_roots) == ("of+the+shop", ())
+    assert hook.storage_options("/data/t") is None
+
+
+@pytest.mark.parametrize("kind", ["lakehouse", "aws"])
+@pytest.mark.parametrize("extra", ['{"role_arn": "hunter2"', "hunter2", '["hunter2"]', '"hunter2"', "2"])
+def test_an_extra_that_is_no_object_opens_nothing(kind: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": kind, "extra": extra}))
+    with pytest.raises(AirflowFailException, match="the extra of the connection 'lake' is no JSON object") as error:
+        LakehouseHook("lake").storage_options("s3://lake/t")
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize("extra", ["", " ", "{}"])
+def test_an_empty_extra_says_nothing(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "lakehouse", "extra": extra}))
+    assert LakehouseHook("lake").storage_options("s3://lake/t") is None
 
 
 def test_allowed_roots_serve_tables_on_disk_and_in_s3(monkeypatch: pytest.MonkeyPatch) -> None:
