@@ -22,12 +22,11 @@ with DAG(
     catchup=False,
     default_args=RETRIES,
     max_active_runs=1,
-    render_template_as_native_obj=True,
     params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all with a source")},
     doc_md=__doc__,
     tags=["lakehouse"],
-):
-    tables = LakehouseSelectTablesOperator(task_id="tables", having="source", only="{{ params.tables }}")
+) as dag:
+    tables = LakehouseSelectTablesOperator(task_id="tables", having="source", only=dag.param("tables"))
 
     ingest = LakehouseIngestOperator.partial(
         task_id="ingest", map_index_template="{{ task.table }}", max_active_tis_per_dagrun=2

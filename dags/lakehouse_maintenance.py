@@ -30,11 +30,10 @@ with DAG(
     catchup=False,
     default_args=RETRIES,
     max_active_runs=1,
-    render_template_as_native_obj=True,
     params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all that exist")},
     doc_md=__doc__,
     tags=["lakehouse"],
-):
+) as dag:
 
     @task_group
     def maintain(table):
@@ -50,7 +49,7 @@ with DAG(
             LakehouseCleanupOperator(task_id="cleanup", table=table, **NAMED),
         )
 
-    tables = LakehouseSelectTablesOperator(task_id="tables", having="log", only="{{ params.tables }}")
+    tables = LakehouseSelectTablesOperator(task_id="tables", having="log", only=dag.param("tables"))
     maintained = maintain.expand(table=tables.output)
 
     # Also when a table failed: what was done for the others is done.

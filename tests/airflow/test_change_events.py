@@ -134,3 +134,22 @@ def test_a_table_of_an_unknown_version_may_still_not_be_there(registry_file: Pat
 def test_a_table_that_the_registry_does_not_have_is_refused_at_once(tables: Path) -> None:
     with pytest.raises(AirflowFailException, match="the registry has no table 'nothing'"):
         LakehouseSelectTablesOperator(task_id="tables", having="log", only=["nothing"]).execute(Run().context())
+
+
+def select(having: Any, only: object, run: Run | None = None) -> list[str]:
+    operator = LakehouseSelectTablesOperator(task_id="tables", having=having, only=only)
+    return operator.execute((run or Run()).context())
+
+
+def test_a_table_that_is_named_has_a_task_whatever_it_is(tables: Path) -> None:
+    run = Run()
+    assert select("log", ["orders_quarantine", "orders", "orders"], run) == ["orders", "orders_quarantine"]
+    assert run.pushed == {"versions": {"orders": 1, "orders_quarantine": None}}
+    assert select("source", ["customer"]) == ["customer"]
+    assert select("log", []) == select("log", "[]") == select("log", None) == ["customer", "lineitem", "orders"]
+
+
+@pytest.mark.parametrize("only", ["orders", "['orders']", [1], [["orders"]], 7])
+def test_what_is_no_list_of_names_is_said_so(registry_file: Path, only: object) -> None:
+    with pytest.raises(AirflowFailException, match=r"^only is .*list of names"):
+        select("log", only)

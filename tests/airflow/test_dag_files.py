@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,6 +73,16 @@ def test_rows_go_from_the_far_end_after_the_approval(registry_file: Path) -> Non
 def test_the_report_is_released_by_its_tables_asset(registry_file: Path) -> None:
     timetable = load_dag("lakehouse_report").timetable
     assert [asset.uri for asset in timetable.asset_condition.objects] == ["lakehouse://tables/orders"]
+
+
+@pytest.mark.parametrize("dag_id", ["lakehouse_ingest", "lakehouse_maintenance"])
+@pytest.mark.parametrize("name", ["2024", "1e5", "None"])
+def test_a_table_may_be_called_like_a_number(registry_file: Path, dag_id: str, name: str) -> None:
+    dag = load_dag(dag_id)
+    labels = [task.map_index_template for task in dag.tasks if task.map_index_template is not None]
+    assert labels
+    for label in labels:  # Airflow takes its length, after the task is done
+        assert dag.get_template_env().from_string(label).render(task=SimpleNamespace(table=name)) == name
 
 
 @pytest.mark.parametrize("value", ["4711", "", "robert'); drop", None, 0, -1, 1.5, True, [1], 2**63])

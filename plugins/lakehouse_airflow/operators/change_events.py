@@ -30,7 +30,11 @@ class LakehouseSelectTablesOperator(BaseOperator):
 
     Args:
         having: ``source`` for tables that are loaded, ``log`` for tables that exist.
-        only: these names (templated); empty for all.
+        only: these names (templated), quarantines among them; empty for all. One that is not ``having`` what is asked
+            for is returned all the same, so that its own task fails and says so.
+
+    Raises:
+        AirflowFailException: a name that the registry does not have, or no list of names.
     """
 
     template_fields: Sequence[str] = ("only",)
@@ -39,7 +43,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
         self,
         *,
         having: Literal["source", "log"],
-        only: Sequence[str] | str = (),
+        only: Any = (),
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -51,12 +55,13 @@ class LakehouseSelectTablesOperator(BaseOperator):
     def execute(self, context: Context) -> list[str]:
         with as_task_failure():
             registry = load_registry()
-            for name in self.only:
+            only = sorted(set(_names(self.only)))
+            for name in only:
                 registry.table(name)
-            candidates = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
+            every = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
         hook = LakehouseHook(self.lakehouse_conn_id)
-        versions = {name: self._version(hook, name) for name in candidates if not self.only or name in self.only}
-        if self.having == "log":
+        versions = {name: self._version(hook, name) for name in only or every}
+        if self.having == "log" and not only:
             versions = {name: version for name, version in versions.items() if version is not None}
         context["ti"].xcom_push(VERSIONS_KEY, versions)
         return list(versions)
@@ -132,6 +137,16 @@ class LakehousePublishOperator(BaseOperator):
             )
             self.log.info("%s: versions %d to %d", table, first, last)
         return published
+
+
+def _names(given: Any) -> list[str]:
+    if given in (None, "", "None", "[]"):  # a template renders to text
+        return []
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise AirflowFailException(
+            f"only is {given!r}; it has to be a list of names, such as dag.param('tables') gives for a DAG's param"
+        )
+    return list(given)
 
 
 def _changed(hook: LakehouseHook, table: str, before: int | str | None) -> tuple[int, int] | None:
