@@ -79,7 +79,8 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
         except Exception as error:
             traceback.print_exc()
             line = _error_line(arguments.job, error)
-    print(json.dumps(line, ensure_ascii=False), flush=True)  # noqa: T201
+    # In ASCII: names and paths may have characters that this machine's output cannot take.
+    print(json.dumps(line), flush=True)  # noqa: T201
     return 0 if line["lakehouse"] == "result" else 1
 
 

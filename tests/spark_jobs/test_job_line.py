@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_missing_table_is_said_without_spark(
     assert (code, line["type"]) == (1, "TableNotFoundError")
     assert "nowhere" in line["message"]
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+@pytest.mark.parametrize("name", ["日本.sql", os.fsdecode(b"caf\xe9.sql")])
+def test_the_line_is_there_whatever_the_output_can_show(tmp_path: Path, encoding: str, name: str) -> None:
+    command = [sys.executable, "-m", "spark_jobs.delete_rows", "--table", str(tmp_path), "--predicate-file", name]
+    done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding}, timeout=60)
+    line = json.loads(done.stdout.decode("ascii"))
+    assert (done.returncode, line["type"]) == (1, "InvalidArgumentError")
+    assert name in line["message"]
 
 
 def test_empty_predicate_deletes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
