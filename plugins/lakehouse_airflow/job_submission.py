@@ -82,18 +82,22 @@ class JobSubmission(SparkSubmitHook):
         )
         self._job = job
         self._outcome: dict[str, Any] | None = None
+        self._is_killed = False
 
     def run(self) -> dict[str, Any]:
         """Runs the job to its end and returns its result.
 
         Raises:
             AirflowFailException, AirflowException: the job's error, as ``failures.failure`` sorts them; or Spark died
-                without one, and then the text has the end of its output.
+                without one, and then the text has the end of its output; or it was killed before it began.
         """
+        if self._is_killed:
+            raise AirflowException(f"the job {self._job} was not started, because its task is killed")
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
         died: AirflowException | None = None
         try:
-            self.submit(str(application), start_new_session=True)
+            # What Spark and its libraries print may be any bytes; an error here would leave the job running.
+            self.submit(str(application), start_new_session=True, encoding="utf-8", errors="replace")
         except AirflowException as error:
             died = error
         finally:
@@ -114,13 +118,22 @@ class JobSubmission(SparkSubmitHook):
         return (self._outcome or {}).get("result")
 
     def on_kill(self) -> None:
-        """Kills spark-submit and the driver's Python with it, so that nothing commits after the task is gone."""
+        """Kills spark-submit and the driver's Python with it, so that nothing commits after the task is gone.
+
+        Airflow calls this from a signal's handler and then lets the task go on, so what has not begun must not begin.
+        """
+        self._is_killed = True
+        self._kill()
+        super().on_kill()
+
+    def _kill(self) -> None:
         if self._submit_sp is not None and self._submit_sp.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._submit_sp.pid, signal.SIGKILL)
-        super().on_kill()
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        if self._is_killed:  # while the process was being started, when nobody had its number
+            self._kill()
         super()._process_spark_submit_log(self._keep_outcome(itr))
 
     def _keep_outcome(self, lines: Iterator[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ A script takes spark-submit's place where only the shape of its output matters.
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -193,6 +194,53 @@ time.sleep(60)
     assert outcome
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=5)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("moment", ["arguments", "locations"])
+def test_a_task_that_is_killed_before_its_job_begins_starts_none(
+    spark_submit: Any, registry_file: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark_submit(f"open({str(tmp_path / 'started')!r}, 'w')")
+    operator = LakehouseOptimizeOperator(task_id="t", table="orders")
+    at_work = getattr(operator, moment)
+
+    def terminated(*given: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task goes on
+        operator.on_kill()
+        return at_work(*given)
+
+    monkeypatch.setattr(operator, moment, terminated)
+    with pytest.raises(AirflowException, match="was not started, because its task is killed"):
+        operator.execute({})
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_task_that_is_killed_while_its_job_begins_kills_it(
+    spark_submit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark_submit("time.sleep(60)")
+    running = submission()
+    start = subprocess.Popen
+
+    def terminated(*given: Any, **options: Any) -> Any:
+        process = start(*given, **options)
+        running.on_kill()  # the submission does not know the process yet
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", terminated)
+    began = time.monotonic()
+    with pytest.raises(AirflowException):
+        running.run()
+    assert time.monotonic() - began < 30
+
+
+def test_output_that_is_no_text_stops_nothing(spark_submit: Any) -> None:
+    spark_submit(
+        r"""
+os.write(1, b"a file \xe9\xff\n")
+print(json.dumps({"lakehouse": "result", "job": "compact", "version": 3}))
+"""
+    )
+    assert submission().run()["version"] == 3
 
 
 def arguments(operator: Any, tmp_path: Path) -> list[str]:

@@ -56,6 +56,7 @@ class SubmitOperator(BaseOperator):
         self.spark_conf = spark_conf
         self.driver_memory = driver_memory
         self._submission: JobSubmission | None = None
+        self._is_killed = False
 
     @abstractmethod
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
@@ -79,6 +80,8 @@ class SubmitOperator(BaseOperator):
                 conf=self.spark_conf,
                 driver_memory=self.driver_memory,
             )
+            if self._is_killed:
+                self._submission.on_kill()
             try:
                 return self._submission.run()
             except AirflowException:
@@ -87,6 +90,7 @@ class SubmitOperator(BaseOperator):
                 raise
 
     def on_kill(self) -> None:
+        self._is_killed = True
         if self._submission is not None:
             self._submission.on_kill()
 
