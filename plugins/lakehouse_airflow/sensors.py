@@ -134,10 +134,11 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
         with as_task_failure():
             version = LakehouseHook(self.lakehouse_conn_id).version(self.table)
+        baseline = _as_version("baseline_version", self.baseline_version)
         try:
             done = reached(
                 version,
-                baseline_version=_as_version("baseline_version", self.baseline_version),
+                baseline_version=baseline,
                 target_version=_as_version("target_version", self.target_version),
                 allow_recreation=self.allow_recreation,
             )
@@ -145,14 +146,14 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             raise AirflowFailException(f"table {self.table}: {error}") from None
         if not done or version is None:
             return PokeReturnValue(False)
-        return PokeReturnValue(True, self._found(version, self.baseline_version))
+        return PokeReturnValue(True, self._found(version, baseline))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         if "error" in event:
             raise AirflowFailException(event["error"])
         return self._found(event["version"], event["baseline_version"])
 
-    def _found(self, version: int, baseline_version: Any) -> dict[str, Any]:
+    def _found(self, version: int, baseline_version: int | None) -> dict[str, Any]:
         self.made_version = (self.table, version)
         return {"table": self.table, "version": version, "baseline_version": baseline_version}
 
