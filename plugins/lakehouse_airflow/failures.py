@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from lakehouse_airflow.registry import RegistryError
+from lakehouse_airflow.registry import RegistryError, RegistryUnreadableError
 
 
 def failure(kind: str, message: str) -> AirflowException:
@@ -30,12 +30,17 @@ def failure(kind: str, message: str) -> AirflowException:
 
 @contextmanager
 def as_task_failure() -> Iterator[None]:
-    """Errors of the library and the registry inside leave as Airflow's, by ``failure``'s rule."""
+    """Errors of the library and the registry inside leave as Airflow's, by ``failure``'s rule.
+
+    A registry that cannot be read is tried again: somebody may be writing it in just this moment.
+    """
     from lakehouse_lib.errors import DeltaError
 
     try:
         yield
     except DeltaError as error:
         raise failure(type(error).__name__, str(error)) from None
+    except RegistryUnreadableError as error:
+        raise AirflowException(str(error)) from None
     except RegistryError as error:
         raise AirflowFailException(str(error)) from None

@@ -29,6 +29,10 @@ class RegistryError(ValueError):
     """The registry is missing or wrong; the text names the file, the key and the way out."""
 
 
+class RegistryUnreadableError(RegistryError):
+    """The file cannot be read, or is no JSON: it may be just being written, or its file system be away for a moment."""
+
+
 def _resolve(location: str, info: ValidationInfo) -> str:
     if not location:
         raise ValueError("an empty location")
@@ -248,17 +252,18 @@ def load_registry(path: str | Path | None = None) -> Registry:
     """The registry in ``path``, or in the configured file.
 
     Raises:
-        RegistryError: not configured, not readable, not JSON, or a key that is wrong, unknown or there twice.
+        RegistryUnreadableError: not readable, not JSON.
+        RegistryError: not configured, or a key that is wrong, unknown or there twice.
     """
     file = Path(path).absolute() if path is not None else registry_path()
     try:
         body = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_key_once)
     except OSError as error:
-        raise RegistryError(f"{file}: the registry cannot be read: {error.strerror}") from error
+        raise RegistryUnreadableError(f"{file}: the registry cannot be read: {error.strerror}") from error
     except RegistryError as error:
         raise RegistryError(f"{file}: {error}") from None
     except ValueError as error:
-        raise RegistryError(f"{file}: the registry is not JSON: {error}") from error
+        raise RegistryUnreadableError(f"{file}: the registry is not JSON: {error}") from error
     try:
         return Registry.model_validate(body, context={"folder": file.parent})
     except ValidationError as error:

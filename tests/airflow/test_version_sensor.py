@@ -194,6 +194,22 @@ def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
     )
 
 
+@pytest.mark.parametrize("torn", ['{"tables": {"ord', "", None])
+def test_a_registry_that_is_being_written_ends_no_wait(registry_file: Path, torn: str | None) -> None:
+    commit(registry_file.parent / "tables" / "orders", 0, 1)
+    whole = registry_file.read_text()
+    registry_file.unlink() if torn is None else registry_file.write_text(torn)
+
+    async def first_event() -> TriggerEvent:
+        event = asyncio.ensure_future(anext(trigger("orders").run()))
+        await asyncio.sleep(0.3)
+        assert not event.done()
+        registry_file.write_text(whole)
+        return await asyncio.wait_for(event, 5)
+
+    assert asyncio.run(first_event()).payload == {"version": 1, "baseline_version": 0}
+
+
 def test_an_error_that_lasts_ends_the_wait_in_its_own_words(
     tmp_path: Path, registry_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
