@@ -38,6 +38,13 @@ def _resolve(location: str, info: ValidationInfo) -> str:
         raise ValueError("an empty location")
     if "://" in location:
         return location
+    scheme = _SCHEME.match(location)
+    if scheme is not None:  # what normalizes paths makes this of s3://, and it would be a folder of this machine
+        raise PydanticCustomError(
+            "no_path",
+            "{scheme} is followed by one slash, and a location by two: write {scheme}//",
+            {"scheme": scheme[0]},
+        )
     return os.path.normpath(Path((info.context or {}).get("folder", "."), location))
 
 

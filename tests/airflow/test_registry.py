@@ -136,6 +136,16 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
     assert "hunter2" not in shown
 
 
+@pytest.mark.parametrize(
+    "keys", [("tables", "lineitem", "uri"), ("tables", "orders", "quarantine"), ("report", "output")]
+)
+def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[str, ...]) -> None:
+    edit(registry_file, *keys, value="s3:/ada:hunter2@lake/t")
+    with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: s3: is followed by one slash.*write s3://$") as error:
+        load_registry()
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
 def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKEHOUSE_REGISTRY", raising=False)
     with pytest.raises(RegistryError, match=r"LAKEHOUSE_REGISTRY.*\[lakehouse\]"):
