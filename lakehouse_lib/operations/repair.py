@@ -126,7 +126,9 @@ def repair(
     listing = list(store.list_from(names.LOG))
     files = latest.file_columns(["path", "size", "deletionVector"])
     objects = list_objects(store)
-    missing = _confirmed(missing_files(files, objects["path"], store), store)
+    # The listing shows a link to a file that is gone, too, with the size of the link.
+    doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
+    missing = _confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
     found = Report(
@@ -167,6 +169,13 @@ def missing_files(files: pa.Table, there: pa.ChunkedArray, store: ObjectStore) -
     return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(there))))
 
 
+def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> pa.Table:
+    """The rows of ``files`` (which has ``path`` and ``size``) that are among the listed ``objects`` with another size.
+    Reads nothing."""
+    place = pc.index_in(file_paths.canonical(files["path"], store), value_set=objects["path"].combine_chunks())
+    return files.filter(pc.not_equal(objects["size"].take(place), files["size"]))
+
+
 def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
     """The holes between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
     found = (names.parse(meta.path) for meta in listing)
@@ -194,12 +203,11 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
     """Log path -> what is wrong, of files whose size differs from the log's, by a second look as well."""
-    paths = file_paths.canonical(files["path"], store)
-    place = pc.index_in(paths, value_set=objects["path"].combine_chunks())
-    differ = pc.not_equal(objects["size"].take(place), files["size"])
+    differing = files_of_other_sizes(files, objects, store)
+    paths = file_paths.canonical(differing["path"], store)
     wrong: dict[str, str] = {}
     for path, told, where in zip(
-        *(column.filter(differ).to_pylist() for column in (files["path"], files["size"], paths)), strict=True
+        *(column.to_pylist() for column in (differing["path"], differing["size"], paths)), strict=True
     ):
         meta = store.head(where)
         if meta is not None and meta.size != told:

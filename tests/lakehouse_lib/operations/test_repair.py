@@ -3,6 +3,7 @@
 import json
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,21 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
     entry = table.history(1)[0]
     assert (entry["operation"], entry["operationMetrics"]["numRemovedFiles"]) == ("FSCK", "2")
     assert repair(table.snapshot).is_sound
+
+
+def test_a_link_to_a_file_that_is_gone_is_a_missing_file(table, tmp_path):
+    files = table.files()["path"].to_pylist()
+    kept = [tmp_path.with_name(f"kept-{number}") for number in range(2)]
+    for path, place in zip(files, kept, strict=False):
+        file = Path(table.table_uri, path)
+        file.rename(place)
+        file.symlink_to(place)
+    assert repair(table.snapshot).is_sound
+    kept[0].unlink()
+    found = table.repair(dry_run=False)
+    assert (found["files_removed"], found["sizes_wrong"]) == (files[:1], {})
+    assert len(ids(table)) == 33
+    assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
 
 
 def test_a_restored_file_and_the_version_before_bring_the_rows_back(table, tmp_path):
