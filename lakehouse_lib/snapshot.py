@@ -22,6 +22,7 @@ from lakehouse_lib.log.checkpoints.reading import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.file_set import FileSet
 from lakehouse_lib.log.history import commit_time, version_at
+from lakehouse_lib.log.in_commit_time import heeded
 from lakehouse_lib.log.landmark import Landmark, replaced
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
@@ -79,7 +80,8 @@ class Snapshot:
     def timestamp(self) -> int:
         """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""
         loaded = self._loaded
-        return commit_time(self.store, self.version, loaded.modified, self.configuration, loaded.info)
+        properties = heeded(self.configuration, self.protocol)
+        return commit_time(self.store, self.version, loaded.modified, properties, loaded.info)
 
     @property
     def files(self) -> pa.Table:

@@ -21,6 +21,7 @@ from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
 from lakehouse_lib.log.checkpoints.top import open_top
 from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.in_commit_time import heeded
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
@@ -103,7 +104,8 @@ def clean_up(
     listing = list(store.list_from(names.LOG))
     commits = sort_listing(listing)[1]
     try:
-        expired = newest_at(store, commits, cutoff(moment, retention.duration), metadata.configuration)
+        properties = heeded(metadata.configuration, protocol)
+        expired = newest_at(store, commits, cutoff(moment, retention.duration), properties)
     except VersionNotFoundError:
         return []  # another cleanup is at work, and what it leaves is for the next one
     plan = _plan(store, listing, expired, _protected_below(metadata, protocol))

@@ -15,7 +15,7 @@ from typing import Any
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.in_commit_time import has_time, time_in
+from lakehouse_lib.log.in_commit_time import has_time, heeded, time_in
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.version_state import load_state
 from lakehouse_lib.store.base import ObjectStore
@@ -65,7 +65,7 @@ def commit_time(
 
     Args:
         modified: the modification time of its commit file.
-        properties: the table's, at this version or a later one.
+        properties: the table's, at this version or a later one, as its protocol lets them count.
         info: its commitInfo; empty where it was not read, which is made up for if need be.
     """
     if not has_time(properties, version):
@@ -116,7 +116,7 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
     to halve the log down to one.
 
     Args:
-        properties: the table's, at the last of the commits or later.
+        properties: the table's, at the last of the commits or later, as its protocol lets them count.
 
     Raises:
         VersionNotFoundError: a cleanup took one of them after it was listed.
@@ -148,8 +148,8 @@ def _newest_left_at(
 
 
 def _properties(store: ObjectStore) -> Mapping[str, str]:
-    metadata = load_state(store).state.metadata
-    return metadata.configuration if metadata is not None else {}
+    state = load_state(store).state
+    return heeded(state.metadata.configuration, state.protocol) if state.metadata is not None else {}
 
 
 def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_lib.actions import Metadata
+from lakehouse_lib import features
+from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import LogCorruptedError
 
+_FEATURE = "inCommitTimestamp"
 ENABLED = "delta.enableInCommitTimestamps"
 _SINCE = "delta.inCommitTimestampEnablementVersion"
 _SINCE_TIME = "delta.inCommitTimestampEnablementTimestamp"
@@ -18,8 +20,16 @@ _SINCE_TIME = "delta.inCommitTimestampEnablementTimestamp"
 PROPERTIES = frozenset((ENABLED, _SINCE, _SINCE_TIME))
 
 
+def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
+    """The properties without the one that turns these times on where the protocol does not list the feature: a property
+    alone binds no writer (PROTOCOL.md, Table Features), and some let anybody set it."""
+    if not is_enabled(properties) or (protocol is not None and _FEATURE in features.writer_features(protocol)):
+        return properties
+    return {key: value for key, value in properties.items() if key != ENABLED}
+
+
 def is_enabled(properties: Mapping[str, str]) -> bool:
-    """Whether commits to a table with these properties carry their time."""
+    """Whether commits to a table with these properties, as its protocol lets them count, carry their time."""
     return properties.get(ENABLED, "").lower() == "true"
 
 

@@ -11,7 +11,7 @@ from lakehouse_lib.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import names, row_ids
 from lakehouse_lib.log.commit import CommitActions
-from lakehouse_lib.log.in_commit_time import has_time, is_enabled, since_when, time_in
+from lakehouse_lib.log.in_commit_time import has_time, heeded, is_enabled, since_when, time_in
 from lakehouse_lib.log.landmark import Landmark
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
@@ -67,7 +67,7 @@ class Predecessor:
         if row_ids.are_assigned(protocol, metadata):
             newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
             given = pa.concat_tables([*newer, given])
-        timed = has_time(metadata.configuration, last.version)
+        timed = has_time(heeded(metadata.configuration, protocol), last.version)
         moment = time_in(last.info, table=table, version=last.version) if timed else None
         return Predecessor(last.version, protocol, metadata, moment, highest_id, None, given)
 
@@ -87,12 +87,15 @@ class Predecessor:
     def _with_time(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         metadata = commit.metadata or self.metadata
         assert metadata is not None
-        if not is_enabled(metadata.configuration):
+        if not is_enabled(heeded(metadata.configuration, commit.protocol or self.protocol)):
             return commit
         # Also where this commit is the first to have its time inside: time must not fall back there.
         moment = now if self.version < 0 else max(now, self._moment(store) + 1)
         if commit.metadata is not None:
-            metadata = since_when(self.metadata, commit.metadata, commit.version, moment)
+            before = self.metadata
+            if before is not None:
+                before = replace(before, configuration=heeded(before.configuration, self.protocol))
+            metadata = since_when(before, commit.metadata, commit.version, moment)
             commit = replace(commit, metadata=metadata)
         return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
 

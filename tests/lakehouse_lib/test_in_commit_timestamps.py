@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from unittest import mock
 
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -26,7 +27,7 @@ from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.write import write_deltalake
 from tests.faults.scenes import clock_off_by
 from tests.log_tables import SCHEMA, append, create, files, put
-from tests.peers import read_delta_rs, read_duckdb
+from tests.peers import plain, read_delta_rs, read_duckdb
 
 ON = {"delta.enableInCommitTimestamps": "true"}
 SINCE, SINCE_TIME = "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"
@@ -220,3 +221,32 @@ def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
     with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
         begin(load_snapshot(snapshot.store), "a").commit()
     assert snapshot.store.head(names.commit(2)) is None
+
+
+def test_a_property_without_the_feature_asks_for_nothing(tmp_path):
+    """delta-rs sets it on any table if it is asked to, and leaves the protocol as it is; so do its commits."""
+    deltalake.write_deltalake(tmp_path, rows(0))
+    deltalake.DeltaTable(tmp_path).alter.set_table_properties(ON, raise_if_not_exists=False)
+    deltalake.write_deltalake(tmp_path, rows(100), mode="append")
+    write_deltalake(tmp_path, rows(200), mode="append")
+    deltalake.write_deltalake(tmp_path, rows(300), mode="append")
+    table = DeltaTable(tmp_path)
+    assert [one["version"] for one in table.history()] == [4, 3, 2, 1, 0]
+    assert table.detail()["lastModified"].timestamp() * 1000 == table.snapshot.modified
+    assert "inCommitTimestamp" not in first_action(table.snapshot.store, 3)
+    assert table.cleanup_metadata(dry_run=True) == []
+    assert read_delta_rs(tmp_path) == read_duckdb(tmp_path) == plain(table.to_pyarrow_table())
+
+
+def test_times_begin_with_the_commit_that_brings_the_feature(tmp_path):
+    deltalake.write_deltalake(tmp_path, rows(0))
+    deltalake.DeltaTable(tmp_path).alter.set_table_properties(ON, raise_if_not_exists=False)
+    deltalake.write_deltalake(tmp_path, rows(100), mode="append")
+    more = rows(200).append_column("other", pa.nulls(100, pa.string()))
+    write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
+    table = DeltaTable(tmp_path)
+    assert "inCommitTimestamp" in table.protocol().writer_features
+    assert table.metadata().configuration[SINCE] == "3"
+    times = [one["timestamp"] for one in table.history()]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == 4

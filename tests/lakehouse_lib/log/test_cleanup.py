@@ -266,7 +266,8 @@ def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
     configuration = WEEK | {"delta.enableInCommitTimestamps": "true"}
     before = set(log.listing())
     store = Raced(str(tmp_path))
-    assert clean_up(store, weekly(configuration), Protocol(1, 2), now=at(1000)) == []
+    timed = Protocol(1, 7, None, frozenset({"inCommitTimestamp"}))
+    assert clean_up(store, weekly(configuration), timed, now=at(1000)) == []
     assert before - set(log.listing()) == {gone}
 
 

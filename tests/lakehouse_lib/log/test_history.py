@@ -14,7 +14,7 @@ from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table_properties import TableProperties, parse_interval
-from tests.log_tables import METADATA, PROTOCOL, add, put
+from tests.log_tables import METADATA, add, put
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,6 +62,9 @@ def test_a_moment_of_no_table(tmp_path):
         version_at(LocalStore(str(tmp_path / "none")), START)
 
 
+TIMED = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
+
+
 def _with_times(root, times, since=None):
     """A log whose commits carry in-commit timestamps ``times`` (hours after START; None: none), on from ``since``."""
     configuration = {"delta.enableInCommitTimestamps": "true"}
@@ -73,7 +76,7 @@ def _with_times(root, times, since=None):
     for version, hours in enumerate(times):
         info = {} if hours is None else {"inCommitTimestamp": _ms(hours)}
         metadata = [{"metaData": METADATA | {"configuration": configuration}}] if version == (since or 0) else []
-        first = [{"protocol": PROTOCOL}] if version == 0 else []
+        first = [{"protocol": TIMED}] if version == 0 else []
         if version == 0 and since:
             first.append({"metaData": METADATA})
         store = LocalStore(str(root), fsync=False)
