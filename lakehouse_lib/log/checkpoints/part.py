@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow_values import without_views
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.action_lines import TornLineError, read_lines
@@ -171,7 +172,8 @@ class ParquetPart:
             if there:
                 table = _read(file, block, [leaf for action in there for leaf in self._below((action,))])
                 for action in there:
-                    found[action] += table[action].filter(table[action].is_valid()).to_pylist()
+                    structs = _without_views(table[action])
+                    found[action] += structs.filter(structs.is_valid()).to_pylist()
         return found
 
     def extremes(self, action: str, block: int, *field: str) -> tuple[Any, Any] | None:
@@ -270,6 +272,12 @@ def _read(file: pq.ParquetFile, block: int, leaves: Sequence[tuple[str, ...]]) -
     return rows
 
 
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Views of text, which the file's Arrow schema may ask for, as text that can be filtered."""
+    kind = without_views(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
 def _path(field: FieldPath) -> tuple[str, ...]:
     return (field,) if isinstance(field, str) else field
 
@@ -283,7 +291,7 @@ def _members(
     for index in range(structs.type.num_fields):
         name = structs.type.field(index).name
         if name in members:
-            column = pc.struct_field(structs, [index])
+            column = _without_views(pc.struct_field(structs, [index]))
             columns[name] = column if mask is None else column.filter(mask)
     return columns
 
