@@ -57,8 +57,9 @@ def vacuum(
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
     Always decides by the latest version, whichever ``snapshot`` is. Hidden folders (``_x``, ``.x``), tables in
-    folders of this one and files outside the folder are never touched. Folders left empty stay: a writer may be
-    about to use one. A run that deletes leaves ``VACUUM START`` and ``VACUUM END`` in the history.
+    folders of this one, the ``metadata`` of an Iceberg table in the same folder and files outside the folder are never
+    touched. Folders left empty stay: a writer may be about to use one. A run that deletes leaves ``VACUUM START`` and
+    ``VACUUM END`` in the history.
 
     Args:
         retention_hours: keep what was deleted or written within these hours; None: the table's
@@ -170,6 +171,8 @@ def plan_vacuum(
     gone = gone.filter(pc.invert(have_no_path(gone["path"])))
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
+    for folder in iceberg_folders(paths):
+        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], folder)))
     gone = gone.filter(pc.invert(shares_name(gone["path"], kept)))
 
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
@@ -216,6 +219,14 @@ def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
     inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
     roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
     return roots
+
+
+def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
+    """Folders, each with its last slash, in which Iceberg keeps what it knows of the same data files. No Delta log has
+    what is there, and without it nobody can read the table as Iceberg's any more."""
+    described = paths.filter(pc.match_substring_regex(paths, r"(^|/)metadata/[^/]+\.metadata\.json(\.gz)?$"))
+    folders: list[str] = pc.unique(pc.replace_substring_regex(described, "[^/]*$", "")).to_pylist()
+    return folders
 
 
 def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:

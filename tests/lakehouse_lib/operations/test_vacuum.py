@@ -154,6 +154,19 @@ def test_a_table_inside_the_table_stays() -> None:
     assert planned(stored, live(), removed()) == ["innermost"]
 
 
+def test_what_makes_the_folder_an_iceberg_table_too_stays() -> None:
+    """Converters write it beside the Delta log, for the same data files."""
+    stored = objects(
+        ("metadata/v2.metadata.json", OLD),
+        ("metadata/version-hint.text", OLD),
+        ("metadata/snap-1-1-7a.avro", OLD),
+        ("metadata/stats/7a.stats", OLD),
+        ("p=1/metadata/7a.metadata.json.notes", OLD),
+        ("metadata.txt", OLD),
+    )
+    assert planned(stored, live(), removed()) == ["metadata.txt", "p=1/metadata/7a.metadata.json.notes"]
+
+
 def vector_name(of: uuid.UUID) -> str:
     # base64.b85 has the digits of Z85 in another alphabet.
     theirs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
