@@ -330,5 +330,9 @@ def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        # There are file systems that sync no folder, and say so like this; PostgreSQL goes on there, too.
+        if error.errno not in (errno.EINVAL, errno.EBADF) or not path.is_dir():
+            raise
     finally:
         os.close(handle)

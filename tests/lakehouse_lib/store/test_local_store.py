@@ -232,6 +232,23 @@ def test_the_folder_that_the_first_file_makes_is_made_durable(tmp_path, monkeypa
     assert {tmp_path, tmp_path / "new", table, table / "a=1", table / "a=1" / "file"} == set(synced)
 
 
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EBADF])
+def test_a_file_system_that_syncs_no_folder_syncs_files(store, monkeypatch, number):
+    real, refused = os.fsync, stat.S_ISDIR
+
+    def fsync(handle):
+        if refused(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert store.put_if_absent("log/a", b"1")
+    store.sync(["log/a"])
+    refused = stat.S_ISREG
+    with pytest.raises(StoreError, match="log/a"):
+        store.sync(["log/a"])
+
+
 def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
     """The table around it would take its files for nobody's."""
     for name in ("elsewhere/00.json", "other/file", "table/inner/file"):
