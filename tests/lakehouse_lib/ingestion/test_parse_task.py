@@ -266,6 +266,7 @@ def test_json_gzip(tmp_path: Path) -> None:
         ("a.json", b'{"id": 1, "cost": 2}\n', "cost: expected no such key"),
         ("a.json.gz", gzip.compress(b'{"id": 1}\n' * 99)[:-9], "cannot be read as JSON lines"),
     ],
+    ids=["unknown key", "torn gzip"],  # what is compressed has its second in it, and the test's name would have
 )
 def test_json_file_that_does_not_fit_is_refused_whole(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     assert said in Parsed(tmp_path, name, content, JSON).refused
