@@ -267,6 +267,10 @@ class TableReader:
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
+        # What partition values decide has left out whole files.
+        predicate = predicate.split(self.partition_columns)[1]
+        if predicate is None:
+            return every
         mode = self._mode(file)
         members = Members(file.columns, mode)
         held = {name.lower() for name in self.partition_columns}

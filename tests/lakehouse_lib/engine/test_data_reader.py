@@ -12,6 +12,8 @@ from deltalake import WriterProperties
 from deltalake import write_deltalake as write_delta_rs
 
 from lakehouse_lib import DeltaTable, InvalidPredicateError, StoreError, write_deltalake
+from lakehouse_lib.engine.scan import Scan
+from lakehouse_lib.predicates import parse
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.hand_made import array, commit, data_file, field, mapping, struct
 
@@ -50,6 +52,21 @@ def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) ->
     assert table.to_pyarrow_table(filters="p = 1 AND id > 3").to_pylist() == [{"id": 4, "p": 1}, {"id": 5, "p": 1}]
     assert table.delete("p = 1 AND id > 3")["num_deleted_rows"] == 2
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_row_groups_are_skipped_beside_a_condition_on_partition_values(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(100)})
+    add = data_file(tmp_path, "p=1/a.parquet", rows, partition={"p": "1"}, row_group_size=10)
+    commit(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
+    snapshot = DeltaTable(tmp_path).snapshot
+    every = [*range(10)]
+    for sql, groups in [("p = 1 AND id > 84", [8, 9]), ("p = 1", every), ("p = 2 OR id > 84", every)]:
+        predicate = parse(sql, snapshot.schema)
+        reader = Scan.of(snapshot, None, predicate).reader
+        with reader.open("p=1/a.parquet", None) as file:
+            assert reader.candidates(file, "p=1/a.parquet", predicate) == groups, sql
+    found = DeltaTable(tmp_path).to_pyarrow_table(filters="p = 1 AND id > 84")
+    assert found["id"].to_pylist() == [*range(85, 100)]
 
 
 def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> None:
