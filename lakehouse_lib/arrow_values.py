@@ -98,26 +98,6 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
 
 
-def without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with other texts and bytes in place of views, which Arrow cannot filter, at every depth."""
-    types = pa.types
-    if types.is_string_view(kind):
-        return pa.large_string()
-    if types.is_binary_view(kind):
-        return pa.large_binary()
-    if types.is_struct(kind):
-        return pa.struct([one.with_type(without_views(one.type)) for one in kind])
-    if types.is_map(kind):
-        key, item = (one.with_type(without_views(one.type)) for one in (kind.key_field, kind.item_field))
-        return pa.map_(key, item)
-    if types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(without_views(kind.value_type)), kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        make = pa.list_ if types.is_list(kind) else pa.large_list
-        return make(kind.value_field.with_type(without_views(kind.value_type)))
-    return kind
-
-
 def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """A boolean column as a mask of its own; null is False."""
     if isinstance(array, pa.ChunkedArray):

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
-from lakehouse_lib.arrow_values import flags_of, without_views
+from lakehouse_lib.arrow_types import without_views
+from lakehouse_lib.arrow_values import flags_of
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.hybrid_calendar import HybridCalendar

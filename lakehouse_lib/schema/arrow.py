@@ -28,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow_types import rebuilt
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
@@ -95,19 +96,16 @@ def field_to_arrow(one: Field, above: str = "") -> pa.Field:
 
 def with_large_offsets(arrow: pa.DataType) -> pa.DataType:
     """The type with 64-bit offsets wherever it has offsets, at every depth; maps have no such form."""
+    return rebuilt(arrow, _with_large_offsets)
+
+
+def _with_large_offsets(arrow: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_string(arrow):
         return pa.large_string()
     if types.is_binary(arrow):
         return pa.large_binary()
-    if types.is_struct(arrow):
-        return pa.struct([one.with_type(with_large_offsets(one.type)) for one in arrow])
-    if types.is_list(arrow):
-        return pa.large_list(arrow.value_field.with_type(with_large_offsets(arrow.value_type)))
-    if types.is_map(arrow):
-        key, value = (one.with_type(with_large_offsets(one.type)) for one in (arrow.key_field, arrow.item_field))
-        return pa.map_(key, value)
-    return arrow
+    return pa.large_list(arrow.value_field) if types.is_list(arrow) else arrow
 
 
 def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import without_views
+from lakehouse_lib.arrow_types import without_views
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.action_lines import TornLineError, read_lines

@@ -1,0 +1,35 @@
+"""Arrow types made from Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+
+def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with ``change`` made to it and, before that, to what is in it, at every depth."""
+    types = pa.types
+    if types.is_struct(kind):
+        kind = pa.struct([one.with_type(rebuilt(one.type, change)) for one in kind])
+    elif types.is_map(kind):
+        key, value = (one.with_type(rebuilt(one.type, change)) for one in (kind.key_field, kind.item_field))
+        kind = pa.map_(key, value)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        value = kind.value_field.with_type(rebuilt(kind.value_type, change))
+        if types.is_fixed_size_list(kind):
+            kind = pa.list_(value, kind.list_size)
+        else:
+            kind = pa.list_(value) if types.is_list(kind) else pa.large_list(value)
+    return change(kind)
+
+
+def without_views(kind: pa.DataType) -> pa.DataType:
+    """The type with other texts and bytes in place of views, which Arrow cannot filter, at every depth."""
+    return rebuilt(kind, _without_view)
+
+
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
