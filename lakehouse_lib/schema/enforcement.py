@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_types import without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
@@ -217,7 +218,8 @@ def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | Non
 
 def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        # Not decoded: Arrow takes nothing from views, which Polars' categories are.
+        array = array.dictionary.cast(without_views(array.type.value_type)).take(array.indices)
     elif pa.types.is_run_end_encoded(array.type):
         array = pc.run_end_decode(array)
     if pa.types.is_null(array.type):
@@ -225,16 +227,15 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
     if pa.types.is_struct(target):
         return _align_struct(array, target, name, table)
     if pa.types.is_map(target):
-        offsets, start, stop = _extent(array)
-        keys = _align_array(array.keys.slice(start, stop - start), target.key_field, f"{name}.key", table)
-        items = _align_array(array.items.slice(start, stop - start), target.item_field, f"{name}.value", table)
-        return pa.MapArray.from_arrays(_masked(offsets, array), keys, items, type=target)
+        entries = pa.struct([array.type.key_field, array.type.item_field])
+        offsets, members = _unfolded(array.cast(pa.list_(entries)))
+        keys = _align_array(members.field(0), target.key_field, f"{name}.key", table)
+        items = _align_array(members.field(1), target.item_field, f"{name}.value", table)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target)
     if pa.types.is_list(target):
-        if not pa.types.is_list(array.type):
-            array = array.cast(pa.list_(array.type.value_field))
-        offsets, start, stop = _extent(array)
-        member = _align_array(array.values.slice(start, stop - start), target.value_field, f"{name}.element", table)
-        return pa.ListArray.from_arrays(_masked(offsets, array), member, type=target)
+        offsets, members = _unfolded(array)
+        members = _align_array(members, target.value_field, f"{name}.element", table)
+        return pa.ListArray.from_arrays(offsets, members, type=target)
     if array.type == target:
         return array
     try:
@@ -259,21 +260,25 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
             aligned.append(pa.nulls(len(array), one.type))
             continue
         child = children[at]
-        _refuse_nulls(child if there is None else child.filter(there), one, f"{name}.{one.name}", table)
+        if not one.nullable:
+            _refuse_nulls(_where(there, child), one, f"{name}.{one.name}", table)
         aligned.append(_align_values(child, one.type, f"{name}.{one.name}", table))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
 
 
-def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
-    offsets = array.offsets
-    start, stop = offsets[0].as_py(), offsets[-1].as_py()
-    return pc.subtract(offsets, offsets[0]), start, stop
+def _where(there: pa.Array | None, child: pa.Array) -> pa.Array:
+    # Arrow filters no views.
+    return child if there is None else child.cast(without_views(child.type)).filter(there)
 
 
-def _masked(offsets: pa.Array, array: pa.Array) -> pa.Array:
-    # A null offset makes a null list; from_arrays' own mask refuses sliced input.
-    if not array.null_count:
-        return offsets
-    nulls = pa.concat_arrays([array.is_null(), pa.nulls(1, pa.bool_()).fill_null(False)])
-    return pc.if_else(nulls, pa.scalar(None, offsets.type), offsets)
+def _unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Offsets, null where a list is null, and members.
+
+    What lies under a null list is left out: the offset after a null one ends the list before it, which would have it.
+    """
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    if lists.null_count:  # from_arrays' own mask refuses sliced input
+        offsets = pc.if_else(pa.concat_arrays([lists.is_valid(), pa.array([True])]), offsets, None)
+    return offsets, lists.flatten()

@@ -1,0 +1,126 @@
+"""Nested values of every form that Arrow has for them come out as they went in, whatever lies under their nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.schema import ArrayType, Field, Schema, StructType, align
+
+_LEAVES = st.sampled_from([pa.int8(), pa.uint16(), pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()])
+_TYPES = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        inner.map(pa.list_),
+        inner.map(pa.large_list),
+        inner.map(pa.list_view),
+        inner.map(pa.large_list_view),
+        inner.map(lambda kind: pa.list_(kind, 2)),
+        inner.map(lambda kind: pa.map_(pa.string(), kind)),
+        st.tuples(inner, inner).map(lambda kinds: pa.struct([("x", kinds[0]), ("y", kinds[1])])),
+    ),
+    max_leaves=4,
+)
+
+
+def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    types = pa.types
+    found: st.SearchStrategy[Any]
+    if types.is_struct(kind):
+        found = st.fixed_dictionaries({one.name: _values(one.type) for one in kind})
+    elif types.is_map(kind):
+        found = st.lists(st.tuples(st.text(max_size=2), _values(kind.item_type)), max_size=2)
+    elif types.is_fixed_size_list(kind):
+        found = st.lists(_values(kind.value_type), min_size=2, max_size=2)
+    elif types.is_nested(kind):
+        found = st.lists(_values(kind.value_type), max_size=2)
+    elif types.is_integer(kind):
+        found = st.integers(0, 100)
+    else:
+        texts = st.sampled_from(["", "a", "a text longer than a view's twelve bytes"])
+        found = texts.map(str.encode) if kind == pa.binary_view() else texts
+    return st.none() | found
+
+
+def _hidden(array: pa.Array, keep: Sequence[bool]) -> pa.Array:
+    """Nulls over rows, whose members stay in memory under them."""
+    kind, kept = array.type, pa.array(keep)
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays(array.flatten(), fields=list(kind), mask=_not(kept))
+    if pa.types.is_map(kind):
+        members = [pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])]
+    elif pa.types.is_nested(kind):
+        members = [array.values]
+    else:
+        return array
+    return pa.Array.from_buffers(kind, len(array), [kept.buffers()[1], *_own_buffers(array)], children=members)
+
+
+def _not(kept: pa.Array) -> pa.Array:
+    return pa.array([not one for one in kept.to_pylist()])
+
+
+def _own_buffers(array: pa.Array) -> list[pa.Buffer | None]:
+    count = {"fixed_size_list": 0, "list_view": 2, "large_list_view": 2}
+    return array.buffers()[1 : 1 + next((n for name, n in count.items() if str(array.type).startswith(name)), 1)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_nested_values_come_out_as_they_went_in(data: st.DataObject) -> None:
+    kind = data.draw(_TYPES)
+    rows = data.draw(st.integers(1, 6))
+    array = pa.array([data.draw(_values(kind)) for _ in range(rows)], kind)
+    if not array.null_count:
+        array = _hidden(array, [data.draw(st.booleans()) for _ in range(rows)])
+    array.validate(full=True)
+    array = array.slice(data.draw(st.integers(0, rows)), data.draw(st.integers(0, rows)))
+    aligned = align(pa.table({"x": array}), Schema.from_arrow(pa.schema([("x", kind)])))
+    aligned.validate(full=True)
+    assert aligned["x"].to_pylist() == array.to_pylist()
+
+
+def test_what_lies_under_a_null_is_in_no_row_before() -> None:
+    lists = pa.array([[1], [2], [3]])
+    hidden = pa.ListArray.from_arrays(lists.offsets, lists.values, mask=pa.array([False, True, False]))
+    schema = Schema([Field("x", ArrayType("long"))])
+    assert align(pa.table({"x": hidden}), schema)["x"].to_pylist() == [[1], None, [3]]
+    embeddings = pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2))
+    assert align(pa.table({"x": embeddings}), schema)["x"].to_pylist() == [[1, 2], None, [3, 4]]
+
+
+def test_a_null_under_a_null_is_none_where_none_may_be() -> None:
+    lists = pa.array([[1], [None], [3]])
+    hidden = pa.ListArray.from_arrays(lists.offsets, lists.values, mask=pa.array([False, True, False]))
+    schema = Schema([Field("x", ArrayType("long", contains_null=False))])
+    assert align(pa.table({"x": hidden}), schema)["x"].to_pylist() == [[1], None, [3]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series("x", [{"a": "s"}, None]),
+        pl.Series("x", [[{"a": "s"}, None], None]),
+        pl.Series("x", [{"a": b"s"}, None]),
+        pl.Series("x", ["s", None], dtype=pl.Categorical),
+        pl.Series("x", ["s", None], dtype=pl.Enum(["s"])),
+    ],
+    ids=["struct", "list of structs", "bytes", "categorical", "enum"],
+)
+def test_texts_of_polars_are_views(column: pl.Series) -> None:
+    frame = pa.table(column.to_frame())
+    aligned = align(frame, Schema.from_arrow(frame.schema))
+    aligned.validate(full=True)
+    assert aligned["x"].to_pylist() == column.to_list()
+
+
+def test_a_member_that_may_not_be_null_in_a_null_struct_of_views() -> None:
+    frame = pa.table({"x": pa.array([{"a": "s"}, None], pa.struct([("a", pa.string_view())]))})
+    schema = Schema([Field("x", StructType([Field("a", "string", nullable=False)]))])
+    assert align(frame, schema)["x"].to_pylist() == [{"a": "s"}, None]
