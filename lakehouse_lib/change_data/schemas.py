@@ -6,12 +6,22 @@ from collections.abc import Iterator
 
 from lakehouse_lib.actions import Metadata, excerpt
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, SchemaMismatchError
-from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, column_mapping
+from lakehouse_lib.schema import (
+    FEED_COLUMNS,
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    column_mapping,
+)
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.schema.widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = FEED_COLUMNS
 
 
 def feed_schema(end: Snapshot) -> Schema:

@@ -43,7 +43,8 @@ def _property(name: str) -> Use:
 
 
 def _any_property(prefix: str) -> Use:
-    return lambda properties, _: any(key.startswith(prefix) for key in properties)
+    # Regardless of case, as delta-spark looks for constraints.
+    return lambda properties, _: any(key.lower().startswith(prefix.lower()) for key in properties)
 
 
 def _field_metadata(prefix: str) -> Use:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from lakehouse_lib.actions import Metadata
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
-from lakehouse_lib.operations.append import check_rows_are_kept, discard
+from lakehouse_lib.operations.append import check_rows_are_kept, discard, with_new_columns
 from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
-from lakehouse_lib.schema import Schema, merge
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -61,14 +61,13 @@ def append_once(
         UnsupportedFeatureError: a writer feature this library does not have.
     """
     snapshot = snapshot_if_any(store)
-    metadata = None
+    metadata: Metadata | None
     if snapshot is None:
         metadata = new_metadata(schema, partition_by, table=store.root)
     else:
         snapshot.check_writable()  # before anything is written or decided
-        merged = merge(snapshot.schema, schema.to_arrow(), table=store.root)
-        if merged != snapshot.schema:
-            metadata = replace(snapshot.metadata, schema_string=merged.to_json())
+        merged = with_new_columns(snapshot, schema.to_arrow())
+        metadata = merged if merged != snapshot.metadata else None
     current = metadata or (snapshot.metadata if snapshot is not None else None)
     assert current is not None
     target = WriteTarget(
@@ -92,9 +91,10 @@ def append_once(
         transaction = OptimisticTransaction(
             snapshot, store, "WRITE", {**describe(current), **parameters} if snapshot is None else parameters
         )
-        if snapshot is None:
-            transaction.set_protocol(protocol_for(current))
         if metadata is not None:
+            protocol = protocol_for(metadata, snapshot.protocol if snapshot is not None else None)
+            if snapshot is None or protocol != snapshot.protocol:
+                transaction.set_protocol(protocol)
             transaction.set_metadata(metadata)
         if files is not None:
             transaction.add(files)

@@ -15,9 +15,10 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_writer import stored_schema
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
 from lakehouse_lib.operations.files import record_count
-from lakehouse_lib.schema import Schema, StructType, all_types, enforce, merge
+from lakehouse_lib.schema import Schema, StructType, all_types, check_feed_names, check_names, enforce, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -154,6 +155,8 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     if what.schema_mode == "overwrite":
         partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
         fresh = new_metadata(Schema.from_arrow(incoming), partition_by, table=table)
+        if has_change_data_feed(before):
+            check_feed_names(Schema.from_arrow(incoming), table=table)
         return replace(before, schema_string=fresh.schema_string, partition_columns=fresh.partition_columns)
     if what.partition_by is not None and [name.lower() for name in what.partition_by] != [
         name.lower() for name in snapshot.partition_columns
@@ -165,10 +168,26 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
             hint="Leave partition_by out",
         )
     if what.schema_mode == "merge":
-        merged = merge(snapshot.schema, incoming, table=table)
-        return before if merged == snapshot.schema else before.with_schema(merged.to_json())
+        return with_new_columns(snapshot, incoming)
     enforce(snapshot.schema, incoming, table=table)
     return before
+
+
+def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
+    """The table's metadata with the columns and nested fields of ``incoming`` that it lacks.
+
+    Raises:
+        SchemaMismatchError: lists every column whose type does not fit.
+        InvalidSchemaError: a new name that no column of a new table could have.
+    """
+    table, before = snapshot.store.root, snapshot.metadata
+    merged = merge(snapshot.schema, incoming, table=table)
+    if merged == snapshot.schema:
+        return before
+    check_names(merged, snapshot.schema, table=table)
+    if has_change_data_feed(before):
+        check_feed_names(Schema([one for one in merged.fields if one.name not in snapshot.schema]), table=table)
+    return before.with_schema(merged.to_json())
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:

@@ -7,42 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_lib.actions import CommitProperties, Metadata, Protocol
-from lakehouse_lib.engine.data_writer import codec_of, file_schema, target_size_of
-from lakehouse_lib.errors import (
-    InvalidArgumentError,
-    InvalidSchemaError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-)
+from lakehouse_lib.engine.data_writer import file_schema
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, writer_features
 from lakehouse_lib.log import clock, row_ids
-from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_names, check_usable
+from lakehouse_lib.operations.new_properties import checkpoint_policy, is_on, new_properties
+from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_feed_names, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.table_properties import LogRetention, TableProperties
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 
-# Properties that switch on a feature this library cannot keep: the feature, and the value that leaves it off.
-_NEED_MORE = {
-    "delta.columnMapping.mode": ("columnMapping", "none"),
-    "delta.enableDeletionVectors": ("deletionVectors", "false"),
-    "delta.enableTypeWidening": ("typeWidening", "false"),
-    "delta.enableIcebergCompatV1": ("icebergCompatV1", "false"),
-    "delta.enableIcebergCompatV2": ("icebergCompatV2", "false"),
-    "delta.enableIcebergCompatV3": ("icebergCompatV3", "false"),
-}
-#: Properties that are on or off; one that is neither would be off, and whoever set it believes otherwise.
-_SWITCHES = frozenset(
-    (
-        "delta.appendOnly",
-        "delta.enableChangeDataFeed",
-        "delta.enableExpiredLogCleanup",
-        "delta.enableInCommitTimestamps",
-        row_ids.STABLE,
-        row_ids.SUSPENDED,
-        *(key for key, (_, off) in _NEED_MORE.items() if off == "false"),
-    )
-)
 _BASE = Protocol(1, 2)
 
 #: Modes of writing, and commitInfo's names of them.
@@ -67,17 +41,18 @@ def new_metadata(
 
     Raises:
         InvalidSchemaError: no column, names or types that no table can have.
-        InvalidArgumentError: a partition column that is none, or a property with a value that cannot be.
+        InvalidArgumentError: a partition column that is none, or a property with a name or value that cannot be.
         UnsupportedFeatureError: a property that needs a feature this library cannot keep.
     """
     check_names(schema, table=table)
     check_usable(schema, table=table)
     if not schema.fields:
         raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
-    properties = {key: str(value) for key, value in (configuration or {}).items() if value is not None}
-    _check_properties(properties, table)
-    if _is_on(properties, row_ids.STABLE):
+    properties = new_properties(configuration, table=table)
+    if is_on(properties, row_ids.STABLE):
         properties = row_ids.with_columns(properties)
+    if is_on(properties, "delta.enableChangeDataFeed"):
+        check_feed_names(schema, table=table)
     return Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema.to_json(),
@@ -102,13 +77,13 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_fil
     """
     protocol = current or _BASE
     properties = metadata.configuration
-    tracked = _is_on(properties, row_ids.STABLE) and (current is None or not has_files)
+    tracked = is_on(properties, row_ids.STABLE) and (current is None or not has_files)
     uses = {
-        "appendOnly": _is_on(properties, "delta.appendOnly"),
-        "changeDataFeed": _is_on(properties, "delta.enableChangeDataFeed"),
+        "appendOnly": is_on(properties, "delta.appendOnly"),
+        "changeDataFeed": is_on(properties, "delta.enableChangeDataFeed"),
         "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
-        "v2Checkpoint": _policy(properties) == "v2",
-        "inCommitTimestamp": _is_on(properties, "delta.enableInCommitTimestamps"),
+        "v2Checkpoint": checkpoint_policy(properties) == "v2",
+        "inCommitTimestamp": is_on(properties, "delta.enableInCommitTimestamps"),
         "rowTracking": tracked,
         "domainMetadata": tracked,
     }
@@ -227,50 +202,3 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
             hint="Leave a column to be stored in the files",
         )
     return tuple(found)
-
-
-def _check_properties(properties: Mapping[str, str], table: str | None) -> None:
-    TableProperties.of(properties, table).check()
-    LogRetention.of(properties, table)
-    codec_of(properties)
-    for key in _SWITCHES & properties.keys():
-        if properties[key].strip().lower() not in ("true", "false"):
-            raise InvalidArgumentError(
-                f"{key} = {properties[key]!r} is neither on nor off", table=table, hint='Set it to "true" or "false"'
-            )
-    if _is_on(properties, row_ids.STABLE) and _is_on(properties, row_ids.SUSPENDED):
-        raise InvalidArgumentError(
-            f"{row_ids.STABLE} and {row_ids.SUSPENDED} are both true", table=table, hint="Leave out one of them"
-        )
-    for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
-        if key in properties:
-            raise InvalidArgumentError(
-                f"{key} is no property that a table keeps",
-                table=table,
-                hint="Leave it out: a table gets the least protocol that its schema and properties need",
-            )
-    target_size_of(properties, table=table)
-    if _policy(properties) not in ("classic", "v2"):
-        raise InvalidArgumentError(
-            f"delta.checkpointPolicy = {properties['delta.checkpointPolicy']!r} is no policy of checkpoints",
-            table=table,
-            hint="Set it to classic or v2",
-        )
-    asked = {feature: properties.get(key, off).strip().lower() != off for key, (feature, off) in _NEED_MORE.items()}
-    needed = {feature for feature, on in asked.items() if on}
-    needed |= {"checkConstraints" for key in properties if key.startswith("delta.constraints.")}
-    needed |= {key.removeprefix("delta.feature.") for key in properties if key.startswith("delta.feature.")}
-    if needed:
-        raise UnsupportedFeatureError(
-            f"the properties ask for {', '.join(sorted(needed))}, which this library cannot keep yet",
-            table=table,
-            hint="Leave these properties out",
-        )
-
-
-def _is_on(properties: Mapping[str, str], switch: str) -> bool:
-    return properties.get(switch, "").lower() == "true"
-
-
-def _policy(properties: Mapping[str, str]) -> str:
-    return properties.get("delta.checkpointPolicy", "classic")

@@ -11,9 +11,10 @@ from lakehouse_lib.schema.types import (
     Schema,
     StructType,
 )
-from lakehouse_lib.schema.usable import check_names, check_usable
+from lakehouse_lib.schema.usable import FEED_COLUMNS, check_feed_names, check_names, check_usable
 
 __all__ = [
+    "FEED_COLUMNS",
     "ArrayType",
     "DataType",
     "Field",
@@ -24,6 +25,7 @@ __all__ = [
     "StructType",
     "align",
     "all_types",
+    "check_feed_names",
     "check_names",
     "check_usable",
     "enforce",

@@ -9,20 +9,42 @@ from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
 
 #: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them.
 FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+#: Columns that a change data feed adds to the table's own.
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def check_names(schema: StructType, *, table: str | None = None) -> None:
+def check_names(schema: StructType, known: StructType | None = None, *, table: str | None = None) -> None:
     """Refuses names that Parquet cannot hold, at every depth; for tables without column mapping.
+
+    Args:
+        known: names of these columns are let pass: a table of somebody else's has them already.
 
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    bad = [name for name in _all_names(schema, "") if not name or FORBIDDEN_IN_NAMES & set(name.rpartition("\0")[2])]
+    there = set() if known is None else set(_all_names(known, ""))
+    parts = [name.split("\0") for name in _all_names(schema, "") if name not in there]
+    bad = [".".join(part) for part in parts if not part[-1] or FORBIDDEN_IN_NAMES & set(part[-1])]
     if bad:
         raise InvalidSchemaError(
-            f"column names that Parquet cannot hold: {', '.join(repr(one.replace(chr(0), '.')) for one in bad)}",
+            f"column names that Parquet cannot hold: {', '.join(repr(one) for one in bad)}",
             table=table,
             hint="Rename them without spaces and without any of ,;{}()= or line breaks.",
+        )
+
+
+def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
+    """Refuses columns named like those that a change data feed adds; for tables that have one.
+
+    Raises:
+        InvalidSchemaError: lists every such name.
+    """
+    taken = [one.name for one in schema.fields if one.name.lower() in FEED_COLUMNS]
+    if taken:
+        raise InvalidSchemaError(
+            f"the table has a change data feed, whose own columns are named {', '.join(map(repr, taken))}",
+            table=table,
+            hint="Rename them: with such columns no change could be read.",
         )
 
 

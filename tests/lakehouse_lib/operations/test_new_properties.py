@@ -1,0 +1,129 @@
+"""Properties are in the log as every engine reads them, and names of columns as every engine takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import WriterProperties
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.ingestion.append import append_once
+from lakehouse_lib.operations.new_properties import new_properties
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.store import open_store
+from tests.hand_made import commit, field
+
+ROWS = pa.table({"a": [1, 2]})
+
+
+@pytest.mark.parametrize("on", [True, "True", " TRUE", "true\n"])
+def test_a_switch_is_on_for_everybody(tmp_path: Path, on: Any) -> None:
+    write_deltalake(tmp_path, ROWS, configuration={"delta.appendOnly": on})
+    with pytest.raises(deltalake.exceptions.CommitFailedError):
+        deltalake.DeltaTable(tmp_path).delete("a = 1")
+    with pytest.raises(Exception, match="appendOnly"):
+        DeltaTable(tmp_path).delete("a = 1")
+    assert DeltaTable(tmp_path).metadata().configuration == {"delta.appendOnly": "true"}
+
+
+def test_values_are_spelled_as_others_read_them() -> None:
+    given: dict[str, Any] = {
+        "delta.checkpointInterval": " 5 ",
+        "delta.isolationLevel": "writeserializable ",
+        "delta.checkpointPolicy": " v2",
+        "owner": " me ",
+        "gone": None,
+    }
+    assert new_properties(given) == {
+        "delta.checkpointInterval": "5",
+        "delta.isolationLevel": "WriteSerializable",
+        "delta.checkpointPolicy": "v2",
+        "owner": "me",
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "error", "message"),
+    [
+        ({"delta.appendonly": "true"}, InvalidArgumentError, "Write delta.appendOnly"),
+        ({"DELTA.checkpointinterval": "5"}, InvalidArgumentError, "Write delta.checkpointInterval"),
+        ({"delta.Constraints.c": "a > 0"}, InvalidArgumentError, "Write delta.constraints.c"),
+        ({"delta.constraints.C": "a > 0"}, UnsupportedFeatureError, "checkConstraints"),
+        ({"delta.setTransactionRetentionDuration": "x"}, InvalidArgumentError, "is no interval"),
+        ({"delta.checkpointRetentionDuration": "x"}, InvalidArgumentError, "is no interval"),
+        ({"delta.checkpointInterval": "99999999999"}, InvalidArgumentError, "2147483647 or less"),
+        ({"delta.checkpoint.writeStatsAsJson": "maybe"}, InvalidArgumentError, "neither on nor off"),
+    ],
+)
+def test_what_others_could_not_read_is_refused(
+    properties: dict[str, str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        new_properties(properties)
+
+
+def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
+    """delta-spark looks for constraints regardless of case."""
+    constraint = {"delta.CONSTRAINTS.pos": "a > 0"}
+    commit(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
+    with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
+        write_deltalake(tmp_path, pa.table({"a": [-5]}), mode="append")
+
+
+@pytest.mark.parametrize("name", ["b c", "b=c", "b,c", "", "b\nc"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_columns_that_are_added_have_names_as_those_of_new_tables(tmp_path: Path, name: str, nested: bool) -> None:
+    more = pa.array([1])
+    column = pa.StructArray.from_arrays([more], names=[name]) if nested else more
+    rows = pa.table({"a": pa.array([1]), "s" if nested else name: column})
+    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+        write_deltalake(tmp_path / "new", rows)
+    write_deltalake(tmp_path / "t", ROWS)
+    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+        write_deltalake(tmp_path / "t", rows, mode="append", schema_mode="merge")
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
+
+
+def test_a_foreign_tables_odd_names_hinder_no_new_ones(tmp_path: Path) -> None:
+    odd = pa.table({"a b": [1], "s": pa.array([{"x y": 1}])})
+    deltalake.write_deltalake(tmp_path, odd, writer_properties=WriterProperties())
+    rows = pa.table({"a b": [2], "s": pa.array([{"x y": 2, "z": 3}]), "new": [4]})
+    write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
+    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("a b").to_pylist()
+    assert found == [
+        {"a b": 1, "s": {"x y": 1, "z": None}, "new": None},
+        {"a b": 2, "s": {"x y": 2, "z": 3}, "new": 4},
+    ]
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
+def test_a_table_with_a_feed_has_no_columns_of_the_feeds_names(tmp_path: Path, name: str) -> None:
+    feed, rows = {"delta.enableChangeDataFeed": "true"}, pa.table({"a": [1], name: ["x"]})
+    with pytest.raises(InvalidSchemaError, match="change data feed"):
+        write_deltalake(tmp_path / "new", rows, configuration=feed)
+    write_deltalake(tmp_path / "t", ROWS, configuration=feed)
+    with pytest.raises(InvalidSchemaError, match="change data feed"):
+        write_deltalake(tmp_path / "t", rows, mode="append", schema_mode="merge")
+    write_deltalake(tmp_path / "none", rows)
+    write_deltalake(tmp_path / "none", rows, mode="append", schema_mode="merge")
+
+
+def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+
+    def batch(number: int, *names: str) -> None:
+        schema = Schema([Field(name, "timestamp_ntz" if name == "at" else "long") for name in names])
+        rows = schema.to_arrow().empty_table()
+        append_once(ArrowEngine(), store, rows, schema=schema, partition_by=(), app_id="erp", number=number)
+
+    batch(0, "a")
+    batch(1, "a", "at")
+    assert "timestampNtz" in (DeltaTable(tmp_path).protocol().writer_features or ())
+    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+        batch(2, "a", "b c")
