@@ -6,7 +6,7 @@ that is not here. A legacy protocol version implies its features, and the same q
 
 from lakehouse_lib.features.known import FEATURES, TYPES, Feature
 from lakehouse_lib.features.of_protocol import READER_IMPLIES, WRITER_IMPLIES, reader_features, writer_features
-from lakehouse_lib.features.support import check_read, check_write, has_change_data_feed, is_append_only
+from lakehouse_lib.features.support import check_read, check_removal, check_write, has_change_data_feed, is_append_only
 
 __all__ = [
     "FEATURES",
@@ -15,6 +15,7 @@ __all__ = [
     "WRITER_IMPLIES",
     "Feature",
     "check_read",
+    "check_removal",
     "check_write",
     "has_change_data_feed",
     "is_append_only",

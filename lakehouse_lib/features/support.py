@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse_lib.actions import Metadata, Protocol
-from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features.known import CATALOG, FEATURES
 from lakehouse_lib.features.of_protocol import reader_features, writer_features
 from lakehouse_lib.schema import PrimitiveType, Schema
@@ -67,6 +67,25 @@ def is_append_only(metadata: Metadata) -> bool:
 
 def has_change_data_feed(metadata: Metadata) -> bool:
     return FEATURES["changeDataFeed"].used(metadata.configuration, Schema([]))
+
+
+def check_removal(before: Metadata, after: Metadata, *, table: str | None, version: int | None) -> None:
+    """Whether rows may be removed from a table: what it promised before counts, not what a commit makes of it.
+
+    Raises:
+        DeltaProtocolError: it is append-only, or wants a change data feed.
+    """
+    for feature, broken in (
+        ("appendOnly", is_append_only(before)),
+        ("changeDataFeed", has_change_data_feed(after)),
+    ):
+        if broken:
+            raise DeltaProtocolError(
+                f"rows cannot be removed: the table uses {feature} ({FEATURES[feature].why})",
+                table=table,
+                version=version,
+                hint="Append only, or unset the table property first",
+            )
 
 
 def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:

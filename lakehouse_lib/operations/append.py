@@ -15,7 +15,7 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_writer import stored_schema
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import has_change_data_feed
+from lakehouse_lib.features import check_removal, has_change_data_feed
 from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
 from lakehouse_lib.operations.files import record_count
 from lakehouse_lib.schema import Schema, StructType, all_types, check_feed_names, check_names, enforce, merge
@@ -83,6 +83,8 @@ def write(
         return None
     snapshot.check_writable()
     metadata = _metadata(snapshot, rows.schema, what)
+    if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
+        check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
     files = engine.write(rows.rows, _target(store, metadata, what))
     return _commit(snapshot, files, metadata, what, commit_properties)
 

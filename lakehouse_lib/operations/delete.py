@@ -22,7 +22,12 @@ from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.engine.data_writer import DataFileWriter
 from lakehouse_lib.engine.file_rows import files_table
-from lakehouse_lib.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from lakehouse_lib.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    DeltaProtocolError,
+)
 from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.row_ids import FileIds
@@ -164,7 +169,11 @@ def delete(
         if not len(removed):
             discard(snapshot.store, stale)
             return {**metrics, "version": snapshot.version}
-        outcome = _transaction(snapshot, predicate, removed, added, metrics).commit(commit_properties)
+        try:
+            outcome = _transaction(snapshot, predicate, removed, added, metrics).commit(commit_properties)
+        except DeltaProtocolError:  # only now is it known that there are rows to remove
+            discard(snapshot.store, pa.concat_tables([added, stale]))
+            raise
         if not isinstance(outcome, Conflict):
             version = version_of(outcome)
             discard(snapshot.store, stale)

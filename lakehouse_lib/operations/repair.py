@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import deletion_vectors, file_paths
+from lakehouse_lib import deletion_vectors, features, file_paths
 from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
@@ -109,7 +109,8 @@ def repair(
 
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have.
-        DeltaProtocolError: files are missing, and the table is append-only: unset ``delta.appendOnly`` first.
+        DeltaProtocolError: files are missing, and the table is append-only or wants a change data feed; nothing is
+            mended. Unset ``delta.appendOnly`` or ``delta.enableChangeDataFeed`` first, by another engine.
         CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
         LogCorruptedError: the latest version cannot be told, so nothing is mended.
         RetentionError: this machine's clock is ahead of the store's; nothing is mended.
@@ -146,6 +147,8 @@ def repair(
     )
     if dry_run:
         return found
+    if len(missing):
+        features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
     if now is None and (found.temporary or found.checkpoints_unreadable):
         clock.check_by_probe(store)  # what is younger than a day may be on its way
     # Before the commit: what follows it builds on the checksum and the checkpoint before.

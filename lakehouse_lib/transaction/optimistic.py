@@ -301,19 +301,8 @@ class OptimisticTransaction:
                 hint="Give the table writer version 7 with the feature domainMetadata first",
             )
         if self._removes_rows():
-            # What the table promises now counts, not what this commit makes of it.
             before = self._snapshot.metadata if self._snapshot else metadata
-            for feature, broken in (
-                ("appendOnly", features.is_append_only(before)),
-                ("changeDataFeed", features.has_change_data_feed(metadata)),
-            ):
-                if broken:
-                    raise DeltaProtocolError(
-                        f"rows cannot be removed: the table uses {feature} ({features.FEATURES[feature].why})",
-                        table=self._store.root,
-                        version=version,
-                        hint="Append only, or unset the table property first",
-                    )
+            features.check_removal(before, metadata, table=self._store.root, version=version)
 
     def _already_written(self) -> ConcurrentTransactionError | None:
         known = self._snapshot.transactions if self._snapshot is not None else {}

@@ -12,7 +12,7 @@ from deltalake import WriterProperties
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow import ArrowEngine
-from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.append import append_once
 from lakehouse_lib.operations.new_properties import new_properties
 from lakehouse_lib.schema import Field, Schema
@@ -127,3 +127,17 @@ def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
     assert "timestampNtz" in (DeltaTable(tmp_path).protocol().writer_features or ())
     with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
         batch(2, "a", "b c")
+
+
+@pytest.mark.parametrize("feature", ["appendOnly", "enableChangeDataFeed"])
+def test_a_table_that_keeps_its_rows_is_left_without_files_of_nobody(tmp_path: Path, feature: str) -> None:
+    write_deltalake(tmp_path, ROWS, configuration={f"delta.{feature}": "true"})
+    for act in (
+        lambda: write_deltalake(tmp_path, ROWS, mode="overwrite"),
+        lambda: DeltaTable(tmp_path).delete("a = 1"),
+        lambda: DeltaTable(tmp_path).delete(),
+    ):
+        with pytest.raises(DeltaProtocolError, match="rows cannot be removed"):
+            act()
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+    assert DeltaTable(tmp_path).delete("a = 5")["num_deleted_rows"] == 0

@@ -142,13 +142,16 @@ def test_a_missing_file_that_another_writer_removed_is_a_conflict(table, monkeyp
     assert len(ids(table)) == 33
 
 
-def test_an_append_only_table_keeps_its_promise(tmp_path):
-    write_deltalake(tmp_path, rows(0), configuration={"delta.appendOnly": "true"})
+@pytest.mark.parametrize("feature", ["appendOnly", "enableChangeDataFeed"])
+def test_a_table_that_keeps_its_rows_is_mended_whole_or_not_at_all(tmp_path, feature):
+    write_deltalake(tmp_path, rows(0), configuration={f"delta.{feature}": "true"})
     table = DeltaTable(tmp_path)
     table.store.delete_many(table.files()["path"].to_pylist())
+    (tmp_path / "_delta_log" / "_last_checkpoint").write_text("torn")
     assert len(table.repair()["files_removed"]) == 1
-    with pytest.raises(DeltaProtocolError, match="appendOnly"):
+    with pytest.raises(DeltaProtocolError, match="rows cannot be removed"):
         table.repair(dry_run=False)
+    assert (tmp_path / "_delta_log" / "_last_checkpoint").read_text() == "torn"
 
 
 def test_a_missing_deletion_vector_is_told_and_left(tmp_path):
