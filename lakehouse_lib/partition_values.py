@@ -115,11 +115,7 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     Raises:
         InvalidArgumentError: a column of ``columns`` has no folder in the path.
     """
-    found: dict[str, str | None] = {}
-    for part in path.split("/"):
-        name, equals, value = part.partition("=")
-        if equals:
-            found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
+    found = folders(path)
     missing = [name for name in columns if name not in found]
     if missing:
         raise InvalidArgumentError(
@@ -127,6 +123,16 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
             hint="The path of a partitioned table's file has one folder a partition column.",
         )
     return {name: found[name] for name in columns}
+
+
+def folders(path: str) -> dict[str, str | None]:
+    """The values of all ``name=value`` parts of a path."""
+    found: dict[str, str | None] = {}
+    for part in path.split("/"):
+        name, equals, value = part.partition("=")
+        if equals:
+            found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
+    return found
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.casts import from_text
 from lakehouse_lib.operations.vacuum import list_objects
-from lakehouse_lib.privacy.stored_files import as_files, parquet_objects
+from lakehouse_lib.privacy.stored_files import as_files, constants_of, parquet_objects
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 
@@ -128,11 +128,10 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
 def find_spellings(task: SpellingTask) -> pa.Table:
     """The task's texts that are one of the keys (_FOUND_SCHEMA)."""
     found: set[str] = set()
-    constants = task.reader.constants(task.files)
-    for index, path in enumerate(task.files["path"].to_pylist()):
-        values = {name: column[index] for name, column in constants.items()}
+    for path, noted in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
         try:
             with task.reader.open(path, None) as file:
+                values = constants_of(file, noted, task.reader)
                 for group in range(file.num_row_groups):
                     texts = pc.unique(pc.drop_null(task.reader.row_group(file, group, values).column(0)))
                     found.update(texts.filter(task.keys.among(texts)).to_pylist())

@@ -2,14 +2,15 @@
 
 Live files are read as the table's schema says, without rows that deletion vectors name. Stored files are read by their
 own schema (they may come from before a column was added or retyped, or from a writer that died) and with every row that
-is in them: a deletion vector deletes nothing from the disk. A column that a file lacks is null in each of its rows.
+is in them: a deletion vector deletes nothing from the disk. A column that a file lacks has the value that the log or
+its folder tells, whatever the table is partitioned by now; else it is null in each row, or, where the table is
+partitioned by it, unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +18,10 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
 from lakehouse_lib.predicates import Predicate, matches, may_match, parse
-from lakehouse_lib.privacy.stored_files import as_files
+from lakehouse_lib.privacy.stored_files import as_files, constants_of
 from lakehouse_lib.schema import DataType, Field, Schema, StructType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
@@ -90,13 +91,15 @@ def _run(
 
 def count_matches(task: CountTask) -> pa.Table:
     """The task's files with ``matches`` and ``note``."""
-    constants = task.reader.constants(task.files)
+    typed = {} if task.own_schema else task.reader.constants(task.files)
     found: list[tuple[int | None, str | None]] = []
     for index, path in enumerate(task.files["path"].to_pylist()):
-        values = {name: column[index] for name, column in constants.items()}
         try:
-            vector = None if task.own_schema else task.files["deletionVector"][index].as_py()
-            found.append(_count(task, path, vector, values))
+            if task.own_schema:
+                found.append(_count_stored(task, index, path))
+            else:
+                constants = {name: column[index] for name, column in typed.items()}
+                found.append((_count_live(task, index, path, constants), None))
         except ObjectNotFoundError:
             if not task.own_schema:
                 raise
@@ -110,30 +113,43 @@ def count_matches(task: CountTask) -> pa.Table:
     return task.files.append_column("matches", counted).append_column("note", notes).cast(COUNTED_SCHEMA)
 
 
-def _count(
-    task: CountTask, path: str, vector: Mapping[str, Any] | None, constants: dict[str, pa.Scalar]
-) -> tuple[int, str | None]:
-    with task.reader.open(path, vector) as file:
-        reader = task.reader
-        if task.own_schema:
-            missing = [one.name for one in reader.schema if one.name not in constants and not reader.holds(file, one)]
-            holds_none = missing and len(missing) == len(reader.schema.names)
-            if holds_none and not _true_of_nulls(task.predicate, reader.schema):
-                return 0, f"no column {', '.join(missing)}"
-            # With column mapping a column that was retyped is another column, and the table's own type is the one.
-            if reader.mapping == "none":
-                reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
-        predicate = task.predicate
+def _count_live(task: CountTask, index: int, path: str, constants: dict[str, pa.Scalar]) -> int:
+    with task.reader.open(path, task.files["deletionVector"][index].as_py()) as file:
+        return _matching_rows(file, task.reader, task.predicate, constants)
+
+
+def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, str | None]:
+    reader, predicate = task.reader, task.predicate
+    with reader.open(path, None) as file:
+        constants = constants_of(file, task.files["partitionValues"][index].as_py(), reader)
+        missing = [one.name for one in reader.schema if one.name not in constants and not reader.holds(file, one)]
+        partitioned = {name.lower() for name in reader.partition_columns}
+        untold = [name for name in missing if name.lower() in partitioned]
+        if untold:
+            return None, (
+                f"nothing tells its value of the partition column {', '.join(untold)}, neither the file nor the log "
+                "nor its folder; look at it, and move or delete it by hand"
+            )
+        holds_none = missing and len(missing) == len(reader.schema.names)
+        if holds_none and not _true_of_nulls(predicate, reader.schema):
+            return 0, f"no column {', '.join(missing)}"
+        # With column mapping a column that was retyped is another column, and the table's own type is the one.
+        if reader.mapping == "none":
+            reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
             predicate = parse(predicate.sql, reader.schema, table=reader.store.root)
         # Footers have the files' own names.
         by_footer = task.skip_by_footer and reader.mapping == "none"
-        if by_footer and _ruled_out(file.metadata, predicate, reader, task.files, path):
+        if by_footer and _ruled_out(file.metadata, predicate, reader, task.files.slice(index, 1), constants):
             return 0, None
-        if not predicate.columns:  # TRUE or FALSE: nothing to read
-            return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""]), reader.schema)), None
-        groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
-        return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups), None
+        return _matching_rows(file, reader, predicate, constants), None
+
+
+def _matching_rows(file: DataFile, reader: TableReader, predicate: Predicate, constants: dict[str, pa.Scalar]) -> int:
+    if not predicate.columns:  # TRUE or FALSE: nothing to read
+        return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""]), reader.schema))
+    groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
+    return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups)
 
 
 def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
@@ -166,13 +182,13 @@ def _with_missing(own: DataType, wanted: DataType) -> DataType:
     return StructType([*fields, *missing])
 
 
-def _ruled_out(footer: pq.FileMetaData, predicate: Predicate, reader: TableReader, files: pa.Table, path: str) -> bool:
+def _ruled_out(
+    footer: pq.FileMetaData, predicate: Predicate, reader: TableReader, row: pa.Table, constants: Iterable[str]
+) -> bool:
     every = StatisticsColumns(frozenset(column for column, _ in leaves(reader.schema)))
-    row = files.filter(pc.equal(files["path"], path)).slice(0, 1)
     stats = pa.array([from_footer(footer, reader.schema, indexed=every)], pa.string())
     row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
-    partitions = [name for name in reader.partition_columns if name in reader.schema]
-    return not pc.any(may_match(predicate, row, reader.schema, partitions, "none")).as_py()
+    return not pc.any(may_match(predicate, row, reader.schema, list(constants), "none")).as_py()
 
 
 def _true(mask: pa.Array) -> int:

@@ -72,7 +72,8 @@ class Proof:
         matches: rows by store path, of the files that hold any.
         skipped: files without any of the predicate's columns, with the reason: no row of them can match. Where the
             predicate is true of nulls (``email IS NULL``) every row of such a file matches, and none is skipped.
-        unreadable: files that cannot be checked, with the reason; they prove nothing.
+        unreadable: files that cannot be checked, with the reason; they prove nothing. So does a file without a column
+            that the table is partitioned by, where neither log nor folder tells its value.
         note: what else may hold the value.
     """
 
@@ -173,7 +174,9 @@ def prove(
     """Count the rows for which the predicate is true in every Parquet file below the table's folder.
 
     Files are found by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their own schema;
-    no statistics are believed. The log's own files are left out: ``Proof.note`` says what they keep.
+    no statistics are believed. What a file does not hold itself, because the table is partitioned by it now or was
+    when the file was written, is what the log or its folder says. The log's own files are left out: ``Proof.note`` says
+    what they keep.
 
     Args:
         storage_options: of the table's store.

@@ -1,0 +1,118 @@
+"""A table that was partitioned otherwise when its old files were written: where they say whose rows they hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.privacy.key_texts import KeyTexts, spellings
+from lakehouse_lib.privacy.purge import prove, purge
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
+from tests.peers import parquet_files
+
+ROWS = pa.table({"k": [1, 4711], "email": ["a@x", "anna@x"]})
+IS_ANNA = "k = 4711"
+NOW = timedelta(0)
+
+
+def is_of_anna(file: Path) -> bool:
+    """Whether her rows are in it, read by pyarrow."""
+    held = {value for row in pq.ParquetFile(file).read().to_pylist() for value in row.values()}
+    return bool(held & {4711, "anna@x"}) or file.parent.name.partition("=")[2] in {"4711", "anna@x", "anna%40x"}
+
+
+def make_removals_terse(root: Path, version: int, *, values: bool) -> None:
+    """As some writers leave them: not extended, with partition values or with none."""
+    log = root / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for remove in (one["remove"] for one in actions if "remove" in one):
+        del remove["extendedFileMetadata"]
+        if not values:
+            remove["partitionValues"] = {}
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
+@pytest.mark.parametrize("writer", [write_deltalake, deltalake.write_deltalake])
+@pytest.mark.parametrize(("first", "then"), [([], ["k"]), (["k"], []), (["k"], ["email"]), (["email"], ["k"])])
+def test_files_of_another_partitioning_are_counted_and_purged(
+    tmp_path: Path, writer: object, first: list[str], then: list[str]
+) -> None:
+    root = tmp_path / "t"
+    writer(str(root), ROWS, partition_by=first)  # type: ignore[operator]
+    writer(str(root), ROWS, mode="overwrite", schema_mode="overwrite", partition_by=then)  # type: ignore[operator]
+    assert DeltaTable(root).metadata().partition_columns == then
+    DeltaTable(root).delete(IS_ANNA)
+    assert (prove(str(root), IS_ANNA).rows, prove(str(root), "email = 'anna@x'").rows) == (2, 2)
+    assert purge(str(root), IS_ANNA, writer_grace=NOW).rows == 2
+    assert prove(str(root), IS_ANNA).clean
+    assert not any(is_of_anna(file) for file in parquet_files(root))
+
+
+def test_a_file_that_nothing_tells_the_partition_of_is_no_proof(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, ROWS.slice(0, 1), partition_by=["k"])
+    orphan = root / "k=4711.parquet"  # no folder
+    pq.write_table(pa.table({"email": ["anna@x"]}), orphan)
+    os.utime(orphan, (1, 1))
+    proof = prove(str(root), IS_ANNA)
+    assert (proof.rows, proof.clean, list(proof.unreadable)) == (0, False, ["k=4711.parquet"])
+    assert "partition column k" in proof.unreadable["k=4711.parquet"]
+    assert prove(str(root), "k IS NULL").rows == 0
+    assert prove(str(root), "email = 'anna@x'").rows == 1
+    report = purge(str(root), IS_ANNA)
+    assert (report.files, list(report.unreadable)) == ((), ["k=4711.parquet"])
+    (root / "K=4711").mkdir()
+    orphan.rename(root / "K=4711" / "orphan.parquet")
+    assert prove(str(root), IS_ANNA).rows == 1
+
+
+def test_a_file_that_the_log_knows_from_before_the_column_has_none(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, ROWS.select(["email"]))
+    write_deltalake(root, ROWS.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=["k"])
+    assert prove(str(root), IS_ANNA).clean
+    assert prove(str(root), "k IS NULL").rows == 2
+    make_removals_terse(root, 1, values=True)
+    assert len(prove(str(root), IS_ANNA).unreadable) == 1
+
+
+def test_a_removal_without_partition_values_leaves_those_of_the_folder(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, ROWS, partition_by=["k"])
+    DeltaTable(root).delete(IS_ANNA)
+    make_removals_terse(root, 1, values=False)
+    assert prove(str(root), IS_ANNA).rows == 1
+
+
+def test_a_value_of_an_earlier_type_spoils_its_own_file_alone(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    texts = pa.table({"k": ["abc", "4711", "8"], "email": ["a@x", "anna@x", "b@x"]})
+    write_deltalake(root, texts, partition_by=["k"])
+    write_deltalake(root, ROWS.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=["k"])
+    proof = prove(str(root), IS_ANNA)
+    assert proof.rows == 1
+    ((path, reason),) = proof.unreadable.items()
+    assert path.startswith("k=abc/")
+    assert "column k" in reason
+    assert "'abc'" in reason
+    assert purge(str(root), IS_ANNA).rows == 1
+
+
+def test_spellings_of_a_key_are_found_in_files_of_another_partitioning(tmp_path: Path) -> None:
+    for first, then in ([], ["k"]), (["k"], []):
+        root = tmp_path / f"t{len(first)}"
+        rows = pa.table({"k": ["0004711", "8"], "email": ["anna@x", "b@x"]})
+        write_deltalake(root, rows, partition_by=first)
+        write_deltalake(root, rows.slice(1), mode="overwrite", schema_mode="overwrite", partition_by=then)
+        snapshot = load_snapshot(open_store(str(root)))
+        assert spellings(snapshot, "k", KeyTexts.of([4711], [pa.int64()]), ArrowEngine()) == {"0004711"}
