@@ -263,6 +263,12 @@ class TableReader:
         """Whether the file has the column; one that has not reads as nulls."""
         return Members(file.columns, self._mode(file)).index(column) is not None
 
+    def strangers(self, file: DataFile, schema: Schema) -> list[str]:
+        """The file's columns, under its own names, that are none of these."""
+        members = Members(file.columns, self._mode(file))
+        places = {members.index(one) for one in schema.fields}
+        return [one.name for place, one in enumerate(file.columns) if place not in places]
+
     def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
         every = list(range(file.num_row_groups))

@@ -41,6 +41,7 @@ class CountTask:
         reader: of the predicate's columns, as the table has them.
         own_schema: read each file by its own schema, and note what cannot be read instead of raising.
         skip_by_footer: believe the footer's statistics where they rule a match out.
+        table_schema: of all the table's columns.
     """
 
     files: pa.Table
@@ -48,6 +49,7 @@ class CountTask:
     predicate: Predicate
     own_schema: bool
     skip_by_footer: bool
+    table_schema: Schema
 
 
 def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
@@ -83,7 +85,9 @@ def _run(
     )
     count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [
-        CountTask(files.slice(start, count).combine_chunks(), reader, predicate, own_schema, skip_by_footer)
+        CountTask(
+            files.slice(start, count).combine_chunks(), reader, predicate, own_schema, skip_by_footer, snapshot.schema
+        )
         for start in range(0, len(files), count)
     ]
     return engine.run(count_matches, tasks) if tasks else COUNTED_SCHEMA.empty_table()
@@ -122,7 +126,16 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
     reader, predicate = task.reader, task.predicate
     with reader.open(path, None) as file:
         constants = constants_of(file, task.files["partitionValues"][index].as_py(), reader)
-        missing = [one.name for one in reader.schema if one.name not in constants and not reader.holds(file, one)]
+        lacking = [one.name for one in reader.schema if not reader.holds(file, one)]
+        missing = [name for name in lacking if name not in constants]
+        # A mapped column that was dropped stays in the files, and one that was added since may have its name.
+        dropped = reader.strangers(file, task.table_schema) if lacking and reader.mapping != "none" else []
+        again = [name for name in lacking if name.lower() in {one.lower() for one in dropped}]
+        if again:
+            return None, (
+                f"it has a column {', '.join(again)} that the table has dropped, and the table's own is another of "
+                "that name; look at it, and rewrite it or delete it by hand"
+            )
         partitioned = {name.lower() for name in reader.partition_columns}
         untold = [name for name in missing if name.lower() in partitioned]
         if untold:
@@ -132,7 +145,7 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
             )
         holds_none = missing and len(missing) == len(reader.schema.names)
         if holds_none and not _true_of_nulls(predicate, reader.schema):
-            return 0, f"no column {', '.join(missing)}"
+            return 0, f"no column {', '.join(missing)}" + (f", but {', '.join(dropped)} of before" if dropped else "")
         # With column mapping a column that was retyped is another column, and the table's own type is the one.
         if reader.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))

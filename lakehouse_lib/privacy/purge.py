@@ -73,7 +73,8 @@ class Proof:
         skipped: files without any of the predicate's columns, with the reason: no row of them can match. Where the
             predicate is true of nulls (``email IS NULL``) every row of such a file matches, and none is skipped.
         unreadable: files that cannot be checked, with the reason; they prove nothing. So does a file without a column
-            that the table is partitioned by, where neither log nor folder tells its value.
+            that the table is partitioned by, where neither log nor folder tells its value, or one with a mapped
+            column of that name that the table has dropped.
         note: what else may hold the value.
     """
 

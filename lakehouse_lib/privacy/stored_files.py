@@ -107,8 +107,9 @@ def _partition_values(
         # The table may have spelled a column in other letters then.
         found = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
         found |= {name.lower(): value for name, value in noted or ()}
-        if noted is not None:  # by which the file was not partitioned: null where the file has no such column either
-            found = {key.lower(): None for key, current in keys.items() if current} | found
+        for key, current in keys.items():
+            if current and noted is not None:  # from before it was partitioned by it: what it does not hold is null
+                found.setdefault(key.lower(), None)
         values.append([(key, found[key.lower()]) for key in keys if key.lower() in found])
     return values
 

@@ -1,4 +1,4 @@
-"""A table that was partitioned otherwise when its old files were written: where they say whose rows they hold."""
+"""Old files of a table that was partitioned otherwise then, or had another column of the key's name: whose are they?"""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from tests.peers import parquet_files
 ROWS = pa.table({"k": [1, 4711], "email": ["a@x", "anna@x"]})
 IS_ANNA = "k = 4711"
 NOW = timedelta(0)
+MAPPING = "delta.columnMapping"
+PHYSICAL = f"{MAPPING}.physicalName"
 
 
 def is_of_anna(file: Path) -> bool:
@@ -116,3 +118,34 @@ def test_spellings_of_a_key_are_found_in_files_of_another_partitioning(tmp_path:
         write_deltalake(root, rows.slice(1), mode="overwrite", schema_mode="overwrite", partition_by=then)
         snapshot = load_snapshot(open_store(str(root)))
         assert spellings(snapshot, "k", KeyTexts.of([4711], [pa.int64()]), ArrowEngine()) == {"0004711"}
+
+
+def drop_and_add_key(root: Path, physical: str) -> None:
+    """Column mapping from version 1 on, and ``k`` dropped and added again: the files' own is none of the table's."""
+    log = root / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    (metadata,) = (one["metaData"] for one in actions if "metaData" in one)
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {f"{MAPPING}.id": number, PHYSICAL: stored}}
+        for number, (name, kind, stored) in enumerate([("email", "string", "email"), ("k", "long", physical)], 1)
+    ]
+    metadata["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+    metadata["configuration"] = {f"{MAPPING}.mode": "name", f"{MAPPING}.maxColumnId": "2"}
+    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+    made = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, {"metaData": metadata}]
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, made)))
+
+
+@pytest.mark.parametrize("own", ["k", "K", "col-old"])
+def test_a_key_that_was_dropped_and_added_again_is_told(tmp_path: Path, own: str) -> None:
+    root = tmp_path / "t"
+    write_deltalake(root, ROWS.rename_columns([own, "email"]))
+    drop_and_add_key(root, "col-new")
+    proof = prove(str(root), IS_ANNA)
+    if own == "col-old":  # which may be anything
+        assert proof.clean
+        assert list(proof.skipped.values()) == ["no column k, but col-old of before"]
+    else:
+        assert not proof.clean
+        assert "column k that the table has dropped" in next(iter(proof.unreadable.values()))
+    assert prove(str(root), "email = 'anna@x'").rows == 1
