@@ -23,9 +23,16 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 #: The folder of a null.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
+#: The way out for a date or time that no spelling of the log means to every reader.
+YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column."
+
 # What Hive and Spark escape in a folder's name. A space is not among it; NUL is, because no file system takes it.
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
 _ESCAPES = str.maketrans(_ESCAPED)
+
+# Days of the years 0 to 9999, and microseconds of such a day. Beyond them a spelling is one that no reader takes.
+_DAYS = (-719_528, 2_932_896)
+_DAY = 86_400_000_000
 
 _ESCAPED_BYTES = r"^(\\u00[0-9A-Fa-f]{2})+$"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
@@ -39,7 +46,8 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
         data_type: a primitive type.
 
     Raises:
-        InvalidArgumentError: a nested type, or a binary value that is not UTF-8 (the log has no other spelling).
+        InvalidArgumentError: a nested type, a binary value that is not UTF-8 (the log has no other spelling), or a date
+            or time before the year 0 or after 9999.
     """
     kind = _primitive(data_type)
     if isinstance(column, pa.ChunkedArray):
@@ -47,6 +55,8 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     column = column.cast(kind.to_arrow())
+    if kind.type in ("date", "timestamp", "timestamp_ntz"):
+        _refuse_far(column)
     if kind.type == "timestamp":
         local = column.cast(pa.timestamp("us"))
         text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
@@ -133,6 +143,23 @@ def folders(path: str) -> dict[str, str | None]:
         if equals:
             found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
     return found
+
+
+def _refuse_far(column: pa.Array) -> None:
+    # By numbers: Arrow's own years wrap around.
+    first, last = _DAYS
+    if pa.types.is_timestamp(column.type):
+        first, last = first * _DAY, (last + 1) * _DAY - 1
+        column = column.cast(pa.timestamp("us"))
+        numbers = column.cast(pa.int64())
+    else:
+        numbers = column.cast(pa.int32())
+    far = column.filter(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
+    if len(far):
+        raise InvalidArgumentError(
+            f"the partition value {pc.cast(far[:1], pa.string())[0]} is of a year that readers do not take",
+            hint=YEARS_HINT,
+        )
 
 
 def _escape(text: str) -> str:

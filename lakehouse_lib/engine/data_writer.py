@@ -314,10 +314,17 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ordered = table.take(pa.array(order)) if len(starts) > 1 else table
     firsts = ordered.take(pa.array(starts))
-    spelled = [
-        partition_values.to_strings(firsts.column(name), target.schema.field(name).type).to_pylist()
-        for name in target.partition_columns
-    ]
+    spelled = [_spelled(firsts.column(name), name, target) for name in target.partition_columns]
     ends = [*starts[1:], len(table)]
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
+
+
+def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
+    try:
+        spelled: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+        ) from error
+    return spelled

@@ -20,7 +20,7 @@ from lakehouse_lib import file_paths, partition_values, statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.data_writer import codec_of
 from lakehouse_lib.engine.file_rows import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, SchemaMismatchError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
 from lakehouse_lib.store import ObjectMeta
 
@@ -196,8 +196,17 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
     spelled: dict[str, list[str | None]] = {}
     for name in target.partition_columns:
         kind = target.schema.field(name).type
-        typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
-        spelled[name] = partition_values.to_strings(typed, kind).to_pylist()
+        try:
+            typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
+            spelled[name] = partition_values.to_strings(typed, kind).to_pylist()
+        except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
+            raise InvalidArgumentError(
+                f"column {name}: {error.message}", table=target.store.root, hint=partition_values.YEARS_HINT
+            ) from error
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+            ) from error
     return [{name: spelled[name][index] for name in target.partition_columns} for index in range(len(paths))]
 
 

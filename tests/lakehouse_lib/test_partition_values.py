@@ -87,6 +87,23 @@ def test_what_cannot_be_written():
         to_strings(pa.array([[1]]), ArrayType("long"))
 
 
+FIRST_DAY, LAST_DAY, FARTHEST = -719_528, 2_932_896, 2**31 - 1  # of the years 0 and 9999, and of all
+DAY = 86_400_000_000
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_years_that_no_reader_takes_are_not_written(kind):
+    unit, last = (1, LAST_DAY) if kind == "date" else (DAY, (LAST_DAY + 1) * DAY - 1)
+    farthest = FARTHEST if kind == "date" else 2**63 - 1
+    integers, arrow = pa.int32() if kind == "date" else pa.int64(), PrimitiveType(kind).to_arrow()
+    fine = pa.array([FIRST_DAY * unit, None, last], integers).cast(arrow)
+    assert to_typed(to_strings(fine, PrimitiveType(kind)), PrimitiveType(kind)).equals(fine)
+    for far in (FIRST_DAY * unit - 1, last + 1, farthest, -farthest):
+        with pytest.raises(InvalidArgumentError, match=r"partition value .* is of a year") as refused:
+            to_strings(pa.array([0, far], integers).cast(arrow), PrimitiveType(kind))
+        assert "0 to 9999" in str(refused.value)
+
+
 @settings(deadline=None)
 @given(st.dictionaries(TEXT, st.none() | TEXT.filter(lambda one: one != HIVE_NULL), min_size=1, max_size=4))
 def test_folders_survive(values):
