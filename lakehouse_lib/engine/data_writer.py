@@ -316,6 +316,15 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     firsts = ordered.take(pa.array(starts))
     spelled = [_spelled(firsts.column(name), name, target) for name in target.partition_columns]
     ends = [*starts[1:], len(table)]
+    for name, column in zip(target.partition_columns, spelled, strict=True):
+        nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
+        if nulls and not target.schema.field(name).nullable:
+            raise SchemaMismatchError(
+                f"the data does not fit the table's schema: {name}: expected no nulls, got {nulls}",
+                table=target.store.root,
+                hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is "
+                "null",
+            )
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
 

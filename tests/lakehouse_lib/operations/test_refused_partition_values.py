@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
+from lakehouse_lib import DeltaTable, InvalidArgumentError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark_writing import FooterTask, read_footers
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
@@ -47,3 +47,13 @@ def test_a_year_beyond_as_spark_spells_it(tmp_path: Path, kind: str, folder: str
     target = WriteTarget(store, Schema([Field("p", PrimitiveType(kind)), Field("v", PrimitiveType("long"))]), ("p",))
     with pytest.raises(InvalidArgumentError, match=rf"column p: .*(10000|0001).*{tmp_path}.*0 to 9999"):
         read_footers(FooterTask(target, tuple(store.walk(file.parent.name))))
+
+
+def test_an_empty_text_where_no_null_may_be(tmp_path: Path) -> None:
+    required = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64())])
+    write_deltalake(tmp_path, pa.table({"p": ["x"], "v": [1]}, schema=required), partition_by=["p"])
+    rows = pa.table({"p": ["x", "", "y", ""], "v": [2, 3, 4, 5]}, schema=required)
+    with pytest.raises(SchemaMismatchError, match=rf"p: expected no nulls, got 2.*{tmp_path}.*empty text"):
+        write_deltalake(tmp_path, rows, mode="append")
+    assert DeltaTable(tmp_path).version() == 0
+    assert len(parquet_files(tmp_path)) == 1
