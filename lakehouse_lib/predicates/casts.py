@@ -11,6 +11,7 @@ from lakehouse_lib.predicates.comparison import FLOATING, TEMPORAL, family, pars
 from lakehouse_lib.predicates.nodes import Cast, Literal, Node
 from lakehouse_lib.schema import PrimitiveType
 
+_DAY = 86_400_000_000
 _DOUBLE = PrimitiveType("double")
 _LOSSLESS = {
     "byte": {"short", "integer", "long", "float", "double", "string"},
@@ -67,6 +68,8 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
                 f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
             )
         return Literal(found, kind)
+    if literal.type.type in TEMPORAL and kind.type in TEMPORAL:
+        return _cast_time(literal, kind)
     if kind.type == "string" and isinstance(value, str):
         return literal
     if family(kind) == "number" and isinstance(value, (str, Decimal, float)) and not isinstance(value, bool):
@@ -82,3 +85,11 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
         if as_is.is_finite() and int(as_is.as_tuple().exponent) >= -scale:
             return Literal(as_is, PrimitiveType("decimal(38,0)"))
     return None
+
+
+def _cast_time(literal: Literal, kind: PrimitiveType) -> Literal | None:
+    if literal.type == kind:
+        return literal
+    if kind.type == "date":
+        return Literal(literal.value // _DAY, kind)  # the day in UTC, as of columns
+    return Literal(literal.value * _DAY, kind) if literal.type.type == "date" else None

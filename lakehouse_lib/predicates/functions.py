@@ -123,13 +123,18 @@ def _to_date(tree: Any, read: Read) -> Node | None:
 
 
 def _add_days(tree: Any, read: Read) -> Node | None:
-    by, sign = tree.expression, 1
-    if isinstance(by, exp.Mul) and isinstance(by.expression, exp.Neg):  # date_sub
-        by, sign = by.this, -1
-    days = whole(read(by))
+    days = _whole_product(tree.expression, read)
     operand = cast(read(tree.this), _DATE)
     in_days = str(tree.args.get("unit") or "DAY") == "DAY"
-    return shift(operand, sign * days, "DAY") if operand is not None and days is not None and in_days else None
+    return shift(operand, days, "DAY") if operand is not None and days is not None and in_days else None
+
+
+def _whole_product(tree: Any, read: Read) -> int | None:
+    """Of whole numbers: sqlglot makes ``date_add(d, n * -1)`` of ``date_sub(d, n)``."""
+    if not isinstance(tree, exp.Mul):
+        return whole(read(tree))
+    left, right = _whole_product(tree.this, read), _whole_product(tree.expression, read)
+    return None if left is None or right is None else left * right
 
 
 def _is_nan(tree: Any, read: Read) -> Node | None:
