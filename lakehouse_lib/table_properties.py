@@ -12,6 +12,8 @@ from lakehouse_lib.actions import excerpt
 from lakehouse_lib.errors import InvalidArgumentError
 
 ISOLATION_LEVEL = "delta.isolationLevel"
+#: Who sets a property of a table that is there: no verb of this library does.
+SET_BY = "delta-spark's ALTER TABLE ... SET TBLPROPERTIES, or deltalake's alter.set_table_properties"
 
 _UNITS = {
     "microsecond": timedelta(microseconds=1),
@@ -110,7 +112,7 @@ def parse_interval(text: str, name: str, table: str | None = None) -> timedelta:
         raise InvalidArgumentError(
             f"{name} = {excerpt(text)} is no interval",
             table=table,
-            hint="Write it like 'interval 7 days' or 'interval 168 hours'",
+            hint=_set_to("a text like 'interval 7 days' or 'interval 168 hours'"),
         )
     return total
 
@@ -121,7 +123,7 @@ def _positive(configuration: Mapping[str, str], name: str, default: int, table: 
         return default
     if not text.strip().isdigit() or int(text) < 1:
         raise InvalidArgumentError(
-            f"{name} = {excerpt(text)} is no positive whole number", table=table, hint="Set it to 1 or more"
+            f"{name} = {excerpt(text)} is no positive whole number", table=table, hint=_set_to("1 or more")
         )
     return int(text)
 
@@ -135,5 +137,9 @@ def _isolation_level(text: str | None, table: str | None) -> IsolationLevel:
     raise InvalidArgumentError(
         f"{ISOLATION_LEVEL} = {excerpt(text)} is no isolation level of a table",
         table=table,
-        hint="Set it to Serializable or WriteSerializable",
+        hint=_set_to("Serializable or WriteSerializable"),
     )
+
+
+def _set_to(what: str) -> str:
+    return f"Set it to {what}: of a table that is there, by {SET_BY}"

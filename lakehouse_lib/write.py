@@ -43,7 +43,8 @@ def write_deltalake(
             that there are no nulls is what Spark infers of these rows.
         partition_by: columns that get a folder a value; of a new table.
         mode: for a table that is there: "error", "append", "overwrite" (all rows go), "ignore" (nothing happens).
-        name, description, configuration: of a table that this call creates; one that is there keeps its own.
+        name, description, configuration: of a table that this call creates. One that is there keeps its own, whatever
+            is said here, as with delta-rs; docs/getting-started.md has who can change its properties.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
             "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
         storage_options: of the store.

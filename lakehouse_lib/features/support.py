@@ -7,6 +7,7 @@ from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, Unsuppo
 from lakehouse_lib.features.known import CATALOG, FEATURES
 from lakehouse_lib.features.of_protocol import reader_features, writer_features
 from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.table_properties import SET_BY
 
 _MAX_READER, _MAX_WRITER = 3, 7
 
@@ -75,16 +76,16 @@ def check_removal(before: Metadata, after: Metadata, *, table: str | None, versi
     Raises:
         DeltaProtocolError: it is append-only, or wants a change data feed.
     """
-    for feature, broken in (
-        ("appendOnly", is_append_only(before)),
-        ("changeDataFeed", has_change_data_feed(after)),
+    for feature, switch, broken in (
+        ("appendOnly", "delta.appendOnly", is_append_only(before)),
+        ("changeDataFeed", "delta.enableChangeDataFeed", has_change_data_feed(after)),
     ):
         if broken:
             raise DeltaProtocolError(
                 f"rows cannot be removed: the table uses {feature} ({FEATURES[feature].why})",
                 table=table,
                 version=version,
-                hint="Append only, or unset the table property first",
+                hint=f"Append only, or first set {switch} to false by {SET_BY}",
             )
 
 

@@ -25,7 +25,7 @@ from lakehouse_lib.log.in_commit_time import heeded
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-from lakehouse_lib.table_properties import LogRetention, TableProperties
+from lakehouse_lib.table_properties import SET_BY, LogRetention, TableProperties
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,8 @@ def clean_up(
             f"delta.logRetentionDuration ({retention.duration}) is shorter than delta.deletedFileRetentionDuration "
             f"({of_files}): versions would be forgotten whose files are still kept for them",
             table=store.root,
-            hint="Set the first to at least the second, or pass enforce_retention_duration=False",
+            hint="Pass enforce_retention_duration=False if nobody reads these versions, or set the first property to "
+            f"at least the second by {SET_BY}",
         )
     moment = clock.now() if now is None else now
     a_day_ago = cutoff(moment, timedelta(days=1))

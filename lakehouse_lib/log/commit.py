@@ -189,7 +189,7 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
 #: What makes a line of each kind such as can be read.
 _WAY_OUT: Mapping[str, str] = {
     "commitInfo": "Give less custom_metadata, and set this machine's clock right; where the table's own time is too "
-    "far ahead, unset delta.enableInCommitTimestamps",
+    "far ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
     "protocol": "Give versions and features that go together",
     "metaData": "Give fewer or shorter columns, properties and comments",
     "txn": "Give the application a shorter name",

@@ -110,7 +110,7 @@ def repair(
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have.
         DeltaProtocolError: files are missing, and the table is append-only or wants a change data feed; nothing is
-            mended. Unset ``delta.appendOnly`` or ``delta.enableChangeDataFeed`` first, by another engine.
+            mended.
         CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
         LogCorruptedError: the latest version cannot be told, so nothing is mended.
         RetentionError: this machine's clock is ahead of the store's; nothing is mended.

@@ -29,7 +29,7 @@ from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-from lakehouse_lib.table_properties import TableProperties
+from lakehouse_lib.table_properties import SET_BY, TableProperties
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
 #: What ``plan_vacuum`` decides about: one row a stored object, ``path`` as in the store, ``modified`` in ms.
@@ -89,7 +89,7 @@ def vacuum(
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Pass enforce_retention_duration=False if no reader or writer is older than that, "
-            "or set delta.deletedFileRetentionDuration on the table",
+            f"or set delta.deletedFileRetentionDuration by {SET_BY}",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     # Listed first, then read anew: what was committed before the listing ended is known to be alive.

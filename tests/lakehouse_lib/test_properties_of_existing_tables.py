@@ -1,0 +1,104 @@
+"""No verb here sets a property of a table that is there: errors say who does, and what they say works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import lakehouse_lib
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.table_properties import SET_BY
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[str, str]]] = [
+    (
+        {"delta.appendOnly": "true"},
+        lambda table: table.delete("id = 1"),
+        "set delta.appendOnly to false",
+        {"delta.appendOnly": "false"},
+    ),
+    (
+        {"delta.enableChangeDataFeed": "true"},
+        lambda table: table.delete("id = 1"),
+        "set delta.enableChangeDataFeed to false",
+        {"delta.enableChangeDataFeed": "false"},
+    ),
+    (
+        {},
+        lambda table: table.vacuum(retention_hours=1),
+        "set delta.deletedFileRetentionDuration by",
+        {"delta.deletedFileRetentionDuration": "interval 1 hours"},
+    ),
+    (
+        {"delta.logRetentionDuration": "interval 1 days"},
+        lambda table: table.cleanup_metadata(),
+        "set the first property to at least the second",
+        {"delta.logRetentionDuration": "interval 7 days"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "verb", "way_out", "after"), REFUSALS, ids=[one[2] for one in REFUSALS])
+def test_the_way_out_that_a_refusal_names_is_one(
+    tmp_path: Path,
+    before: dict[str, str],
+    verb: Callable[[DeltaTable], object],
+    way_out: str,
+    after: dict[str, str],
+) -> None:
+    write_deltalake(tmp_path, ROWS, configuration=before)
+    with pytest.raises(DeltaError, match=str(tmp_path)) as refused:
+        verb(DeltaTable(tmp_path))
+    assert way_out in str(refused.value.hint)
+    assert SET_BY in str(refused.value.hint)
+    deltalake.DeltaTable(tmp_path).alter.set_table_properties(after)
+    verb(DeltaTable(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verb"),
+    [
+        ({"delta.isolationLevel": "Serial"}, lambda table: table.delete("id = 1")),
+        ({"delta.deletedFileRetentionDuration": "a week"}, lambda table: table.vacuum()),
+    ],
+    ids=["isolation", "retention"],
+)
+def test_a_value_of_an_existing_table_is_set_right_by_others(
+    tmp_path: Path, wrong: dict[str, str], verb: Callable[[DeltaTable], object]
+) -> None:
+    write_deltalake(tmp_path, ROWS)
+    first = tmp_path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in first.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"] = wrong
+    first.write_text("\n".join(map(json.dumps, actions)))
+    first.with_suffix(".crc").unlink(missing_ok=True)
+    with pytest.raises(DeltaError, match=next(iter(wrong.values()))) as refused:
+        verb(DeltaTable(tmp_path))
+    assert SET_BY in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("package", [deltalake, lakehouse_lib], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("how", [{"mode": "append"}, {"mode": "overwrite", "schema_mode": "overwrite"}], ids=str)
+def test_an_existing_table_keeps_its_own_properties_in_both_packages(
+    tmp_path: Path, package: Any, how: dict[str, str]
+) -> None:
+    kept = {"delta.logRetentionDuration": "interval 7 days"}
+    package.write_deltalake(tmp_path, ROWS, name="first", configuration=kept)
+    package.write_deltalake(tmp_path, ROWS, name="second", configuration={"delta.appendOnly": "true"}, **how)
+    metadata = DeltaTable(tmp_path).metadata()
+    assert (metadata.name, metadata.configuration) == ("first", kept)
+
+
+def test_creating_it_over_again_empties_it_and_gives_it_the_new_ones(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS, configuration={"delta.logRetentionDuration": "interval 7 days"})
+    made = DeltaTable.create(tmp_path, ROWS.schema, mode="overwrite", configuration={"delta.appendOnly": "true"})
+    assert (made.count(), made.metadata().configuration) == (0, {"delta.appendOnly": "true"})
