@@ -1,0 +1,84 @@
+"""docs/reading.md names all that the ``deltalake`` package has and this one has not; what both have is alike."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake.table import TableOptimizer as TheirOptimizer
+
+import lakehouse_lib
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.table import TableOptimizer
+
+PAGE = (Path(__file__).parents[2] / "docs/reading.md").read_text()
+NOT_HERE = PAGE.partition("| | not here | instead |")[2].partition("\n\n")[0]
+#: What their module shows of what it imports itself.
+THEIR_IMPORTS = {"Optional", "atexit", "exceptions", "query", "writer"}
+
+BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
+    ("write_deltalake", deltalake.write_deltalake, write_deltalake),
+    ("DeltaTable", deltalake.DeltaTable, DeltaTable),
+    ("CommitProperties", deltalake.CommitProperties, lakehouse_lib.CommitProperties),
+    *(
+        (name, getattr(theirs, name), getattr(ours, name))
+        for theirs, ours in ((deltalake.DeltaTable, DeltaTable), (TheirOptimizer, TableOptimizer))
+        for name in sorted(vars(theirs))
+        if not name.startswith("_") and callable(getattr(theirs, name)) and hasattr(ours, name)
+    ),
+]
+
+
+def public(home: object) -> set[str]:
+    return {name for name in dir(home) if not name.startswith("_")}
+
+
+def parameters(verb: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return (one for one in inspect.signature(verb).parameters.values() if one.kind not in kinds)
+
+
+def named_in(text: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", text))
+
+
+def test_every_name_that_is_not_here_is_on_the_page() -> None:
+    missing = public(deltalake) - public(lakehouse_lib) - set(lakehouse_lib.__all__) - THEIR_IMPORTS
+    missing |= public(deltalake.DeltaTable) - public(DeltaTable)
+    assert missing - named_in(NOT_HERE) == set()
+
+
+@pytest.mark.parametrize(("name", "theirs", "ours"), BOTH, ids=[name for name, _, _ in BOTH])
+def test_arguments_are_theirs_or_the_page_says_so(
+    name: str, theirs: Callable[..., Any], ours: Callable[..., Any]
+) -> None:
+    here = {one.name for one in parameters(ours)}
+    missing = {one.name for one in parameters(theirs)} - here
+    assert missing - named_in(NOT_HERE) == set(), f"arguments of {name}"
+    by_place = [
+        [one.name for one in parameters(verb) if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+        for verb in (theirs, ours)
+    ]
+    assert by_place[1] == by_place[0][: len(by_place[1])]
+
+
+def test_what_the_page_says_is_not_here_is_not() -> None:
+    cells = "\n".join(line.split("|")[2] for line in NOT_HERE.splitlines() if line.count("|") > 3)
+    here = {one.name for _, _, verb in BOTH for one in parameters(verb)}
+    here |= public(DeltaTable) | set(lakehouse_lib.__all__)
+    # Missing in some verbs only, which are named beside them.
+    assert named_in(cells) & here == {"predicate", "commit_properties", "filesystem"}
+
+
+def test_the_defaults_that_differ_do_so(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1]}))
+    assert DeltaTable(tmp_path).repair()["dry_run"] is True
+    assert deltalake.DeltaTable(tmp_path).repair()["dry_run"] is False
+    assert DeltaTable(tmp_path).cleanup_metadata() == []
+    assert deltalake.DeltaTable(tmp_path).cleanup_metadata() is None
