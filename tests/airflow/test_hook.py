@@ -47,10 +47,13 @@ def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
     with pytest.raises(RegistryError, match="no table 'events'"):
         hook.uri("events")
 
-    connection = {"conn_type": "lakehouse", "host": "/data"}
+    connection = {"conn_type": "lakehouse", "host": "/data", "extra": {"root": "/not/heeded"}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(connection))
+    assert LakehouseHook().uri("events") == "/data/events"
+    connection = {"conn_type": "lakehouse", "extra": {"root": "s3://lake/tables"}}
     monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(connection))
     hook = LakehouseHook()
-    assert hook.uri("events") == "/data/events"
+    assert hook.uri("events") == "s3://lake/tables/events"
     assert hook.uri("orders") == str(registry_file.parent / "tables" / "orders")
     with pytest.raises(RegistryError):
         hook.uri("../etc")

@@ -9,7 +9,7 @@ from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 
 
 class LakehouseCheckpointOperator(LakehouseTableOperator):
-    """Writes a checkpoint of the latest version, so that readers need not replay the log. Returns the version."""
+    """Writes a checkpoint of the latest version, so that readers need not replay the log."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         table = hook.table(self.table)

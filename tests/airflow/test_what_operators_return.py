@@ -1,0 +1,59 @@
+"""The keys that docs/operators.md has operators return are those of their results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
+from lakehouse_airflow.operators.health import LakehouseHealthOperator
+from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.repair import LakehouseRepairOperator
+from lakehouse_airflow.operators.report import LakehouseReadCursorOperator
+from lakehouse_airflow.operators.summary import LakehouseSummaryOperator, _numbers
+from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
+from lakehouse_lib import write_deltalake
+
+PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text()
+
+
+def told(operator: type) -> str:
+    section = re.search(rf"^### {operator.__name__}\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    return section[1]
+
+
+@pytest.fixture
+def table(registry_file: Path) -> str:
+    where = registry_file.parent / "tables" / "orders"
+    write_deltalake(where, pa.table({"o_custkey": [1]}))
+    return "orders"
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [LakehouseCheckpointOperator, LakehouseVacuumOperator, LakehouseCleanupOperator, LakehouseRepairOperator],
+)
+def test_the_page_has_the_keys_of_a_result(table: str, operator: Any) -> None:
+    result = operator(task_id="t", table=table).execute({})
+    keys = re.search(r"Returns\s+`\{([^}]+)\}`", told(operator))
+    assert keys is not None, f"docs/operators.md does not say what {operator.__name__} returns"
+    assert re.findall(r'"(\w+)"', keys[1]) == list(result)
+
+
+def test_the_page_has_the_keys_of_a_summary() -> None:
+    every = {"version": 1, "files_deleted": 1, "metrics": {"numFilesAdded": 1, "numFilesRemoved": 1}}
+    named = set(re.findall(r"`(\w+)`", told(LakehouseSummaryOperator)))
+    assert set(_numbers(every) or {}) <= named
+
+
+def test_the_others_return_what_the_page_says(table: str) -> None:
+    history = LakehouseHistoryOperator(task_id="t", table=table).execute({})
+    assert [commit["version"] for commit in history] == [0]
+    assert isinstance(LakehouseHealthOperator(task_id="t", table=table).execute({}), dict)
+    assert LakehouseReadCursorOperator(task_id="t", table=table, app_id="nobody").execute({}) == -1
