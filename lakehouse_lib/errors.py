@@ -15,7 +15,7 @@ DeltaError
 ├── InvalidSchemaError            a schema that is none
 ├── InvalidPredicateError         SQL that does not parse, or names no column
 ├── InvalidArgumentError          a value no verb can take
-├── RetentionError                a vacuum that would delete what a reader may need
+├── RetentionError                vacuum, cleanup_metadata, repair, purge: what a reader may need would be deleted
 ├── CommitFailedError             not committed; the table is as it was
 │   ├── ConcurrentAppendError     another writer added rows we should have seen
 │   ├── ConcurrentDeleteReadError another writer deleted rows we read

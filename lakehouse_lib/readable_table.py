@@ -75,15 +75,21 @@ class ReadableTable:
     # Metadata: from the log alone.
 
     def version(self) -> int:
+        """The version it is open at."""
         return self._snapshot.version
 
     def schema(self) -> Schema:
+        """The columns, those it is partitioned by among them; ``to_arrow()`` gives them as Arrow's."""
         return self._snapshot.schema
 
     def metadata(self) -> TableMetadata:
+        """Id, name, description, partition columns and properties (``configuration``), in the fields of ``deltalake``'s
+        Metadata. The log's action, ``lakehouse_lib.Metadata``, is ``snapshot.metadata``."""
         return TableMetadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
+        """The versions that a reader and a writer need, and the features by name (None below 3 and 7). The log's
+        action, ``lakehouse_lib.Protocol``, is ``snapshot.protocol``."""
         return ProtocolVersions.of(self._snapshot.protocol)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -94,7 +100,7 @@ class ReadableTable:
         return history(self.store, limit)
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The last version that an application has committed, or None."""
+        """The last version that an application has committed (``CommitProperties.app_transactions``), or None."""
         found = self._snapshot.transactions.get(app_id)
         return found.version if found is not None else None
 

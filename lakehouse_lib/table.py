@@ -28,9 +28,9 @@ class DeltaTable(ReadableTable):
     """A table, open at a version. Reading and metadata stay at it; verbs that change the table move on.
 
     Args:
-        table_uri: a path, or a ``file:`` URI.
+        table_uri: a path, a ``file:`` URI, or ``s3://bucket/folder``.
         version: default the latest.
-        storage_options: of the store.
+        storage_options: of the store (docs/stores.md).
         timestamp: instead of a version: the latest one committed at or before this time (without a zone: UTC).
         engine: who moves the bytes; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
 
@@ -140,6 +140,7 @@ class DeltaTable(ReadableTable):
 
     @property
     def optimize(self) -> TableOptimizer:
+        """``compact()`` and ``z_order(columns)``."""
         return TableOptimizer(self)
 
     def vacuum(
@@ -161,7 +162,8 @@ class DeltaTable(ReadableTable):
         return deleted
 
     def create_checkpoint(self) -> None:
-        """Write a checkpoint of this version."""
+        """Write a checkpoint of the version that is open; see ``operations.checkpoint``. Commits write one by
+        themselves every ``delta.checkpointInterval`` versions (10)."""
         from lakehouse_lib.operations.checkpoint import checkpoint
 
         checkpoint(self._snapshot)

@@ -10,7 +10,7 @@ from lakehouse_lib.actions import Metadata, Protocol
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """A table's metadata; ``created_time`` is ms since the epoch, ``configuration`` the table properties."""
+    """What ``DeltaTable.metadata()`` returns. ``created_time`` is ms since the epoch, ``configuration`` properties."""
 
     id: str
     name: str | None
@@ -38,7 +38,8 @@ class TableMetadata:
 
 
 class ProtocolVersions(NamedTuple):
-    """Who may read and write a table. The features are None below versions 3 and 7, which do not list them."""
+    """What ``DeltaTable.protocol()`` returns: who may read and write a table. The features are None below
+    versions 3 and 7, which do not list them."""
 
     min_reader_version: int
     min_writer_version: int

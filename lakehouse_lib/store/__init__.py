@@ -35,7 +35,9 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
         what = "an empty text" if text == "" else f"a value of type {type(table_uri).__name__}"
-        raise InvalidArgumentError(f"{what} is no table location", hint="Give a path or a file: URI")
+        raise InvalidArgumentError(
+            f"{what} is no table location", hint="Give a path, a file: URI or s3://bucket/folder"
+        )
     scheme = scheme_of(text)
     if scheme in ("s3", "s3a"):
         return _s3(text, storage_options or {})

@@ -54,7 +54,7 @@ from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.table_properties import ISOLATION_LEVEL, SET_BY, IsolationLevel, TableProperties
+from lakehouse_lib.table_properties import ISOLATION_LEVEL, IsolationLevel, TableProperties
 from lakehouse_lib.transaction.base_version import check_base, may_follow_a_cleanup, outrun
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.predecessor import Predecessor

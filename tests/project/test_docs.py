@@ -104,6 +104,21 @@ def test_the_docs_name_every_variable_that_stands_for_an_option() -> None:
     assert re.findall(r"`(\w+)`", told[1]) == [name for names in read.values() for name in names]
 
 
+def test_the_docs_name_every_option_of_a_store() -> None:
+    options = importlib.import_module("lakehouse_lib.store.s3_options")._NAMES
+    table = (ROOT / "docs/stores.md").read_text().partition("\n| option | |\n")[2].partition("\n\n")[0]
+    assert {name.lower().removeprefix("aws_") for name in re.findall(r"`(\w+)`", table)} >= set(options)
+
+
+def test_every_name_of_a_table_is_in_a_page() -> None:
+    from lakehouse_lib import DeltaTable
+
+    pages = "\n".join(page.read_text() for page in PAGES)
+    names = {name for name in dir(DeltaTable) if not name.startswith("_")}
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b[(`]|\.{name}\b", pages)] == []
+    assert [name for name in sorted(names) if not getattr(DeltaTable, name).__doc__] == []
+
+
 JOB_NAMES = sorted(file.stem for file in (ROOT / "spark_jobs").glob("*.py") if "\ndef arguments(" in file.read_text())
 
 
