@@ -13,7 +13,8 @@ from lakehouse_lib import errors as _errors
 from lakehouse_lib.errors import *  # noqa: F403 - the whole tree, and nothing else is in there
 
 if TYPE_CHECKING:
-    from lakehouse_lib.actions import CommitProperties, Metadata, Protocol, Transaction
+    from lakehouse_lib.actions import Metadata, Protocol, Transaction
+    from lakehouse_lib.commit_properties import CommitProperties
     from lakehouse_lib.engine.arrow import ArrowEngine
     from lakehouse_lib.engine.spark import SparkEngine
     from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ArrayType": "schema",
     "ArrowEngine": "engine.arrow",
-    "CommitProperties": "actions",
+    "CommitProperties": "commit_properties",
     "DeltaTable": "table",
     "Field": "schema",
     "MapType": "schema",

@@ -174,7 +174,7 @@ class Transaction:
     """txn: the last version an application (a source, a stream) has written; makes a write idempotent.
 
     Raises:
-        InvalidArgumentError: an application that is no string, or a version that no 64 bits hold.
+        InvalidArgumentError: an application that is no string, or a version or a time that no 64 bits hold.
     """
 
     app_id: str
@@ -192,6 +192,11 @@ class Transaction:
             raise InvalidArgumentError(
                 f"the version of a transaction of {excerpt(self.app_id)} is {excerpt(self.version)}",
                 hint="Give a whole number of 64 bits, such as the number of the batch",
+            )
+        if self.last_updated is not None and (type(self.last_updated) is not int or self.last_updated not in _INT64):
+            raise InvalidArgumentError(
+                f"last_updated of a transaction of {excerpt(self.app_id)} is {excerpt(self.last_updated)}",
+                hint="Give milliseconds since the epoch, or leave it out for the time of the commit",
             )
 
     @classmethod
@@ -229,47 +234,6 @@ class DomainMetadata:
 
     def to_json(self) -> dict[str, Any]:
         return {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
-
-
-@dataclass(frozen=True)
-class CommitProperties:
-    """What a caller may say about a commit.
-
-    Args:
-        custom_metadata: put as it is into commitInfo.
-        max_commit_retries: attempts after a lost race; default 50.
-        app_transactions: txn actions to put into the same commit (idempotent writes), one of each application.
-
-    Raises:
-        InvalidArgumentError: metadata that is no mapping of names, retries that are no number of attempts, two
-            transactions of one application.
-    """
-
-    custom_metadata: Mapping[str, Any] = field(default_factory=dict)
-    max_commit_retries: int | None = None
-    app_transactions: tuple[Transaction, ...] = ()
-
-    def __post_init__(self) -> None:
-        told = self.custom_metadata
-        if not isinstance(told, Mapping) or not all(isinstance(name, str) for name in told):
-            raise InvalidArgumentError(
-                f"custom_metadata is {excerpt(told)}", hint="Give a dictionary from names to what JSON can hold"
-            )
-        retries = self.max_commit_retries
-        if retries is not None and (type(retries) is not int or retries < 0):
-            raise InvalidArgumentError(
-                f"max_commit_retries is {excerpt(retries)}", hint="Give a whole number from 0, or None for the default"
-            )
-        seen: dict[str, Transaction] = {}
-        for one in self.app_transactions:
-            known = seen.setdefault(one.app_id, one)
-            if known is not one:
-                # Actions of a commit have no order, so nobody could tell which of them counts.
-                raise InvalidArgumentError(
-                    f"app_transactions has the versions {known.version} and {one.version} of the application "
-                    f"{excerpt(one.app_id)}",
-                    hint="Give each application one transaction a commit",
-                )
 
 
 #: Every action there is; a line with any other name is for readers of a later time and ignored.

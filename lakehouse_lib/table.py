@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties, check_commit_properties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.readable_table import ReadableTable
@@ -77,6 +77,7 @@ class DeltaTable(ReadableTable):
         from lakehouse_lib.operations.create import create_table
 
         store = open_store(table_uri, storage_options)
+        check_commit_properties(commit_properties, table=store.root)
         create_table(
             store,
             schema if isinstance(schema, Schema) else Schema.from_arrow(schema),
@@ -134,6 +135,7 @@ class DeltaTable(ReadableTable):
                 table=self.table_uri,
                 hint="Write it as SQL; None is all rows",
             )
+        check_commit_properties(commit_properties, table=self.table_uri)
         latest = self._latest()
         metrics = delete(latest, self._predicate(predicate), self.engine, commit_properties=commit_properties)
         return self._moved(metrics)
@@ -186,6 +188,7 @@ class DeltaTable(ReadableTable):
         """
         from lakehouse_lib.operations.repair import repair
 
+        check_commit_properties(commit_properties, table=self.table_uri)
         report = repair(self._snapshot, dry_run=dry_run, commit_properties=commit_properties).to_dict()
         return report if dry_run else self._moved(report)
 
@@ -224,6 +227,7 @@ class TableOptimizer:
         from lakehouse_lib.operations.compact import compact
 
         table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
         metrics = compact(
             table._latest(),
             table.engine,
@@ -245,6 +249,7 @@ class TableOptimizer:
         from lakehouse_lib.operations.cluster import z_order
 
         table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
         metrics = z_order(
             table._latest(),
             table.engine,

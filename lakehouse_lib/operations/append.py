@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
-from lakehouse_lib.actions import CommitProperties, Metadata
+from lakehouse_lib.actions import Metadata
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.data_writer import stored_schema
 from lakehouse_lib.engine.incoming import Incoming

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
-from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
+from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.copying import copy_reader
 from lakehouse_lib.engine.data_reader import TableReader, select

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_lib.actions import CommitProperties
 from lakehouse_lib.arrow_values import int64s
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.data_reader import TableReader

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse_lib.actions import CommitProperties, Metadata, Protocol
+from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.data_writer import file_schema
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, writer_features

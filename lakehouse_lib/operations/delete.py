@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties
+from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.arrow_values import int64s, strings
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select

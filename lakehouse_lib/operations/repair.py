@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import deletion_vectors, features, file_paths
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checksum import contradictions, read_checksum

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.log import row_ids

@@ -24,7 +24,6 @@ from lakehouse_lib.actions import (
     CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
-    CommitProperties,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -32,6 +31,7 @@ from lakehouse_lib.actions import (
     excerpt,
 )
 from lakehouse_lib.arrow_values import literal
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import (
     CommitUnknownError,
     ConcurrentTransactionError,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import CommitFailedError, StoreError, TableNotFoundError

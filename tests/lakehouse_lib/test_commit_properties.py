@@ -1,5 +1,7 @@
 """What a caller says about a commit: what could not be read back is refused before anything is written."""
 
+import json
+
 import deltalake
 import pyarrow as pa
 import pytest
@@ -8,6 +10,7 @@ from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_delta
 from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.log_tables import create
+from tests.peers import parquet_files
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -16,6 +19,12 @@ ROWS = pa.table({"id": [1, 2]})
 def test_a_version_that_is_no_long_is_refused(version):
     with pytest.raises(InvalidArgumentError, match=r"version of a transaction of 'job' is .*64 bits"):
         Transaction("job", version)
+
+
+@pytest.mark.parametrize("time", ["now", 1.5, True, 2**63])
+def test_a_time_that_is_no_long_is_refused(time):
+    with pytest.raises(InvalidArgumentError, match=r"last_updated of a transaction of 'job' is .*milliseconds"):
+        Transaction("job", 1, time)
 
 
 @pytest.mark.parametrize("app_id", [None, 7, b"job"])
@@ -28,6 +37,15 @@ def test_an_application_that_is_no_string_is_refused(app_id):
 def test_retries_that_are_no_number_are_refused(retries):
     with pytest.raises(InvalidArgumentError, match="max_commit_retries is"):
         CommitProperties(max_commit_retries=retries)
+
+
+@pytest.mark.parametrize(
+    "given", [Transaction("job", 1), [("job", 1)], None, "job", [deltalake.Transaction("job", 1)], iter([])]
+)
+def test_transactions_come_in_a_list(given):
+    # Of an iterator there would be nothing left when the commit asks for them.
+    with pytest.raises(InvalidArgumentError, match=r"app_transactions is .*lakehouse_lib.Transaction"):
+        CommitProperties(app_transactions=given)
 
 
 @pytest.mark.parametrize("second", [1, 2])
@@ -65,11 +83,72 @@ def test_any_string_is_an_application(tmp_path, app_id):
 @pytest.mark.parametrize(
     "metadata", [{"x": float("nan")}, {"x": "\ud800"}, {"x": object()}, {"x": b"bytes"}, {("a", "b"): 1}, ["x"], "x"]
 )
-def test_metadata_that_is_no_json_is_refused_and_nothing_written(tmp_path, metadata):
-    write_deltalake(tmp_path, ROWS)
+def test_metadata_that_is_no_json_is_refused(metadata):
     with pytest.raises(InvalidArgumentError, match="metadata"):
-        write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))
-    assert deltalake.DeltaTable(str(tmp_path)).version() == 0
+        CommitProperties(custom_metadata=metadata)
+
+
+VERBS = {
+    "append": lambda path, given: write_deltalake(path, ROWS, mode="append", commit_properties=given),
+    "first write": lambda path, given: write_deltalake(path / "new", ROWS, commit_properties=given),
+    "create": lambda path, given: DeltaTable.create(path / "new", ROWS.schema, commit_properties=given),
+    "delete": lambda path, given: DeltaTable(path).delete("id = 1", commit_properties=given),
+    "compact": lambda path, given: DeltaTable(path).optimize.compact(commit_properties=given),
+    "z-order": lambda path, given: DeltaTable(path).optimize.z_order(["id"], commit_properties=given),
+    "repair": lambda path, given: DeltaTable(path).repair(dry_run=False, commit_properties=given),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("given", [{"who": "me"}, {}, "me", 5, deltalake.CommitProperties()], ids=repr)
+def test_properties_of_another_kind_are_refused_and_nothing_written(tmp_path, verb, given):
+    for _ in range(2):
+        write_deltalake(tmp_path, ROWS, mode="append")
+    before = parquet_files(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=rf"commit_properties is .*{tmp_path}.*lakehouse_lib.CommitProp"):
+        VERBS[verb](tmp_path, given)
+    assert parquet_files(tmp_path) == before
+    assert DeltaTable(tmp_path).version() == 1
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("userId", 5),
+        ("userName", ["a"]),
+        ("userMetadata", {"a": 1}),
+        ("clusterId", 7),
+        ("tags", ["a"]),
+        ("tags", {"a": 1}),
+        ("job", "nightly"),
+        ("notebook", "x"),
+        ("lastManifestCommit", 3),
+        ("readVersion", "x"),
+        ("inCommitTimestamp", 5),
+        ("version", "1.2.3"),
+    ],
+)
+def test_metadata_that_others_would_fail_at_is_refused(name, value):
+    with pytest.raises(InvalidArgumentError, match=rf"custom_metadata has {name} = "):
+        CommitProperties(custom_metadata={name: value})
+
+
+def test_metadata_under_deltas_names_is_taken_in_their_kinds(tmp_path):
+    told = {
+        "userId": "5",
+        "userName": None,
+        "userMetadata": json.dumps({"a": 1}),
+        "clusterId": "7",
+        "tags": {"a": "b"},
+        "job": {"jobId": "5"},
+        "notebook": {"notebookId": "6"},
+    }
+    write_deltalake(tmp_path, ROWS, commit_properties=CommitProperties(custom_metadata=told))
+    (ours,) = DeltaTable(tmp_path).history()
+    (theirs,) = deltalake.DeltaTable(tmp_path).history()
+    assert told.items() <= ours.items()
+    assert (theirs["userId"], theirs["tags"]) == ("5", {"a": "b"})
 
 
 def test_metadata_takes_no_field_of_the_commits_own(tmp_path):

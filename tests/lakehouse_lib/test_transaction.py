@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakehouse_lib.actions import CommitProperties, Metadata, Protocol, Transaction
+from lakehouse_lib.actions import Metadata, Protocol, Transaction
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,

@@ -11,7 +11,7 @@ import sys
 import deltalake
 
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.store import open_store
 from tests.table_on_s3 import rows
 

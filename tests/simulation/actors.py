@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib import arrow_values
-from lakehouse_lib.actions import FILE_SCHEMA, CommitProperties, Transaction
+from lakehouse_lib.actions import FILE_SCHEMA, Transaction
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,

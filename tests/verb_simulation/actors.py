@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.data_writer import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.engine.incoming import incoming

@@ -12,12 +12,12 @@ from lakehouse_lib.actions import (
     CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
-    CommitProperties,
     DomainMetadata,
     Metadata,
     Protocol,
     Transaction,
 )
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError
 from lakehouse_lib.log import action_lines
 from lakehouse_lib.log import commit as module
@@ -169,9 +169,14 @@ def test_a_file_that_is_added_and_removed_at_once_is_refused(tmp_path):
 
 def test_metadata_nested_too_deep_is_refused(table):
     value = []
+    metadata = {"x": value}
+    properties = CommitProperties(custom_metadata=metadata)
     for _ in range(100_000):
-        value = [value]
-    properties = CommitProperties(custom_metadata={"x": value})
+        value.append([])
+        value = value[0]
+    with pytest.raises(InvalidArgumentError, match="cannot be written as JSON"):
+        CommitProperties(custom_metadata=metadata)
+    # What has grown since it was looked at is refused by the commit.
     with pytest.raises(InvalidArgumentError, match=r"cannot be written as JSON.*version 1\)"):
         write_deltalake(table, pa.table({"id": [2]}), mode="append", commit_properties=properties)
 

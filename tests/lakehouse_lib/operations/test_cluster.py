@@ -15,7 +15,7 @@ import pytest
 from deltalake import CommitProperties as PeerCommitProperties
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_lib.actions import CommitProperties
+from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark import SparkEngine
