@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.engine.base import check_engine
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.schema import Schema
@@ -42,6 +43,7 @@ class ReadableTable:
     """
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
+        check_engine(engine, table=store.root)
         self.store = store
         self._snapshot = snapshot
         self._engine = engine
@@ -228,14 +230,19 @@ class ReadableTable:
             partitions: a condition beside ``filters``, by an older name.
             columns: default all, in the schema's order.
             filters: a condition, or a pyarrow expression.
+
+        Raises:
+            InvalidArgumentError: a column that is not there, an expression that these columns cannot answer.
         """
         import pyarrow as pa
         import pyarrow.dataset as pads
 
         if isinstance(filters, pads.Expression):
-            from lakehouse_lib.engine.dataset import dataset
+            from lakehouse_lib.engine.dataset import check_expression, dataset
 
             condition = self._predicate(partitions)
+            columns = self._snapshot.names_of(columns)
+            check_expression(self._snapshot, filters)
             # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
                 # What pyarrow would read wrong, or fails to skip row groups of, a scan reads right.
@@ -360,6 +367,12 @@ class ReadableTable:
     def _predicate(self, condition: str | Filters | None) -> Predicate | None:
         from lakehouse_lib.predicates import from_filters, parse
 
+        if condition is not None and not isinstance(condition, Sequence):
+            raise InvalidArgumentError(
+                f"a condition of type {type(condition).__module__}.{type(condition).__qualname__}",
+                table=self.table_uri,
+                hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
+            )
         if condition is None or (not isinstance(condition, str) and not len(condition)):
             return None
         if isinstance(condition, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -154,7 +154,7 @@ class Snapshot:
 
     def field(self, name: str) -> Field:
         """The column of that name, regardless of case; InvalidArgumentError when there is none."""
-        found = self.schema.get(name)
+        found = self.schema.get(name) if isinstance(name, str) else None
         if found is None:
             raise InvalidArgumentError(
                 f"there is no column {name!r}",
@@ -163,6 +163,26 @@ class Snapshot:
                 hint=f"The columns are {', '.join(self.schema.names)}",
             )
         return found
+
+    def names_of(self, columns: Sequence[str] | None) -> list[str]:
+        """These columns as the schema spells them; None: all of them.
+
+        Raises:
+            InvalidArgumentError: no such column, or one that is named twice.
+        """
+        if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
+            raise InvalidArgumentError(
+                f"the columns are {columns!r}", table=self.store.root, version=self.version, hint="Give a list of names"
+            )
+        names = self.schema.names if columns is None else [self.field(name).name for name in columns]
+        if len(set(names)) < len(names):
+            raise InvalidArgumentError(
+                f"a column is asked for twice in {names}",
+                table=self.store.root,
+                version=self.version,
+                hint="Name each column once",
+            )
+        return names
 
     def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read.
@@ -304,7 +324,7 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
             raise InvalidArgumentError(
                 f"both version {version} and timestamp {timestamp}", table=store.root, hint="Give one of them"
             )
-        if not isinstance(timestamp, datetime):
+        if not isinstance(timestamp, datetime) or timestamp != timestamp:  # NaT of pandas is a datetime
             raise InvalidArgumentError(
                 f"the timestamp {timestamp!r}", table=store.root, hint="Give a datetime; without a zone it is UTC"
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_lib.commit_properties import CommitProperties, check_commit_properties
-from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.base import Engine, check_engine
 from lakehouse_lib.engine.incoming import Incoming, incoming
 from lakehouse_lib.operations.append import Mode, SchemaMode, Write
 from lakehouse_lib.operations.append import write as write_rows
@@ -63,6 +63,7 @@ def write_deltalake(
     table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
     store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
     check_commit_properties(commit_properties, table=store.root)
+    check_engine(engine, table=store.root)
     rows = incoming(data)
     what = Write(
         mode=mode,

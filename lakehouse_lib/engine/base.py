@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.actions import excerpt
+from lakehouse_lib.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     from lakehouse_lib.log.row_ids import RowIdColumns
     from lakehouse_lib.predicates import Predicate
@@ -106,3 +109,15 @@ class Engine(Protocol):
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         """The rows for which the predicate is true. Arrow: a ``pa.RecordBatchReader``; Spark: a ``DataFrame``."""
+
+
+def check_engine(engine: object, *, table: str) -> None:
+    """What opens or writes a table asks first: by a name, or by the class, reads would go another way unseen.
+
+    Raises:
+        InvalidArgumentError: neither an engine nor None.
+    """
+    if engine is not None and (isinstance(engine, type) or not hasattr(engine, "exchange")):
+        raise InvalidArgumentError(
+            f"the engine is {excerpt(engine)}", table=table, hint="Give SparkEngine(spark), ArrowEngine() or None"
+        )

@@ -107,6 +107,24 @@ def dataset(
     return pads.FileSystemDataset(fragments, schema, form, checked)
 
 
+def check_expression(snapshot: Snapshot, expression: pads.Expression) -> None:
+    """Refuse a filter that no row of these columns could answer, before any is read.
+
+    Raises:
+        InvalidArgumentError: a column that is not there, or is spelled otherwise, types that do not go together.
+    """
+    try:
+        snapshot.schema.to_arrow().empty_table().filter(expression)
+    except pa.ArrowException as error:
+        reason, *_ = str(error).splitlines() or [""]
+        raise InvalidArgumentError(
+            f"the filter {expression} cannot be asked of these columns: {reason}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint=f"The columns, whose case counts, are {', '.join(snapshot.schema.names)}",
+        ) from error
+
+
 def _equals(name: str, value: pa.Scalar) -> pads.Expression:
     return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
 

@@ -61,14 +61,7 @@ class Scan:
             UnsupportedFeatureError: a column whose type was changed in a way that the protocol does not know.
         """
         schema = snapshot.schema
-        wanted = [snapshot.field(name).name for name in (schema.names if columns is None else columns)]
-        if len(set(wanted)) < len(wanted):
-            raise InvalidArgumentError(
-                f"a column is asked for twice in {wanted}",
-                table=snapshot.store.root,
-                version=snapshot.version,
-                hint="Name each column once",
-            )
+        wanted = snapshot.names_of(columns)
         needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
         fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
         widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)

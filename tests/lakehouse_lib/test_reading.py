@@ -8,6 +8,7 @@ from typing import Any
 
 import deltalake
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,8 +64,36 @@ class TestRows:
         rows = pa.table({"t": pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))})
         commit(tmp_path / "times", [field("t", "timestamp")], [data_file(tmp_path / "times", "a.parquet", rows)])
         assert DeltaTable(tmp_path / "times").to_pyarrow_table(filters=pc.field("t") == moment).num_rows == 1
-        with pytest.raises(pa.ArrowInvalid, match="nowhere"):
-            table.to_pyarrow_table(filters=pc.field("nowhere") == 1)
+
+    @pytest.mark.parametrize("wrong", ["nowhere", "ID", "name"])
+    def test_an_expression_that_the_columns_cannot_answer_is_refused(self, uri: Path, wrong: str) -> None:
+        with pytest.raises(InvalidArgumentError, match=rf"{wrong}.*{uri}.*The columns, whose case counts, are id, day"):
+            DeltaTable(uri).to_pyarrow_table(filters=pc.field(wrong) == 1)
+
+    @pytest.mark.parametrize("filters", [None, SQL, EXPRESSION], ids=["all", "SQL", "expression"])
+    @pytest.mark.parametrize("columns", ["id", ["nowhere"], [0], 5, ["id", "ID"]], ids=repr)
+    def test_columns_that_are_none_are_refused(self, uri: Path, columns: Any, filters: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=rf"column.*{uri}"):
+            DeltaTable(uri).to_pyarrow_table(columns=columns, filters=filters)
+
+    def test_columns_beside_an_expression_are_found_in_any_case(self, uri: Path) -> None:
+        found = DeltaTable(uri).to_pyarrow_table(columns=["ID"], filters=EXPRESSION)
+        assert plain(found) == plain(EXPECTED.select(["id"]))
+
+    @pytest.mark.parametrize("condition", [EXPRESSION, {"id": 1}, 5, pl.col("id") > 1], ids=type)
+    def test_a_condition_of_another_kind_is_refused(self, uri: Path, condition: Any) -> None:
+        table = DeltaTable(uri)
+        for ask in (
+            table.files,
+            table.file_uris,
+            table.partitions,
+            table.to_pyarrow_dataset,
+            table.to_pyarrow_table,
+            table.optimize.compact,
+            lambda what: table.scan(predicate=what),
+        ):
+            with pytest.raises(InvalidArgumentError, match=rf"a condition of type .*{uri}.*Write SQL, or"):
+                ask(condition)
 
     @pytest.mark.parametrize("filters", ["value > 20", [("value", ">", 20)], pc.field("value") > 20], ids=type)
     @pytest.mark.parametrize(
@@ -229,9 +258,27 @@ class TestTakingOver:
         assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == EXPECTED
 
     def test_what_is_no_data_is_refused(self, tmp_path: Path) -> None:
-        for data in ({"id": [1]}, [1, 2], "rows", None, []):
-            with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        for data in ({"id": [1]}, [1, 2], "rows", None, [], [ROWS, ROWS]):
+            with pytest.raises(InvalidArgumentError, match=r"cannot be written.*a list of record batches that"):
                 write_deltalake(tmp_path / "t", data)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            pl.Series("x", [1]),
+            pa.array([1]),
+            pa.chunked_array([[1]]),
+            [pa.array([1])],
+            pl.DataFrame({"p": pl.Series([1], dtype=pl.Int128)}),
+            pd.DataFrame({"id": [1, "a"]}),
+            pl.DataFrame({"p": [object()]}),
+        ],
+        ids=["series", "array", "chunks", "arrays", "Int128", "mixed", "objects"],
+    )
+    def test_what_arrow_has_no_columns_for_is_refused(self, tmp_path: Path, data: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"data of type .* cannot be written"):
+            write_deltalake(tmp_path / "t", data)
+        assert not (tmp_path / "t").exists()
 
 
 class TestFiles:
