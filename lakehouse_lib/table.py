@@ -12,7 +12,7 @@ from lakehouse_lib.commit_properties import CommitProperties, check_commit_prope
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.readable_table import ReadableTable
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 
@@ -69,7 +69,7 @@ class DeltaTable(ReadableTable):
         """Make an empty table.
 
         Args:
-            schema: a Delta ``Schema``, or an Arrow one.
+            schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema.
             mode: for a table that is there: "error" and "append" raise, "ignore" opens it, "overwrite" empties it and
                 gives it this schema.
             partition_by, name, description, configuration: as in ``write_deltalake``.
@@ -80,7 +80,7 @@ class DeltaTable(ReadableTable):
         check_commit_properties(commit_properties, table=store.root)
         create_table(
             store,
-            schema if isinstance(schema, Schema) else Schema.from_arrow(schema),
+            Schema(schema.fields) if isinstance(schema, StructType) else Schema.from_arrow(schema),
             mode=mode,
             partition_by=[partition_by] if isinstance(partition_by, str) else partition_by,
             name=name,

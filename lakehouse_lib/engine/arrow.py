@@ -41,8 +41,8 @@ class ArrowEngine:
     name = "arrow"
 
     def __init__(self, parallelism: int | None = None) -> None:
-        if parallelism is not None and parallelism < 1:
-            raise InvalidArgumentError(f"parallelism {parallelism}", hint="Use one thread or more")
+        if parallelism is not None and (type(parallelism) is not int or parallelism < 1):
+            raise InvalidArgumentError(f"parallelism {parallelism!r}", hint="Use one thread or more")
         self.parallelism = parallelism or len(os.sched_getaffinity(0))
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.in_commit_time import has_time, heeded, time_in
@@ -28,7 +28,14 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
 
     Args:
         limit: at most so many; None for all.
+
+    Raises:
+        InvalidArgumentError: a limit that is no number of commits.
     """
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InvalidArgumentError(
+            f"the limit {limit!r}", table=store.root, hint="Give a whole number from 0, or None for all commits"
+        )
     commits = list_commits(store)
     if not commits:
         return []

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
@@ -88,8 +89,12 @@ def health(
         now: seconds since the epoch; None: the clock.
 
     Raises:
-        InvalidArgumentError: a column of ``clustered_by`` that the table does not have.
+        InvalidArgumentError: a column of ``clustered_by`` that the table does not have, a size that is no number.
     """
+    if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 0):
+        raise InvalidArgumentError(
+            f"the target file size {target_file_size!r}", table=snapshot.store.root, hint="Give a number of bytes"
+        )
     moment = clock.now() / 1000 if now is None else now
     files, store = snapshot.files, snapshot.store
     target = target_file_size or _target(snapshot.configuration)

@@ -17,7 +17,15 @@ from lakehouse_lib.engine.data_writer import stored_schema
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import check_removal, has_change_data_feed
-from lakehouse_lib.operations.create import MODE_NAMES, describe, new_metadata, protocol_for, table_exists, unknown_mode
+from lakehouse_lib.operations.create import (
+    MODE_NAMES,
+    check_kinds,
+    describe,
+    new_metadata,
+    protocol_for,
+    table_exists,
+    unknown_mode,
+)
 from lakehouse_lib.operations.files import record_count
 from lakehouse_lib.schema import Schema, StructType, all_types, check_feed_names, check_names, enforce, merge
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -74,6 +82,7 @@ def write(
         CommitUnknownError: the store stopped answering while it was asked to commit.
     """
     _check_modes(what, store)
+    check_kinds(what.partition_by, what.name, what.description, what.configuration, table=store.root)
     try:
         snapshot = snapshot or load_snapshot(store)
     except TableNotFoundError:

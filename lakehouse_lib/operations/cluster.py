@@ -192,11 +192,11 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
             f"clustering cannot be limited by {predicate.sql}",
             f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
     if not names:
-        raise wrong("no column to cluster by", "Name the columns that queries select by")
+        raise wrong(f"no column to cluster by in {columns!r}", "Name the columns that queries select by")
     # As the schema spells them: readers and writers match names regardless of case.
-    names = tuple(field.name if (field := snapshot.schema.get(name)) is not None else name for name in names)
+    names = tuple(snapshot.field(name).name for name in names)
     if len(set(names)) < len(names):
         raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
     indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse_lib.actions import Metadata, Protocol
+from lakehouse_lib.actions import Metadata, Protocol, excerpt
 from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.data_writer import file_schema
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
@@ -125,6 +125,7 @@ def create_table(
     """
     if mode not in MODE_NAMES:
         raise unknown_mode(mode, store)
+    check_kinds(partition_by, name, description, configuration, table=store.root)
     metadata = new_metadata(
         schema, partition_by or (), name=name, description=description, configuration=configuration, table=store.root
     )
@@ -135,7 +136,7 @@ def create_table(
     if snapshot is not None and mode == "ignore":
         return snapshot.version
     if snapshot is not None and mode != "overwrite":
-        raise table_exists(store)
+        raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     operation = "CREATE TABLE" if snapshot is None else "CREATE OR REPLACE TABLE"
     transaction = OptimisticTransaction(snapshot, store, operation, {"mode": MODE_NAMES[mode], **describe(metadata)})
     if snapshot is None:
@@ -152,7 +153,7 @@ def create_table(
     if snapshot is None and isinstance(outcome, Conflict):
         if mode == "ignore":
             return load_snapshot(store).version
-        raise table_exists(store)
+        raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     return version_of(outcome)
 
 
@@ -161,11 +162,39 @@ def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
     return InvalidArgumentError(f"the mode {mode!r}", table=store.root, hint=f"Use one of {', '.join(MODE_NAMES)}")
 
 
-def table_exists(store: ObjectStore) -> InvalidArgumentError:
-    """What creating a table raises where one is."""
-    return InvalidArgumentError(
-        "there is a table already", table=store.root, hint='Use mode "append" or "overwrite", or another location'
-    )
+def table_exists(
+    store: ObjectStore, *, hint: str = 'Use mode "append" or "overwrite", or another location'
+) -> InvalidArgumentError:
+    """What creating a table raises where one is; by default with the modes of a write."""
+    return InvalidArgumentError("there is a table already", table=store.root, hint=hint)
+
+
+def check_kinds(
+    partition_by: object, name: object, description: object, configuration: object, *, table: str | None
+) -> None:
+    """What every verb that may create a table asks before it writes a file.
+
+    Raises:
+        InvalidArgumentError: partition columns that are no list of names, a name or a description that is no text,
+            properties that are no dictionary from names.
+    """
+
+    def is_names(value: object) -> bool:
+        return isinstance(value, Sequence) and all(isinstance(one, str) for one in value)
+
+    for what, value, fits, way_out in (
+        ("partition_by", partition_by, is_names(partition_by), "a list of column names"),
+        ("name", name, isinstance(name, str), "text"),
+        ("description", description, isinstance(description, str), "text"),
+        (
+            "configuration",
+            configuration,
+            isinstance(configuration, Mapping) and is_names(list(configuration)),
+            'a dictionary such as {"delta.appendOnly": "true"}',
+        ),
+    ):
+        if value is not None and not fits:
+            raise InvalidArgumentError(f"{what} is {excerpt(value)}", table=table, hint=f"Give {way_out}, or None")
 
 
 def describe(metadata: Metadata) -> dict[str, object]:

@@ -295,9 +295,15 @@ class Schema(StructType):
         """The schema that holds every value of the Arrow ``schema`` (anything with ``__arrow_c_schema__``).
 
         Raises:
-            InvalidSchemaError: names the column whose type Delta tables do not have.
+            InvalidSchemaError: no schema, or names the column whose type Delta tables do not have.
         """
-        arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        try:
+            arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        except (TypeError, ValueError) as error:
+            raise InvalidSchemaError(
+                f"a value of type {type(schema).__qualname__} is no schema: {error}",
+                hint='Give Schema([Field("id", "long")]), or a pyarrow schema.',
+            ) from error
         return cls([_arrow().field_from_arrow(one) for one in arrow])
 
     def __arrow_c_schema__(self) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -37,6 +38,11 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
         what = "an empty text" if text == "" else f"a value of type {type(table_uri).__name__}"
         raise InvalidArgumentError(
             f"{what} is no table location", hint="Give a path, a file: URI or s3://bucket/folder"
+        )
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidArgumentError(  # what they are may hold a secret
+            f"storage options of type {type(storage_options).__name__} ({shown(text)})",
+            hint="Give a dictionary from names to text, or leave them out",
         )
     scheme = scheme_of(text)
     if scheme in ("s3", "s3a"):

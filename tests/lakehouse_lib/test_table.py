@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import DeltaTable, InvalidArgumentError, TableNotFoundError, write_deltalake
+from lakehouse_lib import (
+    ArrowEngine,
+    DeltaTable,
+    Field,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    StructType,
+    TableNotFoundError,
+    write_deltalake,
+)
 
 
 @pytest.fixture
@@ -40,6 +50,92 @@ def test_a_timestamp_is_a_datetime(table: DeltaTable) -> None:
         DeltaTable(table.table_uri, timestamp=day)
     with pytest.raises(InvalidArgumentError, match="both version"):
         DeltaTable(table.table_uri, 0, timestamp=dt.datetime.now(dt.UTC))
+
+
+def test_no_time_of_pandas_is_no_timestamp(table: DeltaTable) -> None:
+    with pytest.raises(InvalidArgumentError, match="the timestamp NaT"):
+        DeltaTable(table.table_uri, timestamp=pd.NaT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="the timestamp NaT"):
+        table.load_as_version(pd.NaT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["spark", ArrowEngine, 5], ids=repr)
+def test_an_engine_is_one(table: DeltaTable, engine: Any) -> None:
+    for refused in (
+        lambda: DeltaTable(table.table_uri, engine=engine),
+        lambda: write_deltalake(table, pa.table({"id": [3]}), mode="append", engine=engine),
+        lambda: write_deltalake(Path(table.table_uri) / "new", pa.table({"id": [3]}), engine=engine),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"the engine is .*/t.*Give SparkEngine\(spark\)"):
+            refused()
+    assert DeltaTable(table.table_uri).count() == 2
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"name": 5},
+        {"description": b"d"},
+        {"configuration": "x"},
+        {"configuration": ["a"]},
+        {"configuration": {5: "a"}},
+        {"partition_by": 5},
+        {"partition_by": [0]},
+    ],
+    ids=repr,
+)
+def test_what_a_new_table_is_given_is_of_its_kind(tmp_path: Path, how: dict[str, Any]) -> None:
+    rows = pa.table({"id": [1], "p": ["a"]})
+    (what,) = how
+    for refused in (
+        lambda: write_deltalake(tmp_path / "t", rows, **how),
+        lambda: DeltaTable.create(tmp_path / "t", rows.schema, **how),
+    ):
+        with pytest.raises(InvalidArgumentError, match=rf"{what} is .*{tmp_path}.*Give .*, or None"):
+            refused()
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("mode", ["error", "append"])
+def test_creating_a_table_that_is_there_names_the_modes_that_can(table: DeltaTable, mode: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r'there is a table already.*Use mode "ignore" to open it'):
+        DeltaTable.create(table.table_uri, pa.schema([("id", pa.int64())]), mode=mode)
+
+
+def test_a_schema_may_be_a_struct(tmp_path: Path) -> None:
+    made = DeltaTable.create(tmp_path / "t", StructType([Field("id", "long")]))
+    assert made.schema().names == ["id"]
+
+
+@pytest.mark.parametrize("schema", [[Field("id", "long")], {"id": "no type"}, None, '{"type": "struct"}'], ids=type)
+def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any) -> None:
+    with pytest.raises(InvalidSchemaError, match=r"is no schema.*Give Schema\(\["):
+        DeltaTable.create(tmp_path / "t", schema)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
+def test_a_limit_is_a_number_of_commits(table: DeltaTable, limit: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"the limit {limit!r}.*/t"):
+        table.history(limit)
+
+
+def test_storage_options_are_a_dictionary(table: DeltaTable) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"storage options of type list .*/t") as refusal:
+        DeltaTable(table.table_uri, storage_options=["secret"])  # type: ignore[arg-type]
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("size", ["1", 1.5, -1])
+def test_a_size_by_which_health_goes_is_a_number(table: DeltaTable, size: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"the target file size {size!r}.*/t"):
+        table.health(target_file_size=size)
+
+
+@pytest.mark.parametrize("columns", [None, 5, [0], []], ids=repr)
+def test_what_a_z_order_goes_by_are_columns(table: DeltaTable, columns: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no column .*/t"):
+        table.optimize.z_order(columns)
 
 
 def test_a_file_is_no_table(tmp_path: Path) -> None:

@@ -388,6 +388,7 @@ def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", WRITTEN, str(tmp_path / "table")], check=True)
 
 
-def test_the_arrow_engine_takes_no_threads_for_none() -> None:
-    with pytest.raises(InvalidArgumentError):
-        ArrowEngine(0)
+@pytest.mark.parametrize("threads", [0, -1, "2", 1.5, True])
+def test_the_arrow_engine_takes_no_threads_for_none(threads: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"parallelism {threads!r}"):
+        ArrowEngine(threads)
