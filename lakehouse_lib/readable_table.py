@@ -375,14 +375,10 @@ class ReadableTable:
             )
         if condition is None or (not isinstance(condition, str) and not len(condition)):
             return None
+        snapshot, table = self._snapshot, self.table_uri
         if isinstance(condition, str):
-            return parse(condition, self._snapshot.schema, table=self.table_uri)
-        return from_filters(
-            condition,
-            self._snapshot.schema,
-            partition_columns=self._snapshot.partition_columns,
-            table=self.table_uri,
-        )
+            return parse(condition, snapshot.schema, table=table)
+        return from_filters(condition, snapshot.schema, partition_columns=snapshot.partition_columns, table=table)
 
     def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
         from lakehouse_lib.predicates import Predicate

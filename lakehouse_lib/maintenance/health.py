@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
+from lakehouse_lib.engine.data_writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
@@ -142,8 +143,10 @@ def health(
 
 
 def _target(configuration: Mapping[str, str]) -> int:
-    text = configuration.get("delta.targetFileSize", "")
-    return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_TARGET_FILE_SIZE
+    try:
+        return target_size_of(configuration, table=None)
+    except InvalidArgumentError:  # the writer will say so; a look at the table is not the place
+        return DEFAULT_TARGET_FILE_SIZE
 
 
 def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:

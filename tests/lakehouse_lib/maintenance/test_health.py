@@ -172,3 +172,12 @@ def test_advice_stops_once_it_is_followed(table: Path) -> None:
     DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
     DeltaTable(table).create_checkpoint()
     assert recommendations(of(table)) == []
+
+
+@pytest.mark.parametrize(("text", "size"), [("16mb", 16 << 20), ("1 GB", 1 << 30), ("4096", 4096), ("big", 100 << 20)])
+def test_files_are_measured_against_the_size_that_the_writer_takes(tmp_path: Path, text: str, size: int) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"v": [1]}))
+    commit = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    properties = json.dumps({"delta.targetFileSize": text})
+    commit.write_text(commit.read_text().replace('"configuration":{}', f'"configuration":{properties}'))
+    assert of(tmp_path / "t").target_file_size == size
