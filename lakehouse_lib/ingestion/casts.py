@@ -62,6 +62,9 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         plain, bad_plain = cast_or_find(pc.if_else(zoned, None, column), pa.timestamp(data_type.unit))
         return pc.coalesce(with_zone, plain.cast(data_type)), bad_zoned | bad_plain
     typed, bad = cast_or_find(column, data_type)
+    if pa.types.is_decimal(data_type) and _may_wrap(column, data_type.scale):
+        other = _is_another_number(column, typed)
+        return pc.if_else(pa.array(other), None, typed), bad | other
     if pa.types.is_floating(data_type):  # 1e400 would come out as infinity
         overflow = mask(pc.and_(pc.is_inf(typed), pc.match_substring_regex(column, r"[0-9]")))
         return pc.if_else(pa.array(overflow), None, typed), bad | overflow
@@ -81,6 +84,23 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
 def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """An Arrow boolean array as a NumPy mask; NULL is False."""
     return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _may_wrap(texts: Any, scale: int) -> bool:
+    """False: with the zeros of the scale no text has more digits than 128 bits hold."""
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    return longest + scale > 38 or bool(pc.any(pc.match_substring_regex(texts, "[eE]")).as_py())
+
+
+def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where Arrow has made another number of a text: it reads and rescales decimals modulo 2^128, without a word.
+
+    Decimals of 256 bits are no way out, for they wrap as well. But what has wrapped is off by at least three times what
+    it has become, which even a double shows.
+    """
+    became = decimals.cast(pa.float64())
+    was = pc.if_else(became.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(pa.float64())  # a double's text has no +
+    return mask(pc.greater(pc.abs(pc.subtract(was, became)), pc.abs(became)))
 
 
 def _find(column: Any, data_type: pa.DataType, start: int, bad: np.ndarray[Any, np.dtype[np.bool_]]) -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.ingestion.casts import cast_or_find, from_text, type_name
@@ -62,6 +62,41 @@ def test_exactly_the_cells_that_do_not_fit_are_marked(texts: list[str]) -> None:
     typed, bad = from_text(pa.array(texts, pa.string()), pa.decimal128(5, 2))
     assert list(bad) == [not _is_decimal(text) for text in texts]
     assert typed.to_pylist() == [Decimal(text) if _is_decimal(text) else None for text in texts]
+
+
+WRAPPED = 2**128  # as many units as decimals of 128 bits tell apart
+
+
+@pytest.mark.parametrize(
+    ("data_type", "text"),
+    [
+        (pa.decimal128(15, 2), str(WRAPPED + 4711)),
+        (pa.decimal128(15, 2), str(-WRAPPED - 4711)),
+        (pa.decimal128(15, 2), f"+{WRAPPED}"),
+        (pa.decimal128(15, 2), f"{WRAPPED + 5}e-2"),
+        (pa.decimal128(15, 2), str(2**256 + 4711)),
+        (pa.decimal128(15, 2), str(10**400 // WRAPPED * WRAPPED)),
+        (pa.decimal128(38, 0), "9" * 39),
+        (pa.decimal128(38, 18), "3402823669209384634633746074317686825.56"),
+        (pa.decimal128(38, 38), "3.5"),  # what the scale makes of it has too many digits, not the text
+    ],
+    ids=lambda value: type_name(value) if isinstance(value, pa.DataType) else str(value)[:24],
+)
+def test_number_of_too_many_digits_becomes_no_other_one(data_type: pa.DataType, text: str) -> None:
+    typed, bad = from_text(pa.array(["0.25", text, None, "x"][data_type.scale == 0 :]), data_type)
+    assert typed.to_pylist() == [Decimal("0.25"), None, None, None][data_type.scale == 0 :]
+    assert list(bad) == [False, True, False, True][data_type.scale == 0 :]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from([(38, 0), (15, 2), (38, 18), (38, 38)]),
+    st.lists(st.from_regex(r"[+-]?[0-9]{1,45}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True), max_size=20),
+)
+def test_decimal_is_the_number_that_its_text_says(type_of: tuple[int, int], texts: list[str]) -> None:
+    typed, bad = from_text(pa.array(texts, pa.string()), pa.decimal128(*type_of))
+    read = zip(texts, typed.to_pylist(), bad, strict=True)
+    assert all((value is None) == wrong and value in (None, Decimal(text)) for text, value, wrong in read)
 
 
 def test_lossy_cast_is_found_in_a_sliced_array() -> None:
