@@ -11,14 +11,13 @@ import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine import spark_reading, spark_s3a
 from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
 from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
 from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, fingerprint, scan
+from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file, staged_schema
 from lakehouse_lib.ingestion.rejects import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
 from lakehouse_lib.ingestion.source_format import SourceFormat
@@ -95,11 +94,10 @@ class Batch:
             QualityError: a table-level rule is broken; nothing of the batch is loaded.
             ConcurrentTransactionError: another run has loaded the batch or given it up.
         """
-        if redo:
-            self._check_files()
+        files = self._check_files() if redo else self.intent.files
         prefix = self.intents.staging(self.intent.number, uuid.uuid4().hex[:12])
         try:
-            reports = self.engine.run(parse_file, self._tasks(prefix)).to_pylist()  # a row a source file
+            reports = self.engine.run(parse_file, self._tasks(prefix, files)).to_pylist()  # a row a source file
             return self._settle(reports, redo=redo)
         except ConcurrentTransactionError:
             raise
@@ -111,7 +109,7 @@ class Batch:
         finally:
             self._unstage(prefix)
 
-    def _tasks(self, prefix: str) -> list[ParseTask]:
+    def _tasks(self, prefix: str, files: Sequence[Fingerprint]) -> list[ParseTask]:
         return [
             ParseTask(
                 str(self.source.landing),
@@ -122,7 +120,7 @@ class Batch:
                 self.store,
                 f"{prefix}{position}",
             )
-            for position, file in enumerate(self.intent.files)
+            for position, file in enumerate(files)
         ]
 
     def _settle(self, reports: Sequence[FileReport], *, redo: bool) -> BatchResult:
@@ -247,17 +245,21 @@ class Batch:
             number=self.intent.number,
         )
 
-    def _check_files(self) -> None:
-        """The files of a half-done batch must be what they were, or a redo would load other rows than were begun."""
+    def _check_files(self) -> Sequence[Fingerprint]:
+        """The files of a half-done batch as they are today: a file that was put back has another time.
+
+        Their content must be what it was, or a redo would load other rows than were begun.
+        """
         files = scan(self.source.landing)
         missing = [file.name for file in self.intent.files if file.name not in files]
         if missing:
             raise self._not_as_it_was(missing, f"are gone from {self.source.landing}")
-        changed = [
-            file.name for file in self.intent.files if not _unchanged(self.source.landing, file, files[file.name])
-        ]
-        if changed:
-            raise self._not_as_it_was(changed)
+        today = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
+        same = [now for file in self.intent.files if (now := today[file.name]) and now.digest == file.digest]
+        if len(same) < len(today):
+            names = {file.name for file in same}
+            raise self._not_as_it_was([name for name in today if name not in names])
+        return same
 
     def _not_as_it_was(self, names: Sequence[str], what: str = "have other content now") -> SourceChangedError:
         return SourceChangedError(
@@ -305,8 +307,3 @@ def _spark_schema(schema: Schema) -> Any:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(schema.json())
-
-
-def _unchanged(landing: Path, before: Fingerprint, file: SourceFile) -> bool:
-    now = fingerprint(landing, file)
-    return now is not None and now.digest == before.digest

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.store import open_store
+from spark_jobs.batch import Batch
+from spark_jobs.load import Load
+from tests.spark_jobs.loading import Shop
+
+
+def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path) -> None:
+    """With the same content and another time, when giving up is no way out any more; the file needs no Spark."""
+    shop = Shop(tmp_path)
+    path = shop.land("a.csv")
+    source = shop.source()
+    intents = IntentLog(open_store(shop.table), source.name)
+    taken = fingerprint(shop.landing, scan(shop.landing)["a.csv"])
+    assert taken is not None
+    intents.put(Intent(0, (taken,), source.rules()))
+    intents.put(Outcome(0))
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    no_suite: Any = SimpleNamespace(of=lambda *_: None)
+    half_done = Load(source).past.unsettled
+    assert half_done is not None
+    no_spark: Any = None
+    result = Batch(half_done, source, intents, no_spark, ArrowEngine(), no_suite).load(redo=True)
+    assert result.entry is not None
+    assert result.entry["files"] == ["a.csv"]
+    assert shop.transaction() == 0
