@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_types import rebuilt
 from lakehouse_lib.engine.data_reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.casts import cast_or_find, type_name
 from lakehouse_lib.ingestion.rejects import FaultyRecords
+from lakehouse_lib.schema.arrow import is_list
 
 _ROWS = 65_536
 
@@ -31,7 +33,8 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
     """
     try:
         with DataFile(path, coerce_int96_timestamp_unit="us") as file:
-            mismatches = _mismatches(schema, file.schema_arrow)
+            stored = _stored(file)
+            mismatches = _mismatches(schema, stored)
             if mismatches:
                 raise refusal(path.name, mismatches)
             line = 1
@@ -41,6 +44,9 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                 columns, checks, texts = [], [], []
                 for field in schema:
                     values = _by_today_s_calendar(_plain(batch.column(field.name)), field.name, file, path.name)
+                    meant = stored.field(field.name).type
+                    if pa.types.is_timestamp(meant) or pa.types.is_nested(meant):
+                        values = values.cast(meant)
                     column, wrong = cast_or_find(values, field.type)
                     columns.append(column)
                     checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
@@ -81,13 +87,55 @@ def _plain(column: Any) -> Any:
     return pc.dictionary_decode(column) if pa.types.is_dictionary(column.type) else column
 
 
+def _stored(file: DataFile) -> pa.Schema:
+    """The file's columns as what they are: INT96 counts in UTC, though Arrow shows it without a zone."""
+    metadata = file.metadata.schema
+    if all(metadata.column(number).physical_type != "INT96" for number in range(len(metadata))):
+        return file.schema_arrow
+    return pa.schema(
+        [one.with_type(_in_utc(one.type, iter(file.physical(place)))) for place, one in enumerate(file.schema_arrow)]
+    )
+
+
+def _in_utc(kind: pa.DataType, physical: Iterator[str]) -> pa.DataType:
+    def change(one: pa.DataType) -> pa.DataType:
+        is_int96 = not one.num_fields and next(physical, "") == "INT96"
+        return pa.timestamp(one.unit, "UTC") if is_int96 and pa.types.is_timestamp(one) else one
+
+    return rebuilt(kind, change)
+
+
 def _mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
     wrong = column_mismatches(schema, got.names)
     for field in schema:
         index = got.get_field_index(field.name)
-        if index >= 0 and not _fits(got.field(index).type, field.type):
-            wrong.append(f"{field.name}: expected {type_name(field.type)}, got {type_name(got.field(index).type)}")
+        if index >= 0:
+            wrong += _misfits(field.name, got.field(index).type, field.type)
     return wrong
+
+
+def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
+    """What is wrong with a column's type or, where both are nested, with what is in it, each with its dotted path.
+
+    A cast would tell nothing: it leaves out members that the schema lacks, and makes true of 5.
+    """
+    types = pa.types
+    if types.is_struct(got) and types.is_struct(expected):
+        names = [one.name for one in got]
+        needed = [one for one in expected if one.name in names or not one.nullable]  # others are NULL
+        wrong = [f"{path}.{text}" for text in column_mismatches(pa.schema(needed), names)]
+        for one in needed:
+            if names.count(one.name) == 1:
+                wrong += _misfits(f"{path}.{one.name}", got.field(one.name).type, one.type)
+        return wrong
+    if types.is_map(got) and types.is_map(expected):
+        return [
+            *_misfits(f"{path}.key", got.key_type, expected.key_type),
+            *_misfits(f"{path}.value", got.item_type, expected.item_type),
+        ]
+    if is_list(got) and is_list(expected):
+        return _misfits(f"{path}.element", got.value_type, expected.value_type)
+    return [] if _fits(got, expected) else [f"{path}: expected {type_name(expected)}, got {type_name(got)}"]
 
 
 def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
@@ -105,6 +153,4 @@ def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
     if pa.types.is_decimal(got) and pa.types.is_decimal(expected):
         whole = expected.precision - expected.scale
         return bool(got.scale <= expected.scale and got.precision - got.scale <= whole)
-    if pa.types.is_nested(got) and pa.types.is_nested(expected):
-        return bool(pa.schema([("v", got)]).empty_table().cast(pa.schema([("v", expected)])) is not None)
     return False

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.parquet_source import read_parquet
+
+NOON = dt.datetime(2020, 1, 1, 12)
+UTC = pa.timestamp("us", "UTC")
+
+
+def struct(**members: pa.DataType) -> pa.DataType:
+    return pa.struct(list(members.items()))
+
+
+def loaded(folder: Path, values: pa.Array, expected: pa.DataType, **options: Any) -> list[Any]:
+    pq.write_table(pa.table({"a": values}), folder / "a.parquet", **options)
+    blocks = list(read_parquet(folder / "a.parquet", pa.schema([("a", expected)])))
+    assert not any(wrong.any() for block in blocks for _, _, wrong in block.checks)
+    return [value for block in blocks for value in block.columns[0].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "said"),
+    [
+        (pa.array([{"x": 1, "email": "a@b"}]), struct(x=pa.int64()), "a.email: expected no such column, got one"),
+        (pa.array([{"X": 1}]), struct(x=pa.int64()), "a.X: expected no such column"),
+        (
+            pa.array([{"y": 1}]),
+            pa.struct([pa.field("x", pa.int64(), nullable=False), pa.field("y", pa.int64())]),
+            "a.x: expected long, got no such column",
+        ),
+        (pa.array([{"x": 5}]), struct(x=pa.bool_()), "a.x: expected boolean, got long"),
+        (pa.array([{"x": 12}]), struct(x=pa.string()), "a.x: expected string, got long"),
+        (pa.array([{"x": NOON}]), struct(x=UTC), "a.x: expected timestamp, got timestamp_ntz"),
+        (pa.array([{"x": NOON}]), struct(x=pa.date32()), "a.x: expected date"),
+        (pa.array([[{"x": [1.5]}]]), pa.list_(struct(x=pa.list_(pa.float32()))), "a.element.x.element: expected float"),
+        (
+            pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64())),
+            pa.map_(pa.string(), pa.int64()),
+            "a.key: expected str",
+        ),
+        (
+            pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64())),
+            pa.map_(pa.int64(), pa.int32()),
+            "a.value: expected in",
+        ),
+        (pa.array([[1]]), struct(x=pa.int64()), "a: expected struct<x: int64>, got list"),
+    ],
+)
+def test_what_is_nested_is_refused_where_it_does_not_fit(
+    tmp_path: Path, values: pa.Array, expected: pa.DataType, said: str
+) -> None:
+    with pytest.raises(SourceRefusedError) as refused:
+        loaded(tmp_path, values, expected)
+    assert f"a.parquet does not fit the schema: {said}" in str(refused.value)
+
+
+def test_what_is_nested_may_be_narrower_lack_members_and_have_them_in_another_order(tmp_path: Path) -> None:
+    stored = pa.large_list(struct(z=pa.int32(), x=pa.dictionary(pa.int32(), pa.string())))
+    expected = pa.list_(struct(x=pa.string(), y=UTC, z=pa.int64()))
+    assert loaded(tmp_path, pa.array([[{"z": 1, "x": "one"}], None], stored), expected) == [
+        [{"x": "one", "y": None, "z": 1}],
+        None,
+    ]
+    pairs = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int16()))
+    assert loaded(tmp_path, pairs, pa.map_(pa.string(), pa.int64())) == [[("k", 1)]]
+
+
+INT96 = {"use_deprecated_int96_timestamps": True}
+
+
+@pytest.mark.parametrize("options", [INT96, INT96 | {"store_schema": False}])
+def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any]) -> None:
+    """It is what Spark writes unless it is told otherwise."""
+    moment = NOON.replace(tzinfo=dt.UTC)
+    assert loaded(tmp_path, pa.array([moment, None], UTC), UTC, **options) == [moment, None]
+    deep = pa.list_(struct(n=pa.int64(), at=UTC))
+    value = [{"n": 1, "at": moment}]
+    assert loaded(tmp_path, pa.array([value], deep), deep, **options) == [value]
+    for values, expected, path in (
+        (pa.array([moment], UTC), pa.timestamp("us"), "a"),
+        (pa.array([value], deep), pa.list_(struct(n=pa.int64(), at=pa.timestamp("us"))), "a.element.at"),
+    ):
+        with pytest.raises(SourceRefusedError, match=f"{path}: expected timestamp_ntz, got timestamp"):
+            loaded(tmp_path, values, expected, **options)
