@@ -3,7 +3,7 @@
 A number, text or boolean stands for itself in any column, so ``"12"`` is a long and ``12`` is a string. A key that is
 missing is NULL. A key that the schema lacks refuses the file when the first object has it (the file's columns do not
 fit), and the row when a later one does. A line with half a surrogate pair, which JSON can escape and no text can hold,
-is a faulty record.
+is a faulty record, and so is one with a key twice.
 """
 
 from __future__ import annotations
@@ -85,7 +85,15 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
         faulty.add(line, f"not valid {source_format.encoding} text", raw.decode("utf-8", "replace").rstrip("\r\n"))
         return None
     try:
-        value = json.loads(text, parse_float=_Number)
+        value = _DECODER.decode(text)
+        # Text again while the line is at hand: Python reads a depth that it cannot write.
+        if isinstance(value, dict) and ("[" in text or text.count("{") > 1):
+            for name, one in value.items():
+                if isinstance(one, (dict, list)):
+                    value[name] = _Nested(json.dumps(one, ensure_ascii=False))
+    except _DoubledKeyError as error:
+        faulty.add(line, str(error), text.rstrip("\r\n"))
+        return None
     except (ValueError, RecursionError):
         faulty.add(line, "not valid JSON", text.rstrip("\r\n"))
         return None
@@ -125,6 +133,27 @@ class _Number(float):
         self.text = text
 
 
+class _Nested(str):
+    """The text of what is nested."""
+
+    __slots__ = ()
+
+
+class _DoubledKeyError(ValueError):
+    """An object has a key twice, and which of the values is meant, nobody knows."""
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _DoubledKeyError("a key more than once")
+    return value
+
+
+# Made once: for a line json.loads with options makes a decoder each time, which takes longer than to look at the keys.
+_DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
+
+
 def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str]) -> TextBlock:
     known = set(names)
     unknown = sorted({name for value in objects if not known.issuperset(value) for name in value} - known)
@@ -133,7 +162,7 @@ def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyReco
         for name in unknown
     ]
     for name in names:
-        nested = np.fromiter((isinstance(value.get(name), (dict, list)) for value in objects), bool, len(objects))
+        nested = np.fromiter((isinstance(value.get(name), _Nested) for value in objects), bool, len(objects))
         if nested.any():
             checks.append((name, "not a plain value", nested))
     texts = [pa.array([_text(value.get(name)) for value in objects], pa.string()) for name in names]
