@@ -64,7 +64,8 @@ def vacuum(
     Args:
         retention_hours: keep what was deleted or written within these hours; None: the table's
             ``delta.deletedFileRetentionDuration``, else 168. Checkpoints remember deletions for the table's own
-            retention; those of longer ago are read from the commits, as far back as the log has them.
+            retention; those of longer ago are read from the commits, as far back as the log has them. What they forgot
+            while the table's retention was shorter is only spared when more hours are asked for than it has now.
         dry_run: only say what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table asks for.
         now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
