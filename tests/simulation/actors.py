@@ -6,8 +6,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -195,11 +194,11 @@ class Actor:
         self.store.bucket.tear(path)
 
     def vacuum(self) -> None:
-        with self._at_once():
+        with self.store.world.at_once(self.name):
             vacuum(load_snapshot(self.store), dry_run=False)
 
     def cleanup(self) -> None:
-        with self._at_once():
+        with self.store.world.at_once(self.name):
             cleanup(load_snapshot(self.store), dry_run=False)
 
     def wait(self) -> None:
@@ -267,7 +266,7 @@ class Actor:
         operation: dict[str, Any] = {"kind": kind, "id": f"{self.name} {self._operations}", "key": key, "rows": rows}
         operation["table"] = snapshot.metadata.id
         self._operations += 1
-        with self._at_once():
+        with self.store.world.at_once(self.name):
             work = OptimisticTransaction(snapshot, self.store, kind.upper(), {})
             removes = self._planned(work, snapshot, operation)
             if removes is not None:
@@ -275,15 +274,6 @@ class Actor:
                 self._commit(work, Attempt(operation, snapshot.version, removes, transaction, retries))
             else:
                 self.outcomes.append("nothing to do")
-
-    @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """No hours pass meanwhile."""
-        self.store.world.busy.add(self.name)
-        try:
-            yield
-        finally:
-            self.store.world.busy.discard(self.name)
 
     def _planned(
         self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]

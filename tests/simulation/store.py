@@ -128,7 +128,7 @@ class SimulatedStore:
         """In memory there is nothing to make durable."""
 
     def open_output(self, path: str) -> pa.NativeFile:
-        raise NotImplementedError(f"{path}: actors put their data files")
+        raise AssertionError(f"{path}: actors put their data files")
 
     def _call(self, verb: str, path: str, act: Callable[[], _Result]) -> _Result:
         call = Call("", verb, path)

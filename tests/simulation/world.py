@@ -85,7 +85,6 @@ class World:
     Attributes:
         now: the store's clock, ms since the epoch; the actors' may be behind it, or ahead.
         history: every call, in the order in which they were let through.
-        busy: actors in the middle of what takes no hours; none pass while there are any.
     """
 
     def __init__(self, chooser: Chooser, seed: int | str = 0, *, has_time: bool = True) -> None:
@@ -93,7 +92,7 @@ class World:
         self._has_time = has_time
         self.now = _BEGINNING
         self.history: list[Step] = []
-        self.busy: set[str] = set()
+        self._busy: set[str] = set()
         self._seed = seed
         self._chances: dict[str, random.Random] = {}
         self._behind: dict[str, float] = {}
@@ -159,9 +158,18 @@ class World:
 
     def sleep_for_hours(self, hours: float) -> None:
         """Hours pass for all, unless somebody's files wait for their commit."""
-        if not self.busy:
+        if not self._busy:
             self.settle()
             self.now += hours * 3_600_000
+
+    @contextlib.contextmanager
+    def at_once(self, actor: str) -> Iterator[None]:
+        """No hours pass while the actor is in here."""
+        self._busy.add(actor)
+        try:
+            yield
+        finally:
+            self._busy.discard(actor)
 
     def _step(self) -> None:
         names = sorted(self._waiting)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,7 +105,7 @@ class Actor:
             if verb == "wait":
                 self.store.world.sleep_for_hours(2)
                 return
-            with self._at_once():
+            with self.store.world.at_once(self.name):
                 getattr(self, f"_{verb}")(self._opened(), name)
         except CommitUnknownError as error:  # either may be true
             self._outcome(verb, error)
@@ -135,15 +134,6 @@ class Actor:
         if isinstance(error, RetentionError):
             return self.store.world.was_ahead(self.name, self.begun)
         return self.store.trouble
-
-    @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """No hours pass meanwhile."""
-        self.store.world.busy.add(self.name)
-        try:
-            yield
-        finally:
-            self.store.world.busy.discard(self.name)
 
     def _append(self, _: Snapshot, name: str) -> None:
         self._write(name, "append")
