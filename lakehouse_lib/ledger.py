@@ -1,0 +1,222 @@
+"""A ledger of sealed documents, for what must not be believed from a place that anyone may edit.
+
+A request has a folder of documents (a plan, a decision, a record). Each is written once and sealed with HMAC-SHA256
+over its canonical JSON and its path, so a document that was edited, copied to another request or sealed with another
+key is refused when it is read. Anyone who can write the ledger's folder can still delete a document, or put an old one
+back under its own path: keep the folder closed to everyone but the workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from lakehouse_lib.errors import InvalidArgumentError, LedgerError, ObjectNotFoundError
+from lakehouse_lib.store import ObjectStore
+
+#: Characters that a key has at least: 128 bits where they are hexadecimal digits.
+SHORTEST_KEY = 32
+
+_FORMAT = 1
+_REQUEST = re.compile(r"[0-9a-f]{20}")
+_NAME = re.compile(r"[a-z]+|steps/[a-z]+-[0-9a-f]{20}")
+_STEP = re.compile(r"[a-z]+-[0-9a-f]{20}\.json")
+
+#: JSON values: text, whole numbers, booleans, null, and lists and objects of them.
+Document = dict[str, Any]
+
+
+def new_request() -> str:
+    """A request id: 80 random bits as 20 hexadecimal digits, safe in paths and URLs."""
+    return secrets.token_hex(10)
+
+
+def check_request(request: object) -> str:
+    """The request id, if it is one.
+
+    Raises:
+        LedgerError: it is not 20 hexadecimal digits.
+    """
+    if not isinstance(request, str) or not _REQUEST.fullmatch(request):
+        raise LedgerError(
+            f"the request id {_shortened(request)} is not valid; expected 20 hexadecimal digits",
+            hint="Take the id from the task that made the request",
+        )
+    return request
+
+
+def digest(document: Document) -> str:
+    """SHA-256 of the document's canonical JSON, as 64 hexadecimal digits."""
+    return hashlib.sha256(_canonical(document)).hexdigest()
+
+
+class Ledger:
+    """Sealed documents of requests, at one location.
+
+    Args:
+        store: of the ledger's location.
+        key: the secret that documents are sealed with, at least ``SHORTEST_KEY`` characters.
+
+    Raises:
+        InvalidArgumentError: the key is too short.
+    """
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        if len(key) < SHORTEST_KEY:
+            raise InvalidArgumentError(
+                f"the ledger's key has {len(key)} characters; expected at least {SHORTEST_KEY}",
+                table=store.root,
+                hint="Make one, for example with: openssl rand -hex 32",
+            )
+        self._store = store
+        # A key a purpose: a keyed hash, which is shown, can never be a seal.
+        self._seal_key, self._hash_key = (
+            hmac.digest(key.encode(), f"lakehouse ledger: {purpose}".encode(), "sha256") for purpose in ("seal", "hash")
+        )
+        self._key_id = hmac.new(self._hash_key, b"key id", "sha256").hexdigest()[:8]
+
+    def put(self, request: str, name: str, document: Document) -> Document:
+        """Write a document of a request, unless there is one by this name; returns the one that stands.
+
+        Args:
+            request: as ``new_request`` makes it.
+            name: lower-case letters, such as ``plan``.
+            document: JSON values only.
+
+        Raises:
+            LedgerError: the document that was there first is not valid.
+            StoreError: the store failed; the document may have been written.
+        """
+        return self._put(_path(request, name), document)
+
+    def read(self, request: str, name: str) -> Document:
+        """A document of a request.
+
+        Raises:
+            LedgerError: it is missing, torn, edited, of another request, or sealed with another key.
+        """
+        document = self.find(request, name)
+        if document is None:
+            raise LedgerError(f"the request {request} has no {name} in the ledger {self._store.root}")
+        return document
+
+    def find(self, request: str, name: str) -> Document | None:
+        """As ``read``; None: it is missing."""
+        return self._find(_path(request, name))
+
+    def delete(self, request: str, name: str) -> None:
+        """Delete a document; one that is missing is no error."""
+        self._store.delete_many([_path(request, name)])
+
+    def put_step(self, request: str, kind: str, document: Document) -> None:
+        """Note something that a task of the request has done, or is about to do, beside what is noted already.
+
+        Args:
+            kind: lower-case letters, such as ``purge``.
+        """
+        self._put(_path(request, f"steps/{kind}-{new_request()}"), document)
+
+    def steps(self, request: str, kind: str) -> list[Document]:
+        """What ``put_step`` has noted of that kind, from the first to the last by their ``at``."""
+        folder = f"{check_request(request)}/steps"
+        names = (meta.path.rpartition("/")[2] for meta in self._store.list_from(folder, f"{kind}-"))
+        own = [name for name in names if name.startswith(f"{kind}-") and _STEP.fullmatch(name)]
+        documents = [self.read(request, f"steps/{name.removesuffix('.json')}") for name in own]
+        return sorted(documents, key=lambda document: str(document.get("at")))
+
+    def claim(self, question: Sequence[str | int], request: str) -> str:
+        """The one request that a question is about: ``request``, unless the question has been asked about another.
+
+        Args:
+            question: what tells it from every other question, such as the ids of a DAG, a run and a task.
+        """
+        path = _question(question)
+        return check_request(self._put(path, {"request": check_request(request)})["request"])
+
+    def claimed(self, question: Sequence[str | int]) -> str | None:
+        """The request that the question is about; None: it has not been asked."""
+        claim = self._find(_question(question))
+        return None if claim is None else check_request(claim.get("request"))
+
+    def keyed_hash(self, *parts: str | int) -> str:
+        """A hash of values that no one can guess without the key, as 64 hexadecimal digits; 1 and "1" differ."""
+        return hmac.new(self._hash_key, _canonical(list(parts)), "sha256").hexdigest()
+
+    def keyed_digest(self, document: Document) -> str:
+        """As ``digest``, but of no use for guessing what the document says without the key."""
+        return hmac.new(self._hash_key, b"document" + _canonical(document), "sha256").hexdigest()
+
+    def _put(self, path: str, document: Document) -> Document:
+        body = {"format": _FORMAT, "path": path, "document": document}
+        sealed = {**body, "key": self._key_id, "seal": self._seal(body)}
+        text = json.dumps(sealed, sort_keys=True, indent=1, allow_nan=False)
+        if not self._store.put_if_absent(path, text.encode()):
+            # Also where an answer got lost and the store tried again: then the document is this one.
+            standing = self._find(path)
+            if standing is None:
+                raise LedgerError(f"the document {path} of the ledger {self._store.root} was deleted while it was read")
+            return standing
+        return document
+
+    def _find(self, path: str) -> Document | None:
+        try:
+            data = self._store.read(path)
+        except ObjectNotFoundError:
+            return None
+        return self._verified(path, data)
+
+    def _verified(self, path: str, data: bytes) -> Document:
+        where = f"the document {path} of the ledger {self._store.root}"
+        try:
+            sealed = json.loads(data, parse_constant=_no_constant)
+        except ValueError:
+            raise LedgerError(f"{where} is not JSON: it is torn, or was edited") from None
+        if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
+            raise LedgerError(f"{where} has no seal; only what the workers have sealed counts")
+        if sealed.get("format") != _FORMAT:
+            raise LedgerError(f"{where} has format {_shortened(sealed.get('format'))}; expected {_FORMAT}")
+        if sealed.get("path") != path:
+            raise LedgerError(f"{where} was copied from {_shortened(sealed.get('path'))}, another document")
+        if sealed.get("key") != self._key_id:
+            raise LedgerError(
+                f"{where} is sealed with the key {_shortened(sealed.get('key'))}; expected {self._key_id}",
+                hint="Where the key was replaced, its documents can be read with the old one only",
+            )
+        body = {name: sealed.get(name) for name in ("format", "path", "document")}
+        document = sealed.get("document")
+        if not hmac.compare_digest(self._seal(body).encode(), sealed["seal"].encode()) or not isinstance(
+            document, dict
+        ):
+            raise LedgerError(f"{where} has a wrong seal: it was edited")
+        return document
+
+    def _seal(self, body: Document) -> str:
+        return hmac.new(self._seal_key, _canonical(body), "sha256").hexdigest()
+
+
+def _path(request: str, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError(f"{name!r} is not a valid name of a ledger's document", hint="Use letters a to z")
+    return f"{check_request(request)}/{name}.json"
+
+
+def _question(question: Sequence[str | int]) -> str:
+    # Run ids are chosen by users: they may hold any character, and are never part of a path.
+    return f"questions/{hashlib.sha256(_canonical(list(question))).hexdigest()}.json"
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _shortened(value: object) -> str:
+    return repr(value)[:80]
