@@ -1,4 +1,4 @@
-"""Find every row of a person: a predicate a table, and how much it will hit. Nothing is changed here.
+"""Find every row of a person: the keys in each table, and how many rows they hit. Nothing is changed here.
 
 Only key columns of the files that may match are read, a row group at a time; of quarantines those of all files, because
 their keys are spelled in many ways.
@@ -6,9 +6,8 @@ their keys are spelled in many ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +16,9 @@ from lakehouse_lib import predicates
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.privacy import sql, unattributed
+from lakehouse_lib.privacy import unattributed
 from lakehouse_lib.privacy.key_texts import KeyTexts, read_keys, spellings
+from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.matches import count_live
 from lakehouse_lib.privacy.subject import Subject, Through
 from lakehouse_lib.privacy.unattributed import Unattributed
@@ -32,24 +32,27 @@ class Located:
 
     Attributes:
         table, uri: its name and location.
-        predicate: SQL that is true of exactly these rows; ``FALSE`` when there can be none.
-        rows, files: how many, in how many live files.
+        table_id: the ``id`` of its metadata, by which a table that was made anew is told from this one.
         version: the version that was looked at.
-        unattributed: records of a quarantine that may be the subject's too, but that no key says so of; never among
-            ``rows``. None for a table that is no quarantine.
+        keys: what the rows are found by.
+        rows, files: how many rows, in how many live files.
+        unattributed: records of a quarantine that may be the subject's too, although no key says so; never among
+            ``rows``. None for a table that is not a quarantine.
     """
 
     table: str
     uri: str
-    predicate: str
+    table_id: str
+    version: int
+    keys: ColumnKeys
     rows: int
     files: int
-    version: int
     unattributed: Unattributed | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+    @property
+    def predicate(self) -> str:
+        """SQL that is true of exactly these rows; ``FALSE`` when there can be none."""
+        return self.keys.sql()
 
 
 def locate(
@@ -96,10 +99,11 @@ def locate(
         spelled = texts.get((table, key))
         if spelled is not None:
             values |= spellings(snapshot, key, spelled, engine)
-        predicate = _condition(snapshot, table, key, values)
-        rows_found, files = count_live(snapshot, predicate, engine)
+        found = _keys(snapshot, table, key, values)
+        rows_found, files = count_live(snapshot, found.sql(), engine)
         unknown = unattributed.find(snapshot, key, spelled, engine) if spelled is not None else None
-        located.append(Located(table, tables[table], predicate, rows_found, files, snapshot.version, unknown))
+        version, table_id = snapshot.version, snapshot.metadata.id
+        located.append(Located(table, tables[table], table_id, version, found, rows_found, files, unknown))
     return located
 
 
@@ -131,7 +135,7 @@ def _through(
     if through.quarantine:
         keys = KeyTexts.of(values, _loaded_as(subject, opened, through.key, value))
         values |= spellings(snapshot, through.key, keys, engine)
-    condition = _condition(snapshot, through.table, through.key, values)
+    condition = _keys(snapshot, through.table, through.key, values).sql()
     predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
     reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
     types = _loaded_as(subject, opened, through.select, None) if through.quarantine else []
@@ -150,10 +154,10 @@ def _through(
             yield found if isinstance(found, str) else int(found)
 
 
-def _condition(snapshot: Snapshot, table: str, key: str, values: Any) -> str:
+def _keys(snapshot: Snapshot, table: str, key: str, values: Iterable[int | str]) -> ColumnKeys:
     field = snapshot.field(key)
     try:
-        return sql.is_one_of(field.name, field.type, values)
+        return ColumnKeys.of(field, values)
     except TypeError as error:
         raise InvalidArgumentError(
             f"the column {key} of {table} is {field.type}, which no identifier is compared with",

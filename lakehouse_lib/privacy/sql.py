@@ -31,12 +31,10 @@ def name(column: str) -> str:
 def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> str:
     """``column = v``, ``column IN (v, ...)`` or, without values, ``FALSE``; values of the column's own type.
 
-    A value that is none of that type is left out, for no row can hold it.
-
     Raises:
-        TypeError: a column of this type is no key: only strings, whole numbers and decimals are.
+        TypeError: as ``of_type``.
     """
-    literals = [exp.convert(value) for value in sorted(_of_type(values, data_type))]
+    literals = [exp.convert(value) for value in sorted(of_type(values, data_type))]
     if not literals:
         return NOTHING
     this = _column(column)
@@ -48,12 +46,17 @@ def _column(column: str) -> exp.Column:
     return exp.column(exp.to_identifier(column, quoted=True))
 
 
-def _of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:
+def of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:
+    """The values as values of a type; one that is not of that type is left out, because no row can hold it.
+
+    Raises:
+        TypeError: a column of this type is not a key: only strings, whole numbers and decimals are.
+    """
     kind = data_type.type if isinstance(data_type, PrimitiveType) else ""
     if kind == "string":
         return {str(value) for value in values}
     bits = _BITS.get(kind)
     if bits is None and not (isinstance(data_type, PrimitiveType) and data_type.decimal is not None):
-        raise TypeError(f"a column of type {data_type} is no key")
+        raise TypeError(f"a column of type {data_type} is not a key")
     numbers = {int(value) for value in values if isinstance(value, int) or _INTEGER.fullmatch(value.strip())}
     return {n for n in numbers if bits is None or -(2 ** (bits - 1)) <= n < 2 ** (bits - 1)}

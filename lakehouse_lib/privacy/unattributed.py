@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.predicates.sql import MAX_LENGTH
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.key_texts import KeyTexts
+from lakehouse_lib.privacy.keys import ColumnKeys, RecordLines
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 
@@ -36,8 +38,6 @@ _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
 # Characters of keys that a condition lists. Where a whole file has its columns elsewhere, its lines say it shorter.
 _MOST_LISTED = 20_000
-# Lines in a row from which on a condition names their ends instead of each of them.
-_LONG_RUN = 20
 # Conditions of two keys of a table are made one.
 _MOST_CHARACTERS = MAX_LENGTH // 2
 
@@ -50,18 +50,72 @@ class Unattributed:
     """Such records in the live version of one quarantine table.
 
     Attributes:
-        predicate: SQL that is true of all of them.
-        records: how many.
-        mentions: how many of them hold one of the keys as a whole field.
-        mentions_predicate: SQL that is true of exactly those, by source, file and line.
-        places: where those came from: ``FILE line N``, sorted.
+        key: the column that attributes none of them.
+        unreadable: texts of that column in which no key can be read, of records that name another column as their
+            first fault.
+        unreadable_lines: the same records by their places, where the texts are too long for a condition.
+        records: how many records there are in all.
+        mentioned: those that hold one of the keys as a whole field.
     """
 
-    predicate: str
+    key: str
+    unreadable: ColumnKeys
+    unreadable_lines: tuple[RecordLines, ...]
     records: int
-    mentions: int
-    mentions_predicate: str
-    places: tuple[str, ...]
+    mentioned: tuple[RecordLines, ...]
+
+    @property
+    def condition(self) -> str:
+        """SQL that is true of all of them but the unreadable ones, and holds no value of any record."""
+        unread = f"`_column` = {sql.literal(self.key)} AND `_rule` IS NULL"
+        return f"`{_RAW}` IS NOT NULL OR {sql.name(self.key)} IS NULL OR ({unread})"
+
+    @property
+    def predicate(self) -> str:
+        """SQL that is true of all of them."""
+        unreadable = [self.unreadable.sql()] if self.unreadable.values else []
+        return " OR ".join([self.condition, *unreadable, *(part.sql() for part in self.unreadable_lines)])
+
+    @property
+    def mentions(self) -> int:
+        """How many of them hold one of the keys as a whole field."""
+        return sum(part.count for part in self.mentioned)
+
+    @property
+    def mentions_predicate(self) -> str:
+        """SQL that is true of exactly those, by source, file and line."""
+        return " OR ".join(part.sql() for part in self.mentioned) or sql.NOTHING
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where those came from: ``FILE line N``, sorted."""
+        return tuple(
+            f"{part.file} line {line}"
+            for part in self.mentioned
+            for first, last in part.runs
+            for line in range(first, last + 1)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "key": self.key,
+            "unreadable": self.unreadable.to_dict(),
+            "unreadable_lines": [part.to_dict() for part in self.unreadable_lines],
+            "records": self.records,
+            "mentioned": [part.to_dict() for part in self.mentioned],
+        }
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Unattributed:
+        """What ``to_dict`` made."""
+        return cls(
+            body["key"],
+            ColumnKeys.from_dict(body["unreadable"]),
+            tuple(RecordLines.from_dict(part) for part in body["unreadable_lines"]),
+            body["records"],
+            tuple(RecordLines.from_dict(part) for part in body["mentioned"]),
+        )
 
 
 def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattributed | None:
@@ -75,15 +129,13 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
     """
     if any(name not in snapshot.schema for name in _META):
         return None
-    column = sql.name(snapshot.field(key).name)
-    unread = f"`_column` = {sql.literal(key)} AND `_rule` IS NULL"
-    condition = f"`{_RAW}` IS NOT NULL OR {column} IS NULL OR ({unread})"
-    ill_typed = _ill_typed(snapshot, key, keys, engine)
-    if ill_typed:
-        condition += f" OR {ill_typed}"
+    texts, unreadable_lines = _ill_typed(snapshot, key, keys, engine)
+    column = snapshot.field(key)
+    found = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
+    condition = found.predicate
     _check_length(snapshot, condition, f"those that have no readable {key}")
     predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
-    names = ["_source", "_file", "_line", _RAW, snapshot.field(key).name]
+    names = ["_source", "_file", "_line", _RAW, column.name]
     reader: pa.RecordBatchReader = engine.read(snapshot, names, predicate)
     records = 0
     lines: _Places = defaultdict(set)
@@ -91,23 +143,21 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         records += len(batch)
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
         _note(lines, batch.filter(_mentions(text, keys)))
-    mentions_predicate = _at_places(snapshot, lines)
-    _check_length(snapshot, mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
-    return Unattributed(
-        predicate=condition,
-        records=records,
-        mentions=sum(map(len, lines.values())),
-        mentions_predicate=mentions_predicate,
-        places=tuple(f"{file} line {line}" for _, file in sorted(lines) for line in sorted(lines[_, file])),
-    )
+    found = replace(found, records=records, mentioned=_by_place(lines))
+    _check_length(snapshot, found.mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
+    return found
 
 
-def _ill_typed(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> str:
-    """A condition that is true of records in whose ``key`` no key can be read, and that name another column as the
-    first that is faulty; empty where there are none."""
+def _ill_typed(
+    snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine
+) -> tuple[set[str], tuple[RecordLines, ...]]:
+    """Records in whose ``key`` no key can be read, and that name another column as the first that is faulty.
+
+    Returns their texts or, where these are too long for a condition, their places.
+    """
     field = snapshot.field(key)
     if keys.text_is_key or field.type != PrimitiveType("string"):
-        return ""
+        return set(), ()
     other = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
     predicate = predicates.parse(other, snapshot.schema, table=snapshot.store.root)
     reader: pa.RecordBatchReader = engine.read(snapshot, ["_source", "_file", "_line", field.name], predicate)
@@ -119,8 +169,8 @@ def _ill_typed(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> 
         found.update(unreadable.to_pylist())
         _note(lines, batch.filter(pc.is_in(batch.column(3), value_set=unreadable)))
     if sum(map(len, found)) > _MOST_LISTED:
-        return _at_places(snapshot, lines)
-    return sql.is_one_of(field.name, field.type, found) if found else ""
+        return set(), _by_place(lines)
+    return found, ()
 
 
 def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
@@ -142,24 +192,14 @@ def _note(lines: _Places, records: pa.RecordBatch) -> None:
         lines[source, file].add(line)
 
 
-def _at_places(snapshot: Snapshot, lines: _Places) -> str:
-    return " OR ".join(_at(snapshot, *place, lines[place]) for place in sorted(lines)) or sql.NOTHING
+def _by_place(lines: _Places) -> tuple[RecordLines, ...]:
+    return tuple(RecordLines(source, file, _runs(lines[source, file])) for source, file in sorted(lines))
 
 
-def _at(snapshot: Snapshot, source: str, file: str, lines: set[int]) -> str:
-    wanted = (("_source", source), ("_file", file))
-    conditions = [sql.is_one_of(name, snapshot.field(name).type, [value]) for name, value in wanted]
-    return f"({' AND '.join([*conditions, _on_lines(snapshot, lines)])})"
-
-
-def _on_lines(snapshot: Snapshot, lines: Iterable[int]) -> str:
+def _runs(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
     numbers = np.unique(np.fromiter(lines, np.int64))
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
-    conditions = [f"`_line` BETWEEN {run[0]} AND {run[-1]}" for run in runs if len(run) >= _LONG_RUN]
-    single = [int(line) for run in runs if len(run) < _LONG_RUN for line in run]
-    if single:
-        conditions.append(sql.is_one_of("_line", snapshot.field("_line").type, single))
-    return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
+    return tuple((int(run[0]), int(run[-1])) for run in runs)
 
 
 def _check_length(snapshot: Snapshot, condition: str, which: str) -> None:

@@ -17,6 +17,7 @@ from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.rejects import Origin
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.privacy.erasure import locate
+from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import subject_from_config
 from lakehouse_lib.store import open_store
@@ -69,15 +70,8 @@ def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str
     assert (lineitem.rows, lineitem.files) == (15, 4)
     assert orders.predicate == "`o_custkey` = 3"
     assert lineitem.predicate == "`l_orderkey` IN (15, 16, 17, 18, 19)"
-    assert lineitem.to_dict() == {
-        "table": "lineitem",
-        "uri": tables["lineitem"],
-        "predicate": lineitem.predicate,
-        "rows": 15,
-        "files": 4,
-        "version": 0,
-        "unattributed": None,
-    }
+    assert lineitem.keys == ColumnKeys("l_orderkey", "long", (15, 16, 17, 18, 19))
+    assert lineitem.table_id == DeltaTable(tables["lineitem"]).metadata().id
 
 
 def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[str, str]) -> None:

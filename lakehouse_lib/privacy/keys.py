@@ -1,0 +1,166 @@
+"""The typed keys that lead to a person's rows, as values: compared as sets, kept as JSON, rendered to SQL when used."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_lib.privacy import sql
+from lakehouse_lib.schema import Field, PrimitiveType
+
+# Lines in a row from which on a condition names their ends instead of each of them.
+_LONG_RUN = 20
+_STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+
+
+@dataclass(frozen=True)
+class ColumnKeys:
+    """Values of one column; a row is meant where the column has one of them.
+
+    Attributes:
+        column: its name.
+        type: its type, as the protocol names it.
+        values: of that type, ascending; none: no row is meant.
+    """
+
+    column: str
+    type: str
+    values: tuple[int | str, ...]
+
+    @classmethod
+    def of(cls, field: Field, values: Iterable[int | str]) -> ColumnKeys:
+        """The keys of a column; a value that is not of its type is left out, because no row can hold it.
+
+        Raises:
+            TypeError: a column of this type is not a key: only strings, whole numbers and decimals are.
+        """
+        typed: list[Any] = sorted(sql.of_type(values, field.type))
+        return cls(field.name, str(field.type), tuple(typed))
+
+    def sql(self) -> str:
+        """A condition that is true of exactly the rows that are meant."""
+        return sql.is_one_of(self.column, PrimitiveType(self.type), self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"column": self.column, "type": self.type, "values": list(self.values)}
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> ColumnKeys:
+        """What ``to_dict`` made."""
+        return cls(body["column"], body["type"], tuple(body["values"]))
+
+
+@dataclass(frozen=True)
+class RecordLines:
+    """Records of a quarantine by where they came from.
+
+    Attributes:
+        source, file: as the quarantine's columns ``_source`` and ``_file`` have them.
+        runs: first and last line of each run, ascending and apart.
+    """
+
+    source: str
+    file: str
+    runs: tuple[tuple[int, int], ...]
+
+    def sql(self) -> str:
+        """A condition that is true of exactly these records."""
+        conditions = [sql.is_one_of("_source", _STRING, [self.source]), sql.is_one_of("_file", _STRING, [self.file])]
+        return f"({' AND '.join([*conditions, self._on_lines()])})"
+
+    def _on_lines(self) -> str:
+        long = [run for run in self.runs if run[1] - run[0] + 1 >= _LONG_RUN]
+        single = [line for run in self.runs if run not in long for line in range(run[0], run[1] + 1)]
+        conditions = [f"`_line` BETWEEN {first} AND {last}" for first, last in long]
+        if single:
+            conditions.append(sql.is_one_of("_line", _LONG, single))
+        return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
+
+    @property
+    def count(self) -> int:
+        """How many lines these are."""
+        return sum(last - first + 1 for first, last in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"source": self.source, "file": self.file, "runs": [list(run) for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> RecordLines:
+        """What ``to_dict`` made."""
+        return cls(body["source"], body["file"], tuple((first, last) for first, last in body["runs"]))
+
+
+@dataclass(frozen=True)
+class PersonKeys:
+    """All that leads to a person's rows in one table.
+
+    Attributes:
+        columns: keys of its columns; a row that has one of any of them is the person's.
+        records: records of a quarantine that are the person's although no key says so.
+    """
+
+    columns: tuple[ColumnKeys, ...]
+    records: tuple[RecordLines, ...] = ()
+
+    def sql(self) -> str:
+        """A condition that is true of exactly the person's rows; ``FALSE`` where there can be none."""
+        return any_of([*(part.sql() for part in self.columns), *(part.sql() for part in self.records)])
+
+    def covers(self, other: PersonKeys) -> bool:
+        """Whether every key of ``other`` is among these, so that none of them is new."""
+        known = _values(self.columns)
+        if not all(values <= known[column] for column, values in _values(other.columns).items()):
+            return False
+        runs = _merged(self.records)
+        return all(_lies_in(run, runs[part.source, part.file]) for part in other.records for run in part.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "columns": [part.to_dict() for part in self.columns],
+            "records": [part.to_dict() for part in self.records],
+        }
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> PersonKeys:
+        """What ``to_dict`` made."""
+        return cls(
+            tuple(ColumnKeys.from_dict(part) for part in body["columns"]),
+            tuple(RecordLines.from_dict(part) for part in body["records"]),
+        )
+
+
+def any_of(conditions: Sequence[str]) -> str:
+    """A condition that is true where one of these is; ``FALSE`` of none."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else sql.NOTHING
+    return " OR ".join(f"({condition})" for condition in conditions)
+
+
+def _values(columns: Iterable[ColumnKeys]) -> defaultdict[str, set[int | str]]:
+    values: defaultdict[str, set[int | str]] = defaultdict(set)
+    for keys in columns:
+        values[keys.column.lower()].update(keys.values)
+    return values
+
+
+def _merged(records: Iterable[RecordLines]) -> defaultdict[tuple[str, str], list[tuple[int, int]]]:
+    """Runs by source and file, ascending and apart."""
+    merged: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for source, file, (first, last) in sorted((part.source, part.file, run) for part in records for run in part.runs):
+        runs = merged[source, file]
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
+        else:
+            runs.append((first, last))
+    return merged
+
+
+def _lies_in(run: tuple[int, int], runs: Sequence[tuple[int, int]]) -> bool:
+    place = bisect_right(runs, run[0], key=lambda each: each[0]) - 1
+    return place >= 0 and run[1] <= runs[place][1]
