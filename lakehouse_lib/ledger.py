@@ -123,11 +123,12 @@ class Ledger:
 
     def steps(self, request: str, kind: str) -> list[Document]:
         """What ``put_step`` has noted of that kind, from the first to the last by their ``at``."""
-        folder = f"{check_request(request)}/steps"
-        names = (meta.path.rpartition("/")[2] for meta in self._store.list_from(folder, f"{kind}-"))
-        own = [name for name in names if name.startswith(f"{kind}-") and _STEP.fullmatch(name)]
-        documents = [self.read(request, f"steps/{name.removesuffix('.json')}") for name in own]
+        documents = [self.read(request, name) for name in self._step_names(request, kind)]
         return sorted(documents, key=lambda document: str(document.get("at")))
+
+    def delete_steps(self, request: str, kind: str) -> None:
+        """Delete what ``put_step`` has noted of that kind."""
+        self._store.delete_many([_path(request, name) for name in self._step_names(request, kind)])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
         """The one request that a question is about: ``request``, unless the question has been asked about another.
@@ -150,6 +151,15 @@ class Ledger:
     def keyed_digest(self, document: Document) -> str:
         """As ``digest``, but of no use for guessing what the document says without the key."""
         return hmac.new(self._hash_key, b"document" + _canonical(document), "sha256").hexdigest()
+
+    def _step_names(self, request: str, kind: str) -> list[str]:
+        folder = f"{check_request(request)}/steps"
+        names = (meta.path.rpartition("/")[2] for meta in self._store.list_from(folder, f"{kind}-"))
+        return [
+            f"steps/{name.removesuffix('.json')}"
+            for name in names
+            if name.startswith(f"{kind}-") and _STEP.fullmatch(name)
+        ]
 
     def _put(self, path: str, document: Document) -> Document:
         body = {"format": _FORMAT, "path": path, "document": document}

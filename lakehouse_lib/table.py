@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -177,10 +177,21 @@ class DeltaTable(ReadableTable):
 
         return cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
 
-    def repair(self, dry_run: bool = True, *, commit_properties: CommitProperties | None = None) -> dict[str, Any]:
+    def repair(
+        self,
+        dry_run: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        before_repair: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
         """Find what is wrong with the table and, unless ``dry_run``, mend it; see ``operations.repair``.
 
         A dry run needs no latest version that can be read, only the one that is open.
+
+        Args:
+            commit_properties: of the commit that removes missing files.
+            before_repair: called once with what was found, as it is returned, before anything is changed; nothing is
+                changed when it raises. Not called in a dry run.
 
         Returns:
             ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, mending is the default), and the other
@@ -189,7 +200,12 @@ class DeltaTable(ReadableTable):
         from lakehouse_lib.operations.repair import repair
 
         check_commit_properties(commit_properties, table=self.table_uri)
-        report = repair(self._snapshot, dry_run=dry_run, commit_properties=commit_properties).to_dict()
+        report = repair(
+            self._snapshot,
+            dry_run=dry_run,
+            commit_properties=commit_properties,
+            before_repair=None if before_repair is None else lambda found: before_repair(found.to_dict()),
+        ).to_dict()
         return report if dry_run else self._moved(report)
 
     def _latest(self) -> Snapshot:

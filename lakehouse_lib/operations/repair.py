@@ -8,7 +8,7 @@ as well, a pointer to nothing, what killed processes left.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -90,6 +90,7 @@ def repair(
     *,
     dry_run: bool = True,
     commit_properties: CommitProperties | None = None,
+    before_repair: Callable[[Report], None] | None = None,
     now: datetime | None = None,
 ) -> Report:
     """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` mend it.
@@ -104,6 +105,8 @@ def repair(
     Args:
         snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
+        before_repair: called once with what was found, before anything is changed; nothing is changed when it raises.
+            Not called in a dry run.
         now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
             something of the log is to be deleted by it.
 
@@ -147,6 +150,8 @@ def repair(
     )
     if dry_run:
         return found
+    if before_repair is not None:
+        before_repair(found)
     if len(missing):
         features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
     if now is None and (found.temporary or found.checkpoints_unreadable):

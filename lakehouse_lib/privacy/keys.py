@@ -111,6 +111,11 @@ class PersonKeys:
         """A condition that is true of exactly the person's rows; ``FALSE`` where there can be none."""
         return any_of([*(part.sql() for part in self.columns), *(part.sql() for part in self.records)])
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether these lead to no row at all."""
+        return not self.records and not any(part.values for part in self.columns)
+
     def covers(self, other: PersonKeys) -> bool:
         """Whether every key of ``other`` is among these, so that none of them is new."""
         known = _values(self.columns)

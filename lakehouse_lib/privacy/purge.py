@@ -6,7 +6,7 @@ deletes exactly those that hold matching rows, whatever their age, and says whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -102,6 +102,7 @@ def purge(
     *,
     dry_run: bool = False,
     writer_grace: timedelta = timedelta(hours=1),
+    before_delete: Callable[[Sequence[str]], None] | None = None,
     storage_options: dict[str, str] | None = None,
     engine: Engine | None = None,
 ) -> PurgeReport:
@@ -113,6 +114,8 @@ def purge(
 
     Args:
         writer_grace: age from which a file unknown to the log is a dead writer's.
+        before_delete: called once with the store paths of the files that are about to be deleted, when there are any;
+            nothing is deleted when it raises. Not called in a dry run.
         storage_options: of the table's store.
 
     Raises:
@@ -127,7 +130,7 @@ def purge(
     rows, files = count_live(snapshot, predicate_sql, engine)
     if rows:
         raise RetentionError(
-            f"the current version still holds {rows} rows in {files} files for which {predicate_sql[:200]!r} is true",
+            f"the current version still holds {rows} rows in {files} files for which the predicate is true",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Delete the rows first, then purge",
@@ -165,6 +168,8 @@ def purge(
         unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))) | _without_path(objects),
     )
     if not dry_run:
+        if paths and before_delete is not None:
+            before_delete(paths)
         latest.store.delete_many([*paths, *(_checksum(path) for path in paths)])
     return report
 
@@ -212,8 +217,8 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
     rows = pc.sum(counted["matches"]).as_py() or 0
     if rows:
         raise RetentionError(
-            f"files of the current version still hold {rows} rows, hidden by deletion vectors, for which "
-            f"{predicate_sql[:200]!r} is true",
+            f"files of the current version still hold {rows} rows, hidden by deletion vectors, for which the predicate "
+            "is true",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Delete the rows once more with DeltaTable.delete, which rewrites these files, then purge",

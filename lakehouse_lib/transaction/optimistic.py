@@ -255,7 +255,7 @@ class OptimisticTransaction:
             "isolationLevel": str(self._isolation()),
             "isBlindAppend": not self._reads and not self._removes,
             "operationMetrics": {key: _text(value) for key, value in self.metrics.items()},
-            "engineInfo": _engine(),
+            "engineInfo": engine_info(),
             "txnId": txn_id,
         }
         removed = now
@@ -374,7 +374,8 @@ def _text(value: object) -> str:
 
 
 @cache
-def _engine() -> str:
+def engine_info() -> str:
+    """This library's name and version, as commits have it."""
     try:
         return f"lakehouse/{package_version('lakehouse')}"
     except PackageNotFoundError:  # on a worker, where the library came as a zip

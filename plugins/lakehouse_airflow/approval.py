@@ -1,52 +1,211 @@
-"""Whether a person has said yes."""
+"""Whether a person who may do so has approved a plan: decided from the ledger, never from XCom.
+
+XCom points to a plan and no more, because any user may edit it. What was asked and answered is in the ledger, sealed by
+the tasks that asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from lakehouse_airflow.registry import ApprovalPolicy
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse_lib.ledger import Document, Ledger
 
-def require_approval(context: Context, task_id: str, *, asked_after: str | None = None) -> str:
-    """The name of the person who approved in the ApprovalOperator ``task_id`` of this DAG run.
+APPROVE, REJECT = "Approve", "Reject"
 
-    An approval task that is marked success by hand lets its downstream tasks run, but leaves no answer; so whoever is
-    about to do what was to be approved asks here.
+
+class NotApprovedError(AirflowFailException):
+    """Nothing may be done: there is no valid approval; a retry does not help."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not approved: {reason}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The DAG run a task is part of.
+
+    Attributes:
+        requester: the user who triggered it.
+    """
+
+    dag_id: str
+    run_id: str
+    requester: str
+
+    @classmethod
+    def of(cls, context: Context) -> Run:
+        """The run of a task's context.
+
+        Raises:
+            NotApprovedError: no user has triggered it, so there is no requester.
+        """
+        run: Any = context["dag_run"]
+        if not run.triggering_user_name:
+            raise NotApprovedError(
+                f"no user has triggered the run {run.run_id!r}, so there is no requester; trigger the DAG by the UI or "
+                "the API"
+            )
+        return cls(run.dag_id, run.run_id, run.triggering_user_name)
+
+    def to_dict(self) -> dict[str, str]:
+        """Its part of a plan and of a decision."""
+        return {"dag_id": self.dag_id, "run_id": self.run_id, "requester": self.requester}
+
+    def question(self, task_id: str, map_index: int) -> tuple[str | int, ...]:
+        """What a task of the run asks: it can be about one request only, however often the task is cleared."""
+        return (self.dag_id, self.run_id, task_id, map_index)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Which plan is meant; all that a task takes from XCom."""
+
+    request: str
+    digest: str
+
+    @classmethod
+    def pull(cls, context: Context, task_id: str, map_index: int = -1) -> Pointer:
+        """What the task ``task_id`` of this run has left.
+
+        Raises:
+            NotApprovedError: nothing, or something else.
+        """
+        left: Any = context["ti"].xcom_pull(task_ids=task_id, map_indexes=map_index)
+        if not isinstance(left, Mapping) or not all(isinstance(left.get(key), str) for key in ("request", "digest")):
+            raise NotApprovedError(
+                f"the task {task_id!r} of this run has left no request (marking it as success makes none); trigger the "
+                "DAG again"
+            )
+        return cls(left["request"], left["digest"])
+
+    def to_dict(self) -> dict[str, str]:
+        """As XCom has it."""
+        return {"request": self.request, "digest": self.digest}
+
+
+def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document:
+    """The plan that is pointed to.
 
     Args:
-        asked_after: in ISO 8601, when that was found which the person was asked about. A task that is cleared alone
-            finds something else, and the answer of before stays.
+        kind: ``erasure`` or ``repair``.
 
     Raises:
-        AirflowFailException: no answer, another answer, an answer that no person gave, or one of before.
+        LedgerError: it is missing, edited or sealed with another key.
+        NotApprovedError: it is another plan than the one pointed to, of another run, or of another kind.
     """
-    answer = context["ti"].xcom_pull(task_ids=task_id)
-    if not isinstance(answer, Mapping):
-        raise AirflowFailException(
-            f"not approved: the task {task_id!r} holds no answer of a person (marking it as success is none). Clear it "
-            "and answer it"
+    from lakehouse_lib.ledger import digest
+
+    plan = ledger.read(pointer.request, "plan")
+    if digest(plan) != pointer.digest:
+        raise NotApprovedError(
+            f"the plan of request {pointer.request} has the digest {digest(plan)}; XCom says {pointer.digest[:64]!r}"
         )
-    if list(answer.get("chosen_options") or ()) != ["Approve"]:
-        raise AirflowFailException(f"not approved: the answer to {task_id!r} is {answer.get('chosen_options')}")
-    person = answer.get("responded_by_user")
-    if not person:
-        raise AirflowFailException(f"not approved: no person stands behind the answer to {task_id!r}")
-    if asked_after is not None and not _is_later(answer.get("responded_at"), asked_after):
-        raise AirflowFailException(
-            f"not approved: the answer to {task_id!r} is of {answer.get('responded_at')}, and what it is about was "
-            f"found at {asked_after}. Clear {task_id!r} and answer it"
-        )
-    return str(person.get("name") or person.get("id")) if isinstance(person, Mapping) else str(person)
+    if plan.get("kind") != kind:
+        raise NotApprovedError(f"request {pointer.request} is a plan of {plan.get('kind')!r}; expected {kind!r}")
+    _require_same_run(plan, run, f"the plan of request {pointer.request}")
+    return plan
 
 
-def _is_later(answered: Any, found: str) -> bool:
+def require_approval(
+    ledger: Ledger, pointer: Pointer, plan: Document, policy: ApprovalPolicy, run: Run, question: tuple[str | int, ...]
+) -> Document:
+    """The decision by which the plan is approved.
+
+    Args:
+        plan: as ``read_plan`` gives it.
+        policy: as the registry has it now; an approver who was taken out of it counts no more.
+        question: what was asked, as ``Run.question`` gives it.
+
+    Raises:
+        LedgerError: the decision is edited or sealed with another key.
+        NotApprovedError: no decision, or one that does not approve this plan in this run by the policy.
+    """
+    about = ledger.claimed(question)
+    if about != pointer.request:
+        what = "has asked nothing yet" if about is None else f"has asked about request {about}"
+        raise NotApprovedError(f"this run {what}, and XCom points to request {pointer.request}; trigger the DAG again")
+    decision = ledger.find(pointer.request, "decision")
+    if decision is None:
+        raise NotApprovedError(
+            f"request {pointer.request} has no decision in the ledger (marking the approval as success makes none); "
+            f"clear {question[2]!r} and have it answered"
+        )
+    if decision.get("digest") != pointer.digest:
+        raise NotApprovedError(f"the decision of request {pointer.request} is about another plan")
+    _require_same_run(decision, run, f"the decision of request {pointer.request}")
+    if decision.get("answer") != APPROVE:
+        raise NotApprovedError(f"the answer to request {pointer.request} is {decision.get('answer')!r}")
+    _check_answer(decision, plan, policy)
+    return decision
+
+
+def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: ApprovalPolicy, run: Run) -> Document:
+    """The decision that an answer makes. Pure.
+
+    Args:
+        event: with which Airflow resumes the task that asked; it comes from the row that the answer was put into.
+
+    Raises:
+        NotApprovedError: the answer is not valid, or the person may not give it.
+    """
+    chosen = list(event.get("chosen_options") or ())
+    if chosen not in ([APPROVE], [REJECT]):
+        raise NotApprovedError(f"the answer to request {pointer.request} is {chosen}; expected {APPROVE} or {REJECT}")
+    person = event.get("responded_by_user")
+    if not isinstance(person, Mapping) or not person.get("id"):
+        raise NotApprovedError(f"no person stands behind the answer to request {pointer.request}")
+    answered_at = event.get("responded_at")
+    decision = {
+        "format": 1,
+        **pointer.to_dict(),
+        **run.to_dict(),
+        "answer": chosen[0],
+        "approver": {"id": str(person["id"]), "name": str(person.get("name") or person["id"])},
+        "answered_at": answered_at.isoformat() if isinstance(answered_at, datetime) else str(answered_at),
+    }
+    _check_answer(decision, plan, policy)
+    return decision
+
+
+def _check_answer(decision: Document, plan: Document, policy: ApprovalPolicy) -> None:
+    """Whether the person may give the answer, and gave it after the plan was made."""
+    request, approver = decision["request"], decision["approver"]
+    if approver["id"] not in policy.approvers:
+        raise NotApprovedError(
+            f"the user {approver['id']!r} answered request {request}; the registry's approvers are "
+            f"{', '.join(policy.approvers)}"
+        )
+    # Of a user the run knows the name, and the answer both the id and the name.
+    if policy.four_eyes and decision["requester"] in (approver["id"], approver["name"]):
+        raise NotApprovedError(
+            f"the user {approver['id']!r} has triggered the run and may not answer request {request} as well; have "
+            "another approver answer (the registry's four_eyes)"
+        )
+    if not _is_later(decision["answered_at"], plan["found_at"]):
+        raise NotApprovedError(
+            f"request {request} was answered at {decision['answered_at']}, and its plan was made at "
+            f"{plan['found_at']}; check the clocks of the API server and of the workers"
+        )
+
+
+def _require_same_run(document: Document, run: Run, what: str) -> None:
+    for name, value in run.to_dict().items():
+        if document.get(name) != value:
+            raise NotApprovedError(f"{what} has the {name} {document.get(name)!r}; this run has {value!r}")
+
+
+def _is_later(answered: str, made: str) -> bool:
     try:
-        moment = answered if isinstance(answered, datetime) else datetime.fromisoformat(str(answered))
-        return moment >= datetime.fromisoformat(found)
-    except (TypeError, ValueError):  # no time, or none with a zone
+        return datetime.fromisoformat(answered) >= datetime.fromisoformat(made)
+    except (TypeError, ValueError):  # not a time, or one without a zone
         return False

@@ -45,8 +45,8 @@ class LakehouseHook(BaseHook):
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         return {
-            "hidden_fields": ["schema", "login", "password", "port"],
-            "relabeling": {"host": "Root folder or URI"},
+            "hidden_fields": ["schema", "login", "port"],
+            "relabeling": {"host": "Root folder or URI", "password": "Key (of lakehouse_ledger alone)"},
             "placeholders": {"extra": '{"aws_conn_id": "aws_default", "store option": "value"}'},
         }
 

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
@@ -66,6 +66,9 @@ Location = Annotated[str, AfterValidator(_resolve)]
 LocalPath = Annotated[str, AfterValidator(_no_uri), AfterValidator(_resolve)]
 #: Part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+#: Where something is in a Python module.
+Reference = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 
 
 class _Strict(BaseModel):
@@ -131,7 +134,26 @@ class SubjectRows(_Strict):
     quarantine: bool = False
 
 
-class Subject(_Strict):
+class ApprovalPolicy(_Strict):
+    """Who may answer a question, and how long it waits.
+
+    ``approvers`` are user ids as Airflow's auth manager gives them. ``notifiers`` are ``package.module:factory``, each
+    called without arguments for a notifier of Airflow.
+    """
+
+    approvers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    four_eyes: bool = Field(True, description="the user who triggered the run may not be the one who approves")
+    response_hours: float = Field(720, gt=0, le=87_600, description="an unanswered question is over after that")
+    notifiers: tuple[Reference, ...] = ()
+
+    @model_validator(mode="after")
+    def _someone_may_answer(self) -> Self:
+        if not self.approvers:
+            raise ValueError('approvers is empty: name at least one user id, such as "approvers": ["officer"]')
+        return self
+
+
+class Subject(ApprovalPolicy):
     """Whom an erasure concerns, and where the rows are: from the person's own table to what hangs on it."""
 
     id_type: Literal["long", "string"]
@@ -174,6 +196,8 @@ class Schedules(_Strict):
 class Registry(_Strict):
     tables: dict[Name, Table]
     subjects: dict[Name, Subject] = {}
+    ledger: Location | None = Field(None, description="where plans, decisions and records of approvals are kept")
+    repair: ApprovalPolicy | None = Field(None, description="who may approve the repair of a table")
     report: Report | None = None
     schedules: Schedules = Schedules()
 
@@ -187,6 +211,16 @@ class Registry(_Strict):
         unknown = sorted(name for name in used if name not in self.tables and self._quarantine(name) is None)
         if unknown:
             raise ValueError(f"no table {', '.join(unknown)}; tables are {', '.join(sorted(self.tables)) or 'none'}")
+        return self
+
+    @model_validator(mode="after")
+    def _approvals_are_kept_somewhere(self) -> Registry:
+        asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
+        if asking and self.ledger is None:
+            raise ValueError(
+                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a folder or bucket that users '
+                "of Airflow cannot write"
+            )
         return self
 
     @model_validator(mode="after")
@@ -232,6 +266,15 @@ class Registry(_Strict):
     def _quarantine(self, name: str) -> str | None:
         table = self.tables.get(name.removesuffix(_QUARANTINE)) if name.endswith(_QUARANTINE) else None
         return table.quarantine if table is not None else None
+
+    def repair_policy(self) -> ApprovalPolicy:
+        """Who may approve the repair of a table. RegistryError: the registry does not say."""
+        if self.repair is None:
+            raise RegistryError(
+                'the registry does not say who approves repairs: write "repair": {"approvers": ["USER ID"]} beside '
+                '"tables"'
+            )
+        return self.repair
 
     def loaded_tables(self) -> list[str]:
         """Names of the tables that have a source, sorted."""

@@ -41,6 +41,11 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
         if output in owners:
             yield f"report.output is where {owners[output]} is, which it would replace: give it a place of its own"
         owners[output] = "report.output"
+    if registry.ledger is not None:
+        ledger = _place(registry.ledger)
+        for place, owner in owners.items():
+            if _lies_in(ledger, place) or _lies_in(place, ledger):
+                yield f"ledger and {owner} are in the same place, or one of them in the other: move the ledger"
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
@@ -65,6 +70,10 @@ def _place(location: str) -> str:
     if name == "file":
         return posixpath.normpath(rest)
     return f"{'s3' if name == 's3a' else name}://{rest.rstrip('/')}"
+
+
+def _lies_in(place: str, folder: str) -> bool:
+    return f"{place}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _folders_around(path: str) -> Iterator[str]:

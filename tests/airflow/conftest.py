@@ -28,6 +28,8 @@ os.environ.update(
     }
 )
 
+LEDGER_KEY = "of-the-tests-alone-0123456789abcdef"
+
 # These drivers live for seconds, in which the JVM's second compiler never gets back what it takes.
 (HOME / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n")
 
@@ -82,9 +84,11 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "lineitem": {"uri": "tables/lineitem"},
             "customer": {"uri": "tables/customer"},
         },
+        "ledger": "ledger",
         "subjects": {
             "customer": {
                 "id_type": "long",
+                "approvers": ["ann"],
                 "rows": [
                     {"table": "customer", "key": "c_custkey"},
                     {"table": "orders", "key": "o_custkey"},
@@ -100,6 +104,8 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     file.write_text(json.dumps(body))
     monkeypatch.setenv("LAKEHOUSE_REGISTRY", str(file))
+    ledger = {"conn_type": "lakehouse", "password": LEDGER_KEY}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_LEDGER", json.dumps(ledger))
     return file
 
 

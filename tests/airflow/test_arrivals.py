@@ -1,69 +1,84 @@
-"""What has come since the look that was approved: keys are taken from predicates, and compared."""
+"""What has come, gone and moved since the plan that was approved."""
 
+from __future__ import annotations
+
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakehouse_airflow.arrivals import arrived, has_gone, keys
+from lakehouse_airflow.arrivals import arrived, has_gone, made_anew, moved
+from lakehouse_airflow.erasure_plan import Place
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.privacy.keys import ColumnKeys, PersonKeys, RecordLines
 
 
-def place(predicate: str, rows: int = 1) -> dict[str, Any]:
-    return {"predicate": predicate, "rows": rows, "on_disk": {"rows": rows}}
+def place(
+    *values: int, rows: int = 1, on_disk: int | None = None, uri: str = "/t", table_id: str = "a", **more: Any
+) -> Place:
+    return Place(
+        table="t",
+        uri=uri,
+        table_id=table_id,
+        version=0,
+        keys=PersonKeys((ColumnKeys("k", "long", values),), more.get("records", ())),
+        rows=rows,
+        files=1,
+        unattributed=(),
+        erase_mentions=False,
+        on_disk={"rows": rows if on_disk is None else on_disk},
+    )
 
 
-def ways(*combinations: tuple[str, ...]) -> set[frozenset[str]]:
-    return {frozenset(combination) for combination in combinations}
-
-
-@pytest.mark.parametrize(
-    ("predicate", "expected"),
-    [
-        ("FALSE", ways()),
-        ("`k` = -7", ways(("k = -7",))),
-        ("`k` IN (1, 2)", ways(("k = 1",), ("k = 2",))),
-        (r"(FALSE) OR (`k` = 'it\'s') OR (`a b` IN ('x'))", ways(("k = 'it''s'",), ("a b = 'x'",))),
-        (
-            "((`_file` = 'f' AND `_line` IN (2, 3)) OR (`_file` = 'g' AND `_line` = 4))",
-            ways(("_file = 'f'", "_line = 2"), ("_file = 'f'", "_line = 3"), ("_file = 'g'", "_line = 4")),
-        ),
-        (
-            "(`_file` = 'f' AND (`_line` BETWEEN 2 AND 3 OR `_line` = 5))",
-            ways(("_file = 'f'", "_line = 2"), ("_file = 'f'", "_line = 3"), ("_file = 'f'", "_line = 5")),
-        ),
-        ("`k` > 7", ways(("k > 7",))),
-    ],
-)
-def test_keys_of_a_predicate(predicate: str, expected: set[frozenset[str]]) -> None:
-    found = keys(predicate)
-    assert {frozenset(each.replace('"', "") for each in one) for one in found} == expected
-
-
-def test_thousands_of_keys_are_compared() -> None:
-    some, more = (f"`k` IN ({', '.join(map(str, range(count)))})" for count in (20_000, 20_001))
-    assert arrived({"t": place(some)}, {"t": place(more)}) == ["t"]
-    assert arrived({"t": place(more)}, {"t": place(some)}) == []
+LINES = (RecordLines("s", "f", ((2, 3),)),)
 
 
 @pytest.mark.parametrize(
     ("then", "now", "expected"),
     [
-        (place("`k` = 1"), place("`k` = 1", rows=9), []),
-        (place("`k` IN (1, 2)"), place("`k` = 1", rows=0), []),
-        (place("`k` = 1"), place("FALSE", rows=0), []),
-        (place("`k` = 1"), place("`k` IN (1, 2)"), ["t"]),
-        (place("FALSE", rows=0), place("`k` = 1", rows=0), ["t"]),
-        (place("`k` = 1", rows=0), place("`k` = 1"), ["t"]),
-        ({**place("`k` = 1", rows=0), "on_disk": {"rows": 3}}, place("`k` = 1"), []),
-        (None, place("`k` = 1"), ["t"]),
-        (None, place("`k` = 1", rows=0), []),
+        (place(1), place(1, rows=9), []),
+        (place(1, 2), place(1, rows=0), []),
+        (place(1), place(rows=0), []),
+        (place(1), place(1, 2), ["t"]),
+        (place(rows=0), place(1, rows=0), ["t"]),
+        (place(1, rows=0), place(1), ["t"]),
+        (place(1, rows=0, on_disk=3), place(1), []),
+        (None, place(1), ["t"]),
+        (None, place(1, rows=0), []),
+        (place(1, records=LINES), place(1, records=LINES), []),
+        (place(1), place(1, records=LINES), ["t"]),
     ],
 )
-def test_what_has_arrived(then: dict[str, Any] | None, now: dict[str, Any], expected: list[str]) -> None:
+def test_what_has_arrived(then: Place | None, now: Place, expected: list[str]) -> None:
     assert arrived({"t": then} if then else {}, {"t": now}) == expected
 
 
 def test_a_key_that_leads_nowhere_any_more_has_gone() -> None:
-    then = {"t": place("`k` IN (1, 2)"), "own": place("`id` = 7")}
-    assert not has_gone(then, {"t": place("`k` IN (1, 2, 3)"), "own": place("`id` = 7", rows=0)})
-    assert has_gone(then, {"t": place("`k` IN (2, 3)"), "own": place("`id` = 7")})
-    assert has_gone(then, {"own": place("`id` = 7")})
+    then = {"t": place(1, 2), "own": place(7)}
+    assert not has_gone(then, {"t": place(1, 2, 3), "own": place(7, rows=0)})
+    assert has_gone(then, {"t": place(2, 3), "own": place(7)})
+    assert has_gone(then, {"own": place(7)})
+    assert not has_gone({"t": place(rows=0)}, {})
+
+
+def test_a_table_of_another_id_was_made_anew() -> None:
+    then = {"t": place(1), "u": place(1)}
+    assert made_anew(then, {"t": place(1), "u": place(1, table_id="b")}) == ["u"]
+    assert made_anew(then, {}) == []
+
+
+def test_tables_that_are_elsewhere_or_no_tables_of_the_subject_any_more(registry_file: Path) -> None:
+    registry = load_registry()
+    orders = place(1, uri=registry.table("orders").uri)
+    assert moved({"orders": orders}, registry, "customer") == []
+    assert moved({"orders": place(1, uri="/x")}, registry, "customer") == [f"orders at {orders.uri}, not /x"]
+    assert moved({"accounts": place(1)}, registry, "customer") == [
+        "accounts is not a table of the subject customer any more"
+    ]
+    body = json.loads(registry_file.read_text())
+    body["subjects"]["customer"]["rows"] = body["subjects"]["customer"]["rows"][:1]
+    registry_file.write_text(json.dumps(body))
+    assert moved({"orders": orders}, load_registry(), "customer") == [
+        "orders is not a table of the subject customer any more"
+    ]

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.airflow.dag_runs import answer_when_asked, let_run, released_runs, run_dag
+from tests.airflow.erasure_runs import ledger
 from tests.peers import parquet_files, read_delta_rs
 
 pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
@@ -120,8 +121,8 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
 
 def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
     tables = write_shop(registry_file)
-    answer = answer_when_asked("lakehouse_erasure", "approve", "Approve")
-    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Approve")
+    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
     answer.join(5)
     assert run.state == "success", run.states
     for table, name, left in (
@@ -132,7 +133,7 @@ def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
         assert column(tables / table, name) == left
         assert not {2, 12} & set(on_disk(tables / table, name))
     report = run.xcom("report")
-    assert (report["subject"], report["id"]) == ("customer", 2)
+    assert (report["subject"], report["request"]) == ("customer", run.xcom("locate")["request"])
     assert {table: counts["before"]["rows"] for table, counts in report["tables"].items()} == {
         "customer": 1,
         "orders": 2,
@@ -171,8 +172,8 @@ def write_refused(registry_file: Path) -> None:
 def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, erase_mentions: bool) -> None:
     tables = write_shop(registry_file)
     write_refused(registry_file)
-    answer = answer_when_asked("lakehouse_erasure", "approve", "Approve")
-    run = run_dag("lakehouse_erasure", {"customer_id": 2, "erase_mentions": erase_mentions})
+    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Approve")
+    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2, "erase_mentions": erase_mentions})
     answer.join(5)
     assert run.state == "success", run.states
     assert column(tables / "lineitem", "l_orderkey") == [1, 3, 11, 13, 60]
@@ -187,11 +188,11 @@ def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, e
     ]
     assert sorted(kept) == (["70,9,surplus"] if erase_mentions else ["50|half", "70,2,surplus", "70,9,surplus"])
 
-    found = run.xcom("locate")["tables"]
-    assert found["lineitem_quarantine"]["unattributed"]["records"] == 2
-    assert found["lineitem_quarantine"]["unattributed"]["places"] == ["1.csv line 5"]
-    assert found["orders_quarantine"]["unattributed"]["places"] == ["1.csv line 4"]
-    assert found["lineitem"]["unattributed"] is None
+    plan = ledger().read(run.xcom("locate")["request"], "plan")
+    found = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
+    assert [found["lineitem_quarantine"][what] for what in ("records", "mentions", "erased")] == [2, 1, erase_mentions]
+    assert [found["orders_quarantine"][what] for what in ("records", "mentions")] == [1, 1]
+    assert found["lineitem"] is None
     report = run.xcom("report")
     left = {
         "lineitem_quarantine": {"records": 1 if erase_mentions else 2, "mentions": 0 if erase_mentions else 1},
@@ -201,7 +202,7 @@ def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, e
         del left["orders_quarantine"]
     assert report["unattributed"] == left
     notes = " ".join(report["notes"])
-    assert "lineitem_quarantine: nobody can say by a key" in notes
+    assert "lineitem_quarantine: no key says whose" in notes
     assert "Landing files are not erased" in notes
     assert "predicates" in notes
 
@@ -210,19 +211,20 @@ def test_the_question_names_records_that_nobody_can_attribute(registry_file: Pat
     write_shop(registry_file)
     write_refused(registry_file)
     question: list[str] = []
-    answer = answer_when_asked("lakehouse_erasure", "approve", "Reject", question)
-    run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Reject", question)
+    run_dag("lakehouse_erasure_customer", {"customer_id": 2})
     answer.join(5)
     (text,) = question
     assert "* lineitem: 4 rows in 2 files" in text or "* lineitem: 4 rows in 3 files" in text
-    assert "* lineitem_quarantine also has 2 records of which no key says whose they are: WHERE `_raw` IS" in text
-    assert "1 of them hold the customer's keys as a field: 1.csv line 5; kept." in text
+    assert "lineitem_quarantine also has 2 records of which no key says whose they are: WHERE `` `_raw` IS" in text
+    assert "1 of them hold one of the person's keys as a field; these are kept." in text
+    assert "1.csv" not in text
 
 
 def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
     tables = write_shop(registry_file)
-    answer = answer_when_asked("lakehouse_erasure", "approve", "Reject")
-    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Reject")
+    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
     answer.join(5)
     assert run.states["delete"] == run.states["purge"] == "skipped"
     assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
@@ -234,7 +236,7 @@ def test_marking_the_approval_as_success_deletes_nothing(registry_file: Path) ->
     files = parquet_files(tables)
     # The delete is marked, too: the purge has to ask for itself.
     for marked in ("approve", "approve|delete"):
-        run = run_dag("lakehouse_erasure", {"customer_id": 2}, mark_success_pattern=marked)
+        run = run_dag("lakehouse_erasure_customer", {"customer_id": 2}, mark_success_pattern=marked)
         assert run.state == "failed"
         assert "success" not in {run.states["purge"], run.states["report"]}
     assert column(tables / "orders", "o_custkey") == [1, 1, 2, 2, 3, 3]
@@ -247,13 +249,13 @@ def test_a_customer_that_is_none_is_refused_before_anything_runs(registry_file: 
     write_shop(registry_file)
     for value in ("2", "", "2 or 1=1", 0):
         with pytest.raises(ParamValidationError):
-            run_dag("lakehouse_erasure", {"customer_id": value})
+            run_dag("lakehouse_erasure_customer", {"customer_id": value})
     with pytest.raises(ParamValidationError):
-        run_dag("lakehouse_erasure")
+        run_dag("lakehouse_erasure_customer")
 
 
 def test_a_missing_table_is_said_by_name(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run = run_dag("lakehouse_erasure", {"customer_id": 2})
+    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
     assert run.states["locate"] == "failed"
     assert run.states["delete"] == "upstream_failed"
     assert "TableNotFoundError: " in capfd.readouterr().out

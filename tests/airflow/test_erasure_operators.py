@@ -2,91 +2,26 @@
 
 import json
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable as Peer
 from deltalake import write_deltalake
 
 from lakehouse_airflow.operators import job_operator
-from lakehouse_airflow.operators.erasure import (
-    LakehouseEraseOperator,
-    LakehouseErasureReportOperator,
-    LakehouseLocateSubjectOperator,
-    LakehousePurgeOperator,
-)
-from lakehouse_airflow.registry import load_registry
 from lakehouse_lib import DeltaTable
+from tests.airflow.erasure_runs import JobInThisProcess, Run, put_hitl_detail
 from tests.peers import parquet_files
-
-TASKS = {"located_by": "locate", "approved_by": "approve"}
-APPROVED = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "ann"}}
-
-
-class JobInThisProcess:
-    """The job ``erase`` without its Spark: the same deletes, in the same order."""
-
-    done_before_failing = None
-
-    def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
-        self.file = Path(arguments[arguments.index("--deletes-file") + 1])
-
-    def run(self) -> dict[str, Any]:
-        tables = []
-        for one in json.loads(self.file.read_text()):
-            metrics = DeltaTable(one["table"]).delete(one["predicate"])
-            tables.append({"table": one["table"], "metrics": metrics})
-        return {"job": "erase", "tables": tables}
-
-
-class Run:
-    """One run of the DAG for customer 2; it is the context's task instance, too."""
-
-    def __init__(self) -> None:
-        self.left: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None: ...
-
-    def xcom_pull(self, task_ids: str) -> Any:
-        return self.left.get(task_ids)
-
-    def locate(self) -> dict[str, Any]:
-        """Looks, and a person who is asked about it says yes."""
-        found = self.look()
-        self.left["approve"] = APPROVED | {"responded_at": datetime.now(UTC).isoformat()}
-        return found
-
-    def look(self) -> dict[str, Any]:
-        locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id="2")
-        self.left["locate"] = found = json.loads(json.dumps(locate.execute({"ti": self})))
-        return found["tables"]
-
-    def delete(self) -> dict[str, int]:
-        """Deleted rows by table, of the tables that were deleted from."""
-        tables = load_registry().subject("customer").tables()
-        done = LakehouseEraseOperator(task_id="delete", tables=tables, **TASKS).execute({"ti": self})
-        return {Path(one["table"]).name: one["metrics"]["num_deleted_rows"] for one in done["tables"]}
-
-    def purge(self) -> None:
-        LakehousePurgeOperator(task_id="purge", **TASKS).execute({"ti": self})
-
-    def report(self) -> dict[str, Any]:
-        return LakehouseErasureReportOperator(task_id="report", located_by="locate").execute({"ti": self})
-
-    def finish(self) -> None:
-        self.delete()
-        self.purge()
-        self.report()
 
 
 @pytest.fixture
 def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
     monkeypatch.setattr(job_operator, "JobSubmission", JobInThisProcess)
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", put_hitl_detail)
     tables = registry_file.parent / "tables"
     append(tables / "customer", c_custkey=[1])
     append(tables / "orders", o_orderkey=[1, 2], o_custkey=[1, 2])
@@ -122,11 +57,12 @@ def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_
     append(tables / "lineitem", l_orderkey=[3])
     before = versions(tables)
     with pytest.raises(
-        AirflowFailException, match=r"^rows have arrived since locate.*\(lineitem\).*again from locate$"
+        AirflowFailException, match=r"^rows have arrived since request .*\(lineitem\).*trigger the erasure again$"
     ):
         run.delete()
     assert versions(tables) == before
 
+    run = Run()
     run.locate()
     assert run.delete() == {"lineitem": 2, "orders": 2}
     run.purge()
@@ -134,15 +70,15 @@ def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
 
 
-def test_a_yes_is_none_to_what_was_found_after_it(tables: Path) -> None:
+def test_a_yes_does_not_count_for_what_was_found_after_it(tables: Path) -> None:
     run = Run()
     run.locate()
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
     append(tables / "lineitem", l_orderkey=[3])
     run.look()  # as when that task alone is cleared
     before = versions(tables)
-    for task in (run.delete, run.purge):
-        with pytest.raises(AirflowFailException, match=r"not approved: the answer to 'approve' .*found at"):
+    for task in (run.delete, run.purge, run.report, run.answer):
+        with pytest.raises(AirflowFailException, match=r"not approved: .*asked about request .*trigger the DAG again"):
             task()
     assert versions(tables) == before
 
@@ -152,9 +88,10 @@ def test_a_table_without_rows_that_has_some_now_ends_it_too(tables: Path) -> Non
     assert run.locate()["customer"]["rows"] == 0
     append(tables / "customer", c_custkey=[2])
     before = versions(tables)
-    with pytest.raises(AirflowFailException, match=r"arrived.*customer 2 \(customer\).*deleted nothing; run it again"):
+    with pytest.raises(AirflowFailException, match=r"arrived.*planned \(customer\).*deleted nothing; trigger"):
         run.delete()
     assert versions(tables) == before
+    run = Run()
     run.locate()
     run.finish()
     assert on_disk(tables / "customer") == [1]
@@ -182,9 +119,10 @@ def test_more_rows_of_known_keys_go_with_the_rest(tables: Path) -> None:
 @pytest.mark.parametrize("done", [["lineitem"], ["lineitem", "orders"]])
 def test_a_retry_finishes_what_broke_off(tables: Path, done: list[str]) -> None:
     run = Run()
-    found = run.locate()
+    run.locate()
+    places = run.places()
     for table in done:
-        DeltaTable(tables / table).delete(found[table]["predicate"])
+        DeltaTable(tables / table).delete(places[table].keys.sql())
     run.finish()
     run.finish()
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
@@ -197,7 +135,7 @@ def test_what_arrives_after_a_half_is_another_runs_and_the_keys_of_this_one_stay
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
     append(tables / "lineitem", l_orderkey=[3])
     # From locate on this run would forget order 2, whose line item is still on disk.
-    with pytest.raises(AirflowFailException, match="erase customer 2 in another run, and then clear this one from its"):
+    with pytest.raises(AirflowFailException, match="erase the same person in another run, and then clear"):
         run.delete()
     other = Run()
     other.locate()
@@ -215,7 +153,8 @@ def test_line_items_that_come_after_their_order_is_gone_are_deleted_by_clearing_
     DeltaTable(tables / "lineitem").vacuum(0, enforce_retention_duration=False, dry_run=False)
     run = Run()
     assert run.locate()["lineitem"]["on_disk"]["rows"] == 0
-    run.finish()
+    run.delete()
+    run.purge()
     append(tables / "lineitem", l_orderkey=[4])
     for task, words in ((run.purge, "RetentionError: .*came after the delete"), (run.report, "not erased from disk")):
         with pytest.raises(AirflowFailException, match=f"{words}.*clear this run from its delete on"):
@@ -241,10 +180,12 @@ def test_a_table_that_moved_before_the_approval_is_not_deleted_from_where_it_was
     run.locate()
     moved = move(registry_file, "orders")
     before = versions(tables)
-    with pytest.raises(AirflowFailException, match=rf"orders at {moved}, not .*has deleted nothing; run it again from"):
-        run.delete()
+    for task in (run.delete, run.purge):
+        with pytest.raises(AirflowFailException, match=rf"orders at {moved}, not .*has changed nothing; put"):
+            task()
     assert versions(tables) == before
 
+    run = Run()
     run.locate()
     run.finish()
     assert on_disk(moved) == [1]
@@ -259,6 +200,6 @@ def test_a_table_that_moved_later_is_not_reported_as_clean(tables: Path, registr
     run.delete()
     run.purge()
     registry_file.write_text(edited)
-    with pytest.raises(AirflowFailException, match=rf"orders at {moved}.*in another run"):
+    with pytest.raises(AirflowFailException, match=rf"orders at {moved}.*trigger the erasure again"):
         run.report()
     assert on_disk(moved) == [1, 2]

@@ -1,8 +1,6 @@
 """The hook: where a table is, and whether its rows have changed."""
 
 import json
-from contextlib import nullcontext
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +8,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.approval import require_approval
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
@@ -194,55 +191,3 @@ def test_a_table_without_columns_to_cluster_by_is_skipped(registry_file: Path) -
 
     with pytest.raises(AirflowSkipException, match="no cluster_by"):
         LakehouseZOrderOperator(task_id="t", table="customer").execute({})
-
-
-ANN = {"id": "1", "name": "ann"}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        "Approve",
-        {},
-        {"chosen_options": ["Reject"], "responded_by_user": ANN},
-        {"chosen_options": [], "responded_by_user": ANN},
-        {"chosen_options": ["Approve", "Reject"], "responded_by_user": ANN},
-        {"chosen_options": ["Approve"], "responded_by_user": None},
-    ],
-)
-def test_only_a_persons_yes_is_an_approval(answer: object) -> None:
-    class TaskInstance:
-        def xcom_pull(self, task_ids: str) -> object:
-            return answer
-
-    with pytest.raises(AirflowFailException, match=r"^not approved: "):
-        require_approval({"ti": TaskInstance()}, "approve")
-
-
-def test_a_persons_yes_names_the_person() -> None:
-    class TaskInstance:
-        def xcom_pull(self, task_ids: str) -> object:
-            assert task_ids == "approve"
-            return {"chosen_options": ["Approve"], "responded_by_user": ANN}
-
-    assert require_approval({"ti": TaskInstance()}, "approve") == "ann"
-
-
-@pytest.mark.parametrize(
-    ("answered", "counts"),
-    [
-        ("2026-05-04T10:00:00+00:00", True),
-        (datetime(2026, 5, 4, 11, 0, tzinfo=timezone(timedelta(hours=1))), True),
-        ("2026-05-04T09:59:59.9Z", False),
-        ("2026-05-04T10:00:01", False),
-        (None, False),
-    ],
-)
-def test_a_yes_is_to_what_had_been_found(answered: object, counts: bool) -> None:
-    class TaskInstance:
-        def xcom_pull(self, task_ids: str) -> object:
-            return {"chosen_options": ["Approve"], "responded_by_user": ANN, "responded_at": answered}
-
-    with nullcontext() if counts else pytest.raises(AirflowFailException, match="not approved: the answer to"):
-        require_approval({"ti": TaskInstance()}, "approve", asked_after="2026-05-04T10:00:00+00:00")

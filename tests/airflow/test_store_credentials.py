@@ -8,28 +8,24 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.standard.operators import hitl
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.erasure import (
-    LakehouseErasureReportOperator,
-    LakehouseLocateSubjectOperator,
-    LakehousePurgeOperator,
-)
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_airflow.triggers import TableVersionTrigger
 from lakehouse_lib import DeltaTable, write_deltalake
 from tests.airflow.conftest import HOME
 from tests.airflow.dag_runs import run_dag
+from tests.airflow.erasure_runs import Run, ledger, put_hitl_detail
 from tests.s3_server import Answer, Forward, Request, S3Server, serving
 
 SECRET = "hunter2/the+secret=of+the+tests"
@@ -257,20 +253,9 @@ os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]]
 """
 
 
-class _Run:
-    """What the tasks of a run know of each other."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.known[key] = value
-
-    def xcom_pull(self, *, task_ids: str) -> Any:
-        return self.known.get(task_ids)
-
-
-def test_an_erasure_in_s3_goes_by_the_connection(connection: Any, registry_file: Path, s3: S3Server) -> None:
+def test_an_erasure_in_s3_goes_by_the_connection(
+    connection: Any, registry_file: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = json.loads(registry_file.read_text())
     for name, table in body["tables"].items():
         table["uri"] = f"s3://lake/erasure/{name}"
@@ -285,24 +270,19 @@ def test_an_erasure_in_s3_goes_by_the_connection(connection: Any, registry_file:
     }
     for name, columns in rows.items():
         write_deltalake(hook.uri(name), pa.table(columns), storage_options=options)
-    run = _Run()
-    context: Any = {"ti": run}
-    locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer", subject_id=2)
-    run.known["locate"] = located = locate.execute(context)
-    answered = {"responded_by_user": {"id": "1", "name": "ada"}, "responded_at": datetime.now(UTC)}
-    run.known["approve"] = {"chosen_options": ["Approve"], **answered}
-    assert {name: found["rows"] for name, found in located["tables"].items()} == {
-        "customer": 1,
-        "orders": 1,
-        "lineitem": 2,
-    }
-    for name, found in located["tables"].items():
-        DeltaTable(hook.uri(name), storage_options=options).delete(found["predicate"])
-    purged = LakehousePurgeOperator(task_id="purge", located_by="locate", approved_by="approve").execute(context)
-    assert {name: report["files"] for name, report in purged.items()} == dict.fromkeys(rows, 1)
-    report = LakehouseErasureReportOperator(task_id="report", located_by="locate").execute(context)
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", put_hitl_detail)
+    run = Run()
+    located = run.locate()
+    assert {name: found["rows"] for name, found in located.items()} == {"customer": 1, "orders": 1, "lineitem": 2}
+    for name, place in run.places().items():
+        DeltaTable(hook.uri(name), storage_options=options).delete(place.keys.sql())
+    purged = run.purge()
+    assert {name: report["files"] for name, report in purged["tables"].items()} == dict.fromkeys(rows, 1)
+    report = run.report()
     assert [found["after"]["rows"] for found in report["tables"].values()] == [0, 0, 0]
-    assert SECRET not in json.dumps([located, purged, report, run.known], default=str)
+    record = ledger().read(run.request, "record")
+    assert [len(entry["files_removed"]) for entry in record["tables"]] == [1, 1, 1]
+    assert SECRET not in json.dumps([located, purged, report, record, run.left], default=str)
 
 
 @contextmanager

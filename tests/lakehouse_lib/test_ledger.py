@@ -139,6 +139,9 @@ def test_steps_are_added_and_each_is_verified(ledger: Ledger, tmp_path: Path) ->
     file.write_text(file.read_text().replace('"0"', '"9"'))
     with pytest.raises(LedgerError, match="wrong seal"):
         ledger.steps(request, "delete")
+    ledger.delete_steps(request, "purge")
+    assert ledger.steps(request, "purge") == []
+    assert file.exists()
 
 
 def test_a_question_is_about_one_request(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from lakehouse_lib.log.checkpoints.footer import chunk_statistics
 from lakehouse_lib.log.commit import parse_commit
 from lakehouse_lib.transaction import optimistic
 
-_engine = optimistic._engine
+_engine = optimistic.engine_info
 
 
 class _Inline:
@@ -103,7 +103,7 @@ def remembered(known: Memory | None = None) -> Iterator[Memory]:
         (commit, "parse_commit", parse_commit, parsed),
         (pq, "ParquetFile", pq.ParquetFile, opened),
         (part, "chunk_statistics", chunk_statistics, statistics),
-        (optimistic, "_engine", _engine, _engine_once),
+        (optimistic, "engine_info", _engine, _engine_once),
     ]
     replaced += [
         (module, "ThreadPoolExecutor", concurrent.futures.ThreadPoolExecutor, _Inline)

@@ -1,40 +1,110 @@
-"""Finding what is wrong with a table, and mending it when asked to."""
+"""Finding what is wrong with a table, and repairing it when asked to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import timezone
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakehouse_airflow.approval import require_approval
+from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, read_plan, require_approval
+from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.markdown import code
+from lakehouse_airflow.operators.approval import LakehouseApprovalOperator
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.registry import ApprovalPolicy, Registry, load_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse_lib.ledger import Document, Ledger
     from lakehouse_lib.store.base import ObjectStore
 
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
-#: What repair() mends. All else that it finds is left, and whatever it may find one day until it is named here.
+#: What repair() repairs. All else that it finds is left, and whatever it may find one day until it is named here.
 _MENDED = ("files_removed", "checkpoints_unreadable", "checksums_wrong", "last_checkpoint", "temporary")
 
 
-class LakehouseRepairOperator(LakehouseTableOperator):
-    """Looks for what is wrong with a table's log and files, and mends it only when asked to.
+class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
+    """Looks for what is wrong with a table, and asks whether it may be repaired.
 
-    Mending takes missing data files out of the log; the rows in them are lost, and the commit says so.
+    The findings are the plan; ``repair.approvers`` of the registry are asked. Skips the tasks after it where nothing is
+    wrong, and where the answer is no.
+
+    Args:
+        table: a table's name in the registry, or its location (templated).
+        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+
+    Returns:
+        As LakehouseApprovalOperator.
+    """
+
+    kind = "repair"
+    template_fields: Sequence[str] = ("table",)
+
+    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def policy(self, registry: Registry) -> ApprovalPolicy:
+        return registry.repair_policy()
+
+    def pointer(self, context: Context, ledger: Ledger) -> Pointer:
+        from lakehouse_lib.ledger import digest, new_request
+
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        findings = _findings(hook.table(self.table).repair(dry_run=True))
+        run = Run.of(context)
+        about = ledger.claimed(run.question(self.task_id, context["ti"].map_index))
+        if about is not None:
+            plan = ledger.read(about, "plan")
+            if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
+                raise NotApprovedError(f"the findings are not those of request {about} any more; trigger the DAG again")
+            return Pointer(about, digest(plan))
+        if not findings:
+            raise AirflowSkipException(f"nothing is wrong with the table {self.table!r}")
+        plan = {
+            "format": 1,
+            "kind": self.kind,
+            "request": new_request(),
+            **run.to_dict(),
+            "table": self.table,
+            "uri": hook.uri(self.table),
+            "found_at": timezone.utcnow().isoformat(),
+            "findings": digest(findings),
+            "found": {kind: _named(value) for kind, value in findings.items()},
+        }
+        ledger.put(plan["request"], "plan", plan)
+        return Pointer(plan["request"], digest(plan))
+
+    def question(self, plan: Document) -> tuple[str, str]:
+        lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
+        for kind, found in plan["found"].items():
+            action = "repaired" if kind in _MENDED else "not repaired"
+            examples = ", ".join(code(each) for each in found["first"])
+            lines.append(f"* {kind} ({action}): {found['count']}, such as {examples}")
+        return f"Repair the table {plan['table']}?", "\n".join(lines)
+
+
+class LakehouseRepairOperator(LakehouseTableOperator):
+    """Looks for what is wrong with a table's log and files, and repairs it only when asked to.
+
+    A repair takes missing data files out of the log; the rows in them are lost, and the commit says so.
 
     Returns ``{"table", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: only kinds of which
     something was found, ``first`` the first 20 (with the reason, where there is one).
 
     Args:
-        dry_run: True only reports. False mends, and fails when something is left that only a backup mends. Holes in
-            the log below the oldest version that can be read are nothing of the kind.
-        approved_by: task id of an ApprovalOperator, whose answer is verified before anything is mended.
+        dry_run: True only reports. False repairs, and fails when something is left that needs a backup. Holes in the
+            log below the oldest version that can be read do not count.
+        approved_by: task id of a LakehouseRepairApprovalOperator of the same table. Its decision is verified before
+            anything is repaired, and other findings than those approved are refused.
     """
 
     template_fields: Sequence[str] = ("table", "dry_run")
@@ -44,17 +114,19 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         self.dry_run = dry_run
         self.approved_by = approved_by
         self._left: list[str] = []
+        self._before_repair: Callable[[dict[str, Any]], None] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         if str(self.dry_run) not in ("True", "False"):  # a template renders to text
-            raise AirflowFailException(f"dry_run is {self.dry_run!r}; it has to be True or False")
+            raise AirflowFailException(f"dry_run is {self.dry_run!r}; expected True or False")
         if not self._only_reports and self.approved_by is not None:
-            self.log.info("approved by %s", require_approval(context, self.approved_by))
+            with as_task_failure():
+                self._before_repair = self._approved(context, self.approved_by)
         report: dict[str, Any] = super().execute(context)
         for kind, findings in report["found"].items():
             self.log.warning("%s: %d, such as %s", kind, findings["count"], findings["first"])
         if self._left and not self._only_reports:
-            # What has been mended stays, so it is told all the same.
+            # What has been repaired stays, so it is reported all the same.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
             raise AirflowFailException(
                 f"the table {self.table!r} is not whole: {', '.join(self._left)} cannot be mended; restore these "
@@ -62,10 +134,35 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             )
         return report
 
+    def _approved(self, context: Context, task_id: str) -> Callable[[dict[str, Any]], None]:
+        """What compares the findings with those that were approved."""
+        from lakehouse_lib.ledger import digest
+
+        registry = load_registry()
+        ledger = open_ledger(registry)
+        run = Run.of(context)
+        index = context["ti"].map_index
+        pointer = Pointer.pull(context, task_id, index)
+        plan = read_plan(ledger, pointer, run, LakehouseRepairApprovalOperator.kind)
+        uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
+        if plan["uri"] != uri:
+            raise NotApprovedError(f"request {pointer.request} is about the table {plan['uri']}; this one is {uri}")
+        decision = require_approval(ledger, pointer, plan, registry.repair_policy(), run, run.question(task_id, index))
+        self.log.info("request %s: approved by %s", pointer.request, decision["approver"]["id"])
+
+        def compare(report: dict[str, Any]) -> None:
+            if digest(_findings(report)) != plan["findings"]:
+                raise NotApprovedError(
+                    f"the findings are not those of request {pointer.request} any more, and nothing was repaired; "
+                    "trigger the DAG again"
+                )
+
+        return compare
+
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         table = hook.table(self.table)
-        report = table.repair(dry_run=self._only_reports)
-        found = {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
+        report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
+        found = _findings(report)
         self._left = [kind for kind in found if kind not in _MENDED]
         if "commits_missing" in found and not _are_versions_lost(found["commits_missing"], table.store):
             self._left.remove("commits_missing")
@@ -80,6 +177,11 @@ class LakehouseRepairOperator(LakehouseTableOperator):
     @property
     def _only_reports(self) -> bool:
         return str(self.dry_run) == "True"
+
+
+def _findings(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report of the library has found, by kind."""
+    return {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
 
 
 def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:

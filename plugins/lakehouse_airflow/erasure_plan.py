@@ -1,0 +1,216 @@
+"""What an erasure is about: the places where a person was found, as documents of the ledger and back.
+
+The plan says what will be deleted and holds no identifier. The keys that lead to the rows are a document of their own,
+bound to the plan by a keyed digest, and are deleted when the request is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from airflow.sdk.log import mask_secret
+
+from lakehouse_airflow.approval import NotApprovedError
+from lakehouse_airflow.markdown import code
+from lakehouse_airflow.registry import Subject
+
+if TYPE_CHECKING:
+    from lakehouse_airflow.hook import LakehouseHook
+    from lakehouse_lib.ledger import Document, Ledger
+    from lakehouse_lib.privacy.erasure import Located
+    from lakehouse_lib.privacy.keys import PersonKeys
+    from lakehouse_lib.privacy.purge import Proof
+    from lakehouse_lib.privacy.unattributed import Unattributed
+
+KIND = "erasure"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What was found of a person in one table, however many keys lead to it.
+
+    Attributes:
+        table, uri, table_id, version: the registry's name, the location, the id in the table's metadata, and the
+            version that was looked at.
+        keys: what leads to the rows.
+        rows, files: of that version; a row that two keys lead to counts twice.
+        unattributed: records of a quarantine that no key says whose they are, for each key column.
+        erase_mentions: whether those that mention the person are among ``keys`` and ``rows``.
+        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}`` of every Parquet file in the folder.
+    """
+
+    table: str
+    uri: str
+    table_id: str
+    version: int
+    keys: PersonKeys
+    rows: int
+    files: int
+    unattributed: tuple[Unattributed, ...]
+    erase_mentions: bool
+    on_disk: Mapping[str, int]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there was a row, live or in a file that is not live any more."""
+        return bool(self.rows or self.on_disk["rows"])
+
+    def entry(self) -> Document:
+        """The table's entry in the plan, without any key."""
+        names = ("table", "uri", "table_id", "version", "rows", "files", "on_disk")
+        entry = {name: getattr(self, name) for name in names}
+        if not self.unattributed:
+            return {**entry, "unattributed": None}
+        unknown = {
+            # Records without any key column are among those of each key.
+            "condition": _any_of([each.condition for each in self.unattributed]),
+            "records": max(each.records for each in self.unattributed),
+            "mentions": max(each.mentions for each in self.unattributed),
+            "erased": self.erase_mentions,
+        }
+        return {**entry, "unattributed": unknown}
+
+
+def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, erase_mentions: bool) -> dict[str, Place]:
+    """What is found of a person now, by table. Nothing on disk is counted yet.
+
+    Args:
+        configured: the subject with the quarantines of its tables.
+        erase_mentions: take the records that mention the person for theirs.
+    """
+    from lakehouse_lib.privacy.erasure import locate
+    from lakehouse_lib.privacy.subject import subject_from_config
+
+    uris = {table: hook.uri(table) for table in configured.places()}
+    options = {table: hook.storage_options(table) for table in uris}
+    subject = subject_from_config(configured.model_dump(include={"id_type", "rows"}, exclude_none=True))
+    found = sorted(locate(subject, subject_id, uris, storage_options=options), key=attrgetter("table"))
+    return {
+        table: _in_one(list(places), erase_mentions=erase_mentions)
+        for table, places in groupby(found, key=attrgetter("table"))
+    }
+
+
+def with_disk(place: Place, proof: Proof) -> Place:
+    """The place with what was counted on disk."""
+    return replace(place, on_disk=counts(proof))
+
+
+def counts(proof: Proof) -> dict[str, int]:
+    """The numbers of a proof."""
+    return {
+        "rows": proof.rows,
+        "files_with_rows": len(proof.matches),
+        "files": proof.files,
+        "unreadable": len(proof.unreadable),
+    }
+
+
+def keys_document(request: str, subject_id: int | str, places: Iterable[Place]) -> Document:
+    """What leads to the person's rows; the only document of a request with an identifier in it."""
+    tables = {
+        place.table: {
+            "keys": place.keys.to_dict(),
+            "unattributed": [each.to_dict() for each in place.unattributed],
+        }
+        for place in places
+    }
+    return {"format": 1, "request": request, "id": subject_id, "tables": tables}
+
+
+def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Place]]:
+    """The person's id and the places of a plan, by table, with their keys from the ledger.
+
+    Raises:
+        LedgerError: the keys are edited or sealed with another key.
+        NotApprovedError: the keys are deleted, or belong to another plan.
+    """
+    from lakehouse_lib.privacy.keys import PersonKeys
+    from lakehouse_lib.privacy.unattributed import Unattributed
+
+    request = plan["request"]
+    keys = ledger.find(request, "keys")
+    if keys is None:
+        raise NotApprovedError(
+            f"request {request} is over: its keys are deleted, because it was rejected, or not answered in time; "
+            "trigger the erasure again"
+        )
+    if ledger.keyed_digest(keys) != plan["keys"]:
+        raise NotApprovedError(f"the keys of request {request} are not those of its plan")
+    mask_secret(str(keys["id"]))
+    places = {}
+    for entry in plan["tables"]:
+        known = keys["tables"][entry["table"]]
+        places[entry["table"]] = Place(
+            **{name: value for name, value in entry.items() if name != "unattributed"},
+            keys=PersonKeys.from_dict(known["keys"]),
+            unattributed=tuple(Unattributed.from_dict(each) for each in known["unattributed"]),
+            erase_mentions=plan["erase_mentions"],
+        )
+    return keys["id"], places
+
+
+def require_subject(plan: Document, subject: str) -> None:
+    """Refuse a plan of another kind of person.
+
+    Raises:
+        NotApprovedError: it is one.
+    """
+    if plan["subject"] != subject:
+        raise NotApprovedError(f"request {plan['request']} is about a {plan['subject']}; expected a {subject}")
+
+
+def question(plan: Document) -> tuple[str, str]:
+    """Headline and text (Markdown) by which a person decides about a plan. Neither holds an identifier.
+
+    Names of suppliers' files are left out: they may hold one, and Markdown.
+    """
+    lines = [
+        f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])} for the "
+        f"{plan['subject']} known here as `{plan['person'][:16]}`.",
+        "",
+        "Deleted for good, on disk too, and with them the versions that hold them:",
+        "",
+        *(f"* {entry['table']}: {entry['rows']} rows in {entry['files']} files" for entry in plan["tables"]),
+    ]
+    for entry in plan["tables"]:
+        unknown = entry["unattributed"]
+        if unknown is not None:
+            fate = "erased too" if unknown["erased"] else "kept"
+            lines += [
+                "",
+                f"{entry['table']} also has {unknown['records']} records of which no key says whose they are: WHERE "
+                f"{code(unknown['condition'])}, or with a key that cannot be read. {unknown['mentions']} of them hold "
+                f"one of the person's keys as a field; these are {fate}.",
+            ]
+    return f"Erase the {plan['subject']} of request {plan['request']}?", "\n".join(lines)
+
+
+def _in_one(found: list[Located], *, erase_mentions: bool) -> Place:
+    from lakehouse_lib.privacy.keys import PersonKeys
+
+    unknown = tuple(each.unattributed for each in found if each.unattributed is not None and each.unattributed.records)
+    taken = unknown if erase_mentions else ()
+    first = found[0]
+    return Place(
+        table=first.table,
+        uri=first.uri,
+        table_id=first.table_id,
+        version=first.version,
+        keys=PersonKeys(tuple(each.keys for each in found), tuple(part for each in taken for part in each.mentioned)),
+        rows=sum(each.rows for each in found) + sum(each.mentions for each in taken),
+        files=sum(each.files for each in found),
+        unattributed=unknown,
+        erase_mentions=erase_mentions,
+        on_disk={"rows": 0},
+    )
+
+
+def _any_of(conditions: list[str]) -> str:
+    from lakehouse_lib.privacy.keys import any_of
+
+    return any_of(conditions)

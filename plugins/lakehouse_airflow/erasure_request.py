@@ -1,0 +1,101 @@
+"""An approved erasure, as the tasks that delete, purge and report read it from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakehouse_airflow import erasure_plan
+from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
+from lakehouse_airflow.arrivals import moved
+from lakehouse_airflow.erasure_plan import Place
+from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.registry import Subject, load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.ledger import Document, Ledger
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """An approved request.
+
+    Attributes:
+        subject: of the registry, with the quarantines of its tables.
+        identifier: whom; 0 where ``record`` stands.
+        places: by table, in the order in which rows are deleted; empty where ``record`` stands.
+        record: what stands in the ledger once the erasure is finished, or None.
+    """
+
+    ledger: Ledger
+    request: str
+    plan: Document
+    decision: Document
+    subject: Subject
+    identifier: int | str
+    places: Mapping[str, Place]
+    record: Document | None
+
+    @contextmanager
+    def without_keys(self) -> Iterator[None]:
+        """Take conditions, which hold the person's keys, out of the text of an error that leaves the block."""
+        try:
+            yield
+        except AirflowException as error:
+            text = message = str(error)
+            for place in self.places.values():
+                message = message.replace(place.keys.sql(), f"<keys of request {self.request}>")
+            if message == text:
+                raise
+            kind = AirflowFailException if isinstance(error, AirflowFailException) else AirflowException
+            raise kind(message) from None
+
+
+@dataclass(frozen=True)
+class ErasureTasks:
+    """By which tasks of the DAG an erasure was planned and approved, and of whom.
+
+    Attributes:
+        subject: a subject of the registry.
+        located_by, approved_by: task ids of the LakehouseLocateSubjectOperator and of the
+            LakehouseErasureApprovalOperator.
+    """
+
+    subject: str
+    located_by: str
+    approved_by: str
+
+    def open(self, context: Context) -> Erasure:
+        """The run's approved erasure.
+
+        Raises:
+            LedgerError: a document is missing, edited or sealed with another key.
+            NotApprovedError: there is no valid approval of the plan that XCom points to.
+            AirflowFailException: the registry has the tables somewhere else by now, or not at all.
+        """
+        registry = load_registry()
+        subject = registry.subject(self.subject)
+        ledger = open_ledger(registry)
+        run = Run.of(context)
+        pointer = Pointer.pull(context, self.located_by)
+        plan = read_plan(ledger, pointer, run, erasure_plan.KIND)
+        erasure_plan.require_subject(plan, self.subject)
+        decision = require_approval(ledger, pointer, plan, subject, run, run.question(self.approved_by, -1))
+        record = ledger.find(pointer.request, "record")
+        if record is not None:
+            return Erasure(ledger, pointer.request, plan, decision, subject, 0, {}, record)
+        identifier, places = erasure_plan.places_of(ledger, plan)
+        elsewhere = moved(places, registry, self.subject)
+        if elsewhere:
+            raise AirflowFailException(
+                f"the registry has changed since request {pointer.request} was planned ({'; '.join(elsewhere)}), and "
+                "this try has changed nothing; put the registry right, or trigger the erasure again"
+            )
+        ordered = {table: places[table] for table in subject.tables() if table in places}
+        return Erasure(ledger, pointer.request, plan, decision, subject, identifier, ordered, None)

@@ -1,0 +1,182 @@
+"""Asking a person about a plan of the ledger, and keeping the answer there."""
+
+from __future__ import annotations
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseNotifier
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+from airflow.sdk.execution_time.hitl import HITLUser
+
+from lakehouse_airflow import erasure_plan
+from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, read_plan
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.registry import ApprovalPolicy, Registry, load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.ledger import Document, Ledger
+
+
+class LakehouseApprovalOperator(ApprovalOperator):
+    """Asks the registry's approvers about a plan of the ledger, and puts the decision there.
+
+    The question is made from the plan when the task runs. Who is asked, how long, and who is notified is the registry's
+    to say. Which plan was asked about is kept with the waiting task, so nothing that is edited meanwhile changes what
+    an answer is about. A task asks about one request in its run: cleared, it asks about that one again, unless there is
+    a decision; a decision stands. Airflow keeps the text of a question when its task is cleared, so a question about
+    another request would show the old text.
+
+    Returns:
+        ``{"request", "digest", "answer", "approver", "answered_at"}``.
+
+    Raises:
+        AirflowFailException: the plan is not valid, the person may not answer, or no one has answered in time. Nothing
+            that needs the approval will run.
+    """
+
+    kind: str
+    template_fields: Sequence[str] = ()
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(subject="Approve the request?", **kwargs)
+
+    @abstractmethod
+    def policy(self, registry: Registry) -> ApprovalPolicy:
+        """Who may answer."""
+
+    @abstractmethod
+    def pointer(self, context: Context, ledger: Ledger) -> Pointer:
+        """Which plan to ask about."""
+
+    @abstractmethod
+    def question(self, plan: Document) -> tuple[str, str]:
+        """Headline and text (Markdown) of the question."""
+
+    def execute(self, context: Context) -> Any:
+        with as_task_failure():
+            registry = load_registry()
+            policy = self.policy(registry)
+            ledger = open_ledger(registry)
+            run = Run.of(context)
+            pointer = self.pointer(context, ledger)
+            plan = read_plan(ledger, pointer, run, self.kind)
+            about = ledger.claim(run.question(self.task_id, _map_index(context)), pointer.request)
+            if about != pointer.request:
+                raise NotApprovedError(
+                    f"{self.task_id!r} has asked about request {about} in this run and cannot ask about "
+                    f"{pointer.request} as well; trigger the DAG again"
+                )
+            decision = ledger.find(pointer.request, "decision")
+            if decision is not None:
+                self.log.info("request %s is decided already", pointer.request)
+                return self._conclude(context, decision)
+            self.require_open(ledger, plan)
+        self.subject, self.body = self.question(plan)
+        self.assigned_users = [HITLUser(id=user, name=user) for user in policy.approvers]
+        self.response_timeout = timedelta(hours=policy.response_hours)
+        self.notifiers = [_notifier(reference) for reference in policy.notifiers]
+        try:
+            return super().execute(context)
+        except TaskAwaitingInput as waiting:
+            raise TaskAwaitingInput(
+                method_name=waiting.method_name, timeout=waiting.timeout, kwargs=pointer.to_dict()
+            ) from None
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any], request: str, digest: str) -> Any:  # type: ignore[override]
+        """Called with the answer; ``request`` and ``digest`` are those of the plan that was asked about."""
+        with as_task_failure():
+            registry = load_registry()
+            ledger = open_ledger(registry)
+            run, pointer = Run.of(context), Pointer(request, digest)
+            plan = read_plan(ledger, pointer, run, self.kind)
+            if "error" in event:
+                if event.get("error_type") == "timeout":
+                    ledger.delete(request, "keys")
+                raise AirflowFailException(
+                    f"request {request} was not answered: {event['error']}; trigger the DAG again"
+                )
+            decision = decide(event, pointer, plan, self.policy(registry), run)
+            decision = ledger.put(request, "decision", decision)
+            if decision["answer"] == REJECT:
+                ledger.delete(request, "keys")
+        return self._conclude(context, decision)
+
+    def require_open(self, ledger: Ledger, plan: Document) -> None:
+        """Refuse to ask about a request that is over.
+
+        Raises:
+            NotApprovedError: it is.
+        """
+
+    def _conclude(self, context: Context, decision: Document) -> dict[str, str]:
+        """Lets downstream tasks run, or skips them where the answer is no."""
+        answer = {
+            "chosen_options": [decision["answer"]],
+            "params_input": {},
+            "responded_at": datetime.fromisoformat(decision["answered_at"]),
+            "responded_by_user": decision["approver"],
+        }
+        super().execute_complete(context, answer)
+        return {
+            **Pointer(decision["request"], decision["digest"]).to_dict(),
+            "answer": decision["answer"],
+            "approver": decision["approver"]["id"],
+            "answered_at": decision["answered_at"],
+        }
+
+
+class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
+    """Asks whether a person may be erased as planned.
+
+    Args:
+        subject: a subject of the registry, whose ``approvers``, ``four_eyes``, ``response_hours`` and
+            ``notifiers`` apply.
+        located_by: task id of the LakehouseLocateSubjectOperator.
+    """
+
+    kind = erasure_plan.KIND
+
+    def __init__(self, *, subject: str, located_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.registry_subject = subject  # Airflow calls the question's headline the subject
+        self.located_by = located_by
+
+    def policy(self, registry: Registry) -> ApprovalPolicy:
+        return registry.subject(self.registry_subject)
+
+    def pointer(self, context: Context, ledger: Ledger) -> Pointer:  # noqa: ARG002
+        return Pointer.pull(context, self.located_by)
+
+    def question(self, plan: Document) -> tuple[str, str]:
+        return erasure_plan.question(plan)
+
+    def require_open(self, ledger: Ledger, plan: Document) -> None:
+        erasure_plan.require_subject(plan, self.registry_subject)
+        erasure_plan.places_of(ledger, plan)
+
+
+def _map_index(context: Context) -> int:
+    index = context["ti"].map_index
+    return -1 if index is None else int(index)
+
+
+def _notifier(reference: str) -> BaseNotifier:
+    """What the factory makes. Only the registry names it, which is trusted as a DAG file is."""
+    module, _, name = reference.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)()
+    except (ImportError, AttributeError) as error:
+        raise AirflowFailException(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
+    if not isinstance(made, BaseNotifier):
+        raise AirflowFailException(
+            f"the registry's notifier {reference!r} made a {type(made).__name__}; expected a notifier of Airflow"
+        )
+    return made

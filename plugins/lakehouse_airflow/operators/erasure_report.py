@@ -1,0 +1,209 @@
+"""The last task of an erasure: prove that nothing is left, and put the record into the ledger."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, timezone
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakehouse_airflow.erasure_plan import Place, counts
+from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.erasure import CLEAR_FROM_DELETE
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.ledger import Document
+    from lakehouse_lib.privacy.purge import Proof
+    from lakehouse_lib.snapshot import Snapshot
+
+LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
+# Folder names of partitions hold values of the rows, which may be the person's id.
+_PARTITION_VALUE = re.compile(r"=[^/]*(?=/)")
+
+
+class LakehouseErasureReportOperator(BaseOperator):
+    """Counts the person's rows in every file on disk, and writes the record once none is left.
+
+    The record is written once; when the run is cleared, it is returned unchanged. When it stands, the person's keys are
+    deleted from the ledger.
+
+    Args:
+        subject, located_by, approved_by: as for LakehouseEraseOperator.
+        lakehouse_conn_id: by which the tables' stores are reached.
+
+    Returns:
+        ``{"request", "digest", "subject", "person", "tables": {table: {"before", "after"}}, "unattributed": {table:
+        {"records", "mentions"}}, "notes"}``; ``before`` and ``after`` count rows and files on disk, ``unattributed``
+        what is left in the files on disk that no key attributes to anyone. The notes say what else may hold the person.
+
+    Raises:
+        AirflowFailException: there is no valid approval, or a row is left.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#fce8e6"
+
+    def __init__(
+        self,
+        *,
+        subject: str,
+        located_by: str,
+        approved_by: str,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.erasure = ErasureTasks(subject, located_by, approved_by)
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with as_task_failure():
+            erasure = self.erasure.open(context)
+        record = erasure.record
+        if record is None:
+            with erasure.without_keys(), as_task_failure():
+                record = self._finish(erasure)
+        else:
+            self.log.info("request %s is finished: its record stands", erasure.request)
+        with as_task_failure():
+            # Both may hold an identifier: a key, or the folder of a partition.
+            erasure.ledger.delete(erasure.request, "keys")
+            erasure.ledger.delete_steps(erasure.request, "purge")
+        for note in record["notes"]:
+            self.log.warning(note)
+        tables = {
+            entry["table"]: {"before": entry["on_disk_before"], "after": entry["on_disk_after"]}
+            for entry in record["tables"]
+        }
+        names = ("request", "digest", "subject", "person", "unattributed", "notes")
+        return {**{name: record[name] for name in names}, "tables": tables}
+
+    def _finish(self, erasure: Erasure) -> Document:
+        from lakehouse_lib.privacy.purge import prove
+
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        proofs: dict[str, Proof] = {}
+        unattributed = {}
+        for table, place in erasure.places.items():
+            options = hook.storage_options(table)
+            proofs[table] = prove(place.uri, place.keys.sql(), storage_options=options)
+            unknown = _unattributed_left(place, options)
+            if unknown is not None:
+                unattributed[table] = unknown
+        left = [
+            f"{table}: {proof.rows} rows, {len(proof.unreadable)} files that cannot be read"
+            for table, proof in proofs.items()
+            if not proof.clean
+        ]
+        if left:
+            raise AirflowFailException(
+                f"the {erasure.plan['subject']} of request {erasure.request} is not erased from disk "
+                f"({'; '.join(left)}): {CLEAR_FROM_DELETE}. Files of a writer still at work can be purged an hour later"
+            )
+        record = _record(erasure, hook, proofs, unattributed)
+        return erasure.ledger.put(erasure.request, "record", record)
+
+
+def _unattributed_left(place: Place, options: dict[str, str] | None) -> dict[str, int] | None:
+    from lakehouse_lib.privacy.keys import any_of
+    from lakehouse_lib.privacy.purge import prove
+
+    if not place.unattributed:
+        return None
+    conditions = (
+        any_of([each.predicate for each in place.unattributed]),
+        any_of([each.mentions_predicate for each in place.unattributed]),
+    )
+    records, mentions = (prove(place.uri, sql, storage_options=options).rows for sql in conditions)
+    return {"records": records, "mentions": mentions} if records else None
+
+
+def _record(
+    erasure: Erasure, hook: LakehouseHook, proofs: dict[str, Proof], unattributed: dict[str, dict[str, int]]
+) -> Document:
+    from lakehouse_lib.ledger import digest
+    from lakehouse_lib.snapshot import load_snapshot
+    from lakehouse_lib.store import open_store
+    from lakehouse_lib.transaction import engine_info
+
+    plan, decision = erasure.plan, erasure.decision
+    deleted: defaultdict[str, int] = defaultdict(int)
+    for step in erasure.ledger.steps(erasure.request, "delete"):
+        for each in step["tables"]:
+            deleted[each["table"]] += each["rows"]
+    now = timezone.utcnow()
+    tables, left = [], []
+    for entry in plan["tables"]:
+        table, place = entry["table"], erasure.places[entry["table"]]
+        store = open_store(place.uri, hook.storage_options(table))
+        snapshot = load_snapshot(store)
+        removed = _removed(erasure, table, store)
+        tables.append(
+            {
+                **{name: entry[name] for name in ("table", "uri", "table_id")},
+                "version_before": entry["version"],
+                "version_after": snapshot.version,
+                "rows_found": entry["rows"],
+                "rows_deleted": deleted[table],
+                "on_disk_before": entry["on_disk"],
+                "on_disk_after": counts(proofs[table]),
+                "files_removed": removed,
+            }
+        )
+        left.append({"table": table, "what": proofs[table].note, "until": _log_expires(snapshot, now)})
+    notes = sorted({*(proof.note for proof in proofs.values()), LANDING_NOTE, *_notes(plan, unattributed)})
+    return {
+        "format": 1,
+        "request": erasure.request,
+        "digest": digest(plan),
+        **{name: plan[name] for name in ("subject", "person", "dag_id", "run_id", "requester", "found_at")},
+        "erase_mentions": plan["erase_mentions"],
+        "approver": decision["approver"],
+        "approved_at": decision["answered_at"],
+        "recorded_at": now.isoformat(),
+        "library": engine_info(),
+        "tables": tables,
+        "unattributed": unattributed,
+        "left": [*left, {"table": None, "what": LANDING_NOTE, "until": None}],
+        "notes": notes,
+    }
+
+
+def _removed(erasure: Erasure, table: str, store: Any) -> list[Document]:
+    """Files that were purged in any try of the request and are gone, without the values of their partitions."""
+    noted = {
+        (file["path"], file["sha256"]): file
+        for step in erasure.ledger.steps(erasure.request, "purge")
+        if step["table"] == table
+        for file in step["files"]
+    }
+    return [
+        {**file, "path": _PARTITION_VALUE.sub("=*", file["path"])}
+        for _, file in sorted(noted.items())
+        if store.head(file["path"]) is None
+    ]
+
+
+def _log_expires(snapshot: Snapshot, now: Any) -> str | None:
+    """When the log's last entry about the person's rows has expired; None: never by itself."""
+    from lakehouse_lib.table_properties import LogRetention
+
+    retention = LogRetention.of(snapshot.configuration, snapshot.store.root)
+    return (now + retention.duration).isoformat() if retention.cleanup else None
+
+
+def _notes(plan: Document, unattributed: dict[str, dict[str, int]]) -> list[str]:
+    conditions = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
+    return [
+        f"{table}: no key says whose {left['records']} records are, and they are not erased; {left['mentions']} of "
+        f"them mention the {plan['subject']}. They are those WHERE {conditions[table]['condition']}, or with "
+        "a key that cannot be read"
+        for table, left in unattributed.items()
+    ]

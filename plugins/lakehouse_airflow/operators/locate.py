@@ -1,0 +1,133 @@
+"""The first task of an erasure: find a person's rows, and put what was found into the ledger as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, Param, timezone
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
+
+from lakehouse_airflow import erasure_plan
+from lakehouse_airflow.approval import Pointer, Run
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.operators.change_events import VERSIONS_KEY
+from lakehouse_airflow.registry import Subject, load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_LARGEST_LONG = 2**63 - 1
+#: Param of the DAG: erase the records that mention the person as well.
+ERASE_MENTIONS = "erase_mentions"
+
+
+def id_param(subject: str) -> str:
+    """The name of the DAG's param for the id of the person to erase."""
+    return f"{subject}_id"
+
+
+def subject_param(subject: str) -> Param:
+    """The DAG param for a subject's id, checked by Airflow: an integer from 1 on, or a text that is not empty.
+
+    Raises:
+        RegistryError: no such subject.
+    """
+    title = f"Id of the {subject} to erase"
+    if load_registry().subject(subject).id_type == "long":
+        return Param(type="integer", minimum=1, maximum=_LARGEST_LONG, title=title)
+    return Param(type="string", minLength=1, title=title)
+
+
+class LakehouseLocateSubjectOperator(BaseOperator):
+    """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
+
+    The id is read from the run's params (``SUBJECT_id``, and ``erase_mentions``) when the task runs, so it is in no
+    rendered field. Puts the keys and the plan into the ledger, under a new request each time it runs, and leaves the
+    tables' versions for LakehousePublishOperator.
+
+    Args:
+        subject: a subject of the registry.
+        lakehouse_conn_id: by which the tables' stores are reached.
+
+    Returns:
+        ``{"request", "digest", "subject", "person"}``: the request id, the digest of its plan, and a keyed hash of the
+        person's id, which is the same in every request for that person.
+
+    Raises:
+        AirflowFailException: no user has triggered the run, or the id is not valid. The text does not hold the id.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#fce8e6"
+
+    def __init__(
+        self, *, subject: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.subject = subject
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def execute(self, context: Context) -> dict[str, str]:
+        with as_task_failure():
+            from lakehouse_lib.ledger import digest, new_request
+            from lakehouse_lib.privacy.purge import prove
+
+            run = Run.of(context)
+            registry = load_registry()
+            configured = registry.subject(self.subject)
+            identifier = _identifier(context, self.subject, configured)
+            mask_secret(str(identifier))
+            erase_mentions = context["params"].get(ERASE_MENTIONS, False)
+            if not isinstance(erase_mentions, bool):
+                raise AirflowFailException(
+                    f"{ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
+                )
+            ledger = open_ledger(registry)
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
+            found = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
+            places = [
+                erasure_plan.with_disk(
+                    place, prove(place.uri, place.keys.sql(), storage_options=hook.storage_options(table))
+                )
+                for table, place in found.items()
+            ]
+            request = new_request()
+            keys = erasure_plan.keys_document(request, identifier, places)
+            person = ledger.keyed_hash(self.subject, identifier)
+            plan = {
+                "format": 1,
+                "kind": erasure_plan.KIND,
+                "request": request,
+                **run.to_dict(),
+                "subject": self.subject,
+                "person": person,
+                "found_at": timezone.utcnow().isoformat(),
+                "erase_mentions": erase_mentions,
+                "keys": ledger.keyed_digest(keys),
+                "tables": [place.entry() for place in places],
+            }
+            ledger.put(request, "keys", keys)
+            ledger.put(request, "plan", plan)
+        self.log.info("request %s: %d tables", request, len(places))
+        return {**Pointer(request, digest(plan)).to_dict(), "subject": self.subject, "person": person}
+
+
+def _identifier(context: Context, subject: str, configured: Subject) -> int | str:
+    from lakehouse_lib.errors import InvalidArgumentError
+    from lakehouse_lib.privacy.subject import subject_from_config
+
+    name = id_param(subject)
+    kind = subject_from_config(configured.model_dump(include={"id_type", "rows"}, exclude_none=True))
+    try:
+        identifier = kind.value(context["params"].get(name))
+    except InvalidArgumentError:  # its text holds the value
+        identifier = 0
+    if isinstance(identifier, int) and identifier < 1:
+        wanted = "a whole number from 1 on" if configured.id_type == "long" else "a text that is not empty"
+        raise AirflowFailException(f"the param {name} is not a valid id of a {subject}; expected {wanted}")
+    return identifier

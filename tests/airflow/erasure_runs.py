@@ -1,0 +1,139 @@
+"""One run of the erasure's tasks in this process, Spark apart, with answers as Airflow hands them over."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskAwaitingInput
+
+from lakehouse_airflow.erasure_plan import Place, places_of
+from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, LakehouseErasureApprovalOperator
+from lakehouse_airflow.operators.erasure import LakehouseEraseOperator, LakehousePurgeOperator
+from lakehouse_airflow.operators.erasure_report import LakehouseErasureReportOperator
+from lakehouse_airflow.operators.locate import LakehouseLocateSubjectOperator
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib import DeltaTable
+from lakehouse_lib.ledger import Ledger
+
+TASKS = {"subject": "customer", "located_by": "locate", "approved_by": "approve"}
+ANN = {"id": "ann", "name": "ann"}
+
+
+class JobInThisProcess:
+    """The job ``erase`` without its Spark: the same deletes, in the same order."""
+
+    done_before_failing = None
+
+    def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
+        self.file = Path(arguments[arguments.index("--deletes-file") + 1])
+
+    def run(self) -> dict[str, Any]:
+        tables = []
+        for each in json.loads(self.file.read_text()):
+            table = DeltaTable(each["table"])
+            metrics = table.delete(each["predicate"])
+            tables.append({"table": each["table"], "version": table.version(), "metrics": metrics})
+        return {"job": "erase", "tables": tables}
+
+
+def ledger() -> Ledger:
+    """The registry's ledger."""
+    return open_ledger(load_registry())
+
+
+def put_hitl_detail(**_: Any) -> None:
+    """In the place of Airflow's: there is no supervisor here to tell the question to."""
+
+
+def asked_by(operator: LakehouseApprovalOperator, context: Any) -> dict[str, Any]:
+    """Runs an approval until it waits; returns what Airflow keeps with the waiting task."""
+    with pytest.raises(TaskAwaitingInput) as waiting:
+        operator.execute(context)
+    assert waiting.value.method_name == "execute_complete"
+    return dict(json.loads(json.dumps(waiting.value.kwargs)))
+
+
+def answer_to(option: str, by: Any) -> dict[str, Any]:
+    """The event with which Airflow resumes the task that asked."""
+    now = datetime.now(UTC)
+    answer = {"chosen_options": [option], "params_input": {}, "responded_at": now, "responded_by_user": by}
+    return answer | {"timedout": False}
+
+
+class Run:
+    """One run of the DAG for customer 2, triggered by bob; it is the context's task instance, too."""
+
+    map_index = -1
+
+    def __init__(
+        self, customer: Any = 2, *, erase_mentions: Any = False, run_id: str = "", user: str | None = "bob"
+    ) -> None:
+        self.left: dict[str, Any] = {}
+        run = SimpleNamespace(
+            dag_id="lakehouse_erasure_customer", run_id=run_id or f"manual__{uuid.uuid4()}", triggering_user_name=user
+        )
+        params = {"customer_id": customer, "erase_mentions": erase_mentions}
+        self.context: Any = {"ti": self, "task_instance": self, "dag_run": run, "params": params}
+
+    @property
+    def id(self) -> uuid.UUID:
+        return uuid.UUID(int=0)
+
+    def xcom_push(self, key: str, value: Any) -> None: ...
+
+    def xcom_pull(self, task_ids: str, map_indexes: int = -1) -> Any:
+        return self.left.get(task_ids)
+
+    @property
+    def request(self) -> str:
+        return str(self.left["locate"]["request"])
+
+    def plan(self) -> dict[str, Any]:
+        return ledger().read(self.request, "plan")
+
+    def places(self) -> dict[str, Place]:
+        return places_of(ledger(), self.plan())[1]
+
+    def locate(self) -> dict[str, dict[str, Any]]:
+        """Looks, and ann says yes; returns the plan's entries by table."""
+        found = self.look()
+        self.answer()
+        return found
+
+    def look(self) -> dict[str, dict[str, Any]]:
+        locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer")
+        self.left["locate"] = json.loads(json.dumps(locate.execute(self.context)))
+        return {entry["table"]: entry for entry in self.plan()["tables"]}
+
+    def approval(self) -> LakehouseErasureApprovalOperator:
+        return LakehouseErasureApprovalOperator(task_id="approve", subject="customer", located_by="locate")
+
+    def answer(self, option: str = "Approve", *, by: Any = ANN, **event: Any) -> dict[str, Any]:
+        """Has the question asked and answered."""
+        operator = self.approval()
+        kwargs = asked_by(operator, self.context)
+        self.left["approve"] = left = operator.execute_complete(self.context, answer_to(option, by) | event, **kwargs)
+        return dict(left)
+
+    def delete(self) -> dict[str, int]:
+        """Deleted rows by table, of the tables that were deleted from."""
+        done = LakehouseEraseOperator(task_id="delete", **TASKS).execute(self.context)
+        return {Path(each["table"]).name: each["metrics"]["num_deleted_rows"] for each in done["tables"]}
+
+    def purge(self) -> dict[str, Any]:
+        return LakehousePurgeOperator(task_id="purge", **TASKS).execute(self.context)
+
+    def report(self) -> dict[str, Any]:
+        return LakehouseErasureReportOperator(task_id="report", **TASKS).execute(self.context)
+
+    def finish(self) -> dict[str, Any]:
+        self.delete()
+        self.purge()
+        return self.report()
