@@ -116,3 +116,20 @@ def spark_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     return
+
+
+@pytest.fixture
+def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
+    from airflow.providers.standard.operators import hitl
+
+    from lakehouse_airflow.operators import job_operator
+    from tests.airflow.erasure_runs import JobInThisProcess, append, put_hitl_detail
+
+    monkeypatch.setattr(job_operator, "JobSubmission", JobInThisProcess)
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", put_hitl_detail)
+    tables = registry_file.parent / "tables"
+    append(tables / "customer", c_custkey=[1])
+    append(tables / "orders", o_orderkey=[1, 2], o_custkey=[1, 2])
+    append(tables / "lineitem", l_orderkey=[1, 2])
+    return tables

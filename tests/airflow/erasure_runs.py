@@ -9,8 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import TaskAwaitingInput
+from deltalake import DeltaTable as Peer
+from deltalake import write_deltalake
 
 from lakehouse_airflow.erasure_plan import Place, places_of
 from lakehouse_airflow.ledger_connection import open_ledger
@@ -21,6 +24,7 @@ from lakehouse_airflow.operators.locate import LakehouseLocateSubjectOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import Ledger
+from tests.peers import parquet_files
 
 TASKS = {"subject": "customer", "located_by": "locate", "approved_by": "approve"}
 ANN = {"id": "ann", "name": "ann"}
@@ -137,3 +141,24 @@ class Run:
         self.delete()
         self.purge()
         return self.report()
+
+
+def append(table: Path, **columns: list[int]) -> None:
+    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+    write_deltalake(table, pa.table(arrays), mode="append")
+
+
+def refuse(tables: Path, order: str, customer: str) -> None:
+    """An order in quarantine."""
+    texts = {"o_orderkey": order, "o_custkey": customer, "_source": "shop", "_file": "1.csv"}
+    texts |= dict.fromkeys(("_column", "_rule", "_raw"))
+    rows = {name: pa.array([value], pa.string()) for name, value in texts.items()}
+    write_deltalake(tables / "orders_quarantine", pa.table(rows | {"_line": pa.array([2], pa.int64())}), mode="append")
+
+
+def on_disk(table: Path) -> list[int]:
+    return sorted(pa.concat_arrays(pa.parquet.read_table(f)[0].combine_chunks() for f in parquet_files(table)).tolist())
+
+
+def versions(tables: Path) -> dict[str, int]:
+    return {table.name: Peer(str(table)).version() for table in sorted(tables.iterdir())}

@@ -4,50 +4,11 @@ import json
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException
-from deltalake import DeltaTable as Peer
-from deltalake import write_deltalake
 
-from lakehouse_airflow.operators import job_operator
 from lakehouse_lib import DeltaTable
-from tests.airflow.erasure_runs import JobInThisProcess, Run, put_hitl_detail
-from tests.peers import parquet_files
-
-
-@pytest.fixture
-def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
-    monkeypatch.setattr(job_operator, "JobSubmission", JobInThisProcess)
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", put_hitl_detail)
-    tables = registry_file.parent / "tables"
-    append(tables / "customer", c_custkey=[1])
-    append(tables / "orders", o_orderkey=[1, 2], o_custkey=[1, 2])
-    append(tables / "lineitem", l_orderkey=[1, 2])
-    return tables
-
-
-def append(table: Path, **columns: list[int]) -> None:
-    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
-    write_deltalake(table, pa.table(arrays), mode="append")
-
-
-def refuse(tables: Path, order: str, customer: str) -> None:
-    """An order in quarantine."""
-    texts = {"o_orderkey": order, "o_custkey": customer, "_source": "shop", "_file": "1.csv"}
-    texts |= dict.fromkeys(("_column", "_rule", "_raw"))
-    rows = {name: pa.array([value], pa.string()) for name, value in texts.items()}
-    write_deltalake(tables / "orders_quarantine", pa.table(rows | {"_line": pa.array([2], pa.int64())}), mode="append")
-
-
-def on_disk(table: Path) -> list[int]:
-    return sorted(pa.concat_arrays(pa.parquet.read_table(f)[0].combine_chunks() for f in parquet_files(table)).tolist())
-
-
-def versions(tables: Path) -> dict[str, int]:
-    return {table.name: Peer(str(table)).version() for table in sorted(tables.iterdir())}
+from tests.airflow.erasure_runs import Run, append, on_disk, refuse, versions
 
 
 def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_is_deleted(tables: Path) -> None:

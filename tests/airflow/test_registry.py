@@ -52,6 +52,12 @@ def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_fi
         (("tables", "a/b"), {"uri": "x"}, "tables.a/b"),
         (("report", "tables"), ["nothing"], "no table nothing; tables are customer, lineitem, orders"),
         (("subjects", "customer", "id_type"), "float", "subjects.customer.id_type"),
+        (("subjects", "customer", "approvers"), [], "subjects.customer: approvers is empty: name at least one user id"),
+        (("subjects", "customer", "approvers"), [""], "subjects.customer.approvers.0"),
+        (("subjects", "customer", "response_hours"), 0, "subjects.customer.response_hours: .*got 0"),
+        (("subjects", "customer", "notifiers"), ["os.system"], r"notifiers.0: .*got 'os\.system'"),
+        (("repair",), {"approvers": []}, "repair: approvers is empty"),
+        (("ledger",), None, 'subjects.customer needs a ledger: write "ledger": LOCATION'),
         (("tables", "orders", "vacuum", "retention_hours"), float("inf"), "retention_hours: .*finite.*got inf"),
         (("tables", "orders", "source", "settle_seconds"), float("nan"), "settle_seconds: .*finite.*got nan"),
     ],
@@ -88,6 +94,11 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         (("tables", "orders", "source", "landing"), "tables/lineitem", r"landing is in the folder of tables\.lineitem"),
         (("tables", "orders", "schema"), "tables/orders/schema.json", r"schema is in the folder of tables\.orders"),
         (("report", "sql"), "tables/orders_by_customer/a/b.sql", r"report\.sql is in the folder of report\.output"),
+        (("ledger",), "tables/orders", r"ledger and tables\.orders are in the same place"),
+        (("ledger",), "tables/orders/_ledger", r"ledger and tables\.orders are in the same place, or one of them in"),
+        (("ledger",), "tables", r"ledger and tables\.\w+ are in the same place"),
+        (("ledger",), "tables/orders_quarantine/x", r"ledger and tables\.orders\.quarantine are"),
+        (("ledger",), "tables/orders_by_customer", r"ledger and report\.output are"),
     ],
 )
 def test_places_that_get_in_each_others_way_are_refused(
@@ -109,6 +120,9 @@ def test_places_that_get_in_each_others_way_are_refused(
         (("tables", "orders", "source", "landing"), "tables/orders_landing"),
         (("tables", "lineitem", "uri"), "s3://lake/tables"),
         (("report", "sql"), "//nas/report.sql"),
+        (("ledger",), "tables/ledger"),
+        (("ledger",), "s3://lake/ledger"),
+        (("ledger",), "tables/orders_ledger"),
     ],
 )
 def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str, ...], value: Any) -> None:
@@ -144,6 +158,20 @@ def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[s
     with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: s3: is followed by one slash.*write s3://$") as error:
         load_registry()
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+def test_an_approval_policy_has_defaults_that_are_strict(registry_file: Path) -> None:
+    customer = load_registry().subject("customer")
+    assert (customer.approvers, customer.four_eyes, customer.response_hours) == (("ann",), True, 720)
+    assert load_registry().ledger == str(registry_file.parent / "ledger")
+
+
+def test_a_subject_without_approvers_is_refused(registry_file: Path) -> None:
+    body = json.loads(registry_file.read_text())
+    del body["subjects"]["customer"]["approvers"]
+    registry_file.write_text(json.dumps(body))
+    with pytest.raises(RegistryError, match=r"subjects\.customer: approvers is empty"):
+        load_registry()
 
 
 def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,9 +100,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             if "error" in event:
                 if event.get("error_type") == "timeout":
                     ledger.delete(request, "keys")
-                raise AirflowFailException(
-                    f"request {request} was not answered: {event['error']}; trigger the DAG again"
-                )
+                raise NotApprovedError(f"request {request} has no answer: {event['error']} Trigger the DAG again")
             decision = decide(event, pointer, plan, self.policy(registry), run)
             decision = ledger.put(request, "decision", decision)
             if decision["answer"] == REJECT:

@@ -84,7 +84,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             erase_mentions = context["params"].get(ERASE_MENTIONS, False)
             if not isinstance(erase_mentions, bool):
                 raise AirflowFailException(
-                    f"{ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
+                    f"the param {ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
                 )
             ledger = open_ledger(registry)
             hook = LakehouseHook(self.lakehouse_conn_id)
