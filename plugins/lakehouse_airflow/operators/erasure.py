@@ -96,13 +96,16 @@ class LakehouseEraseOperator(SubmitOperator):
         tables = arrived(erasure.places, now)
         if not tables:
             return
-        advice = "trigger the erasure again"
         if has_gone(erasure.places, now):
             # Looking anew would not find them, and with them what the disk still holds.
             advice = (
                 "keys of this request are gone from the tables, and it alone still knows them: erase the same person "
                 f"in another run, and then clear this one from its {self.task_id} on"
             )
+        else:
+            # Another request finds all of these keys again, so this one need not keep an identifier.
+            erasure.ledger.delete(erasure.request, "keys")
+            advice = "the request is over, so trigger the erasure again"
         raise AirflowFailException(
             f"rows have arrived since request {erasure.request} was planned ({', '.join(tables)}), and this try has "
             f"deleted nothing; {advice}"
