@@ -34,6 +34,7 @@ for subject in load_registry().subjects:
         f"lakehouse_erasure_{subject}",
         schedule=None,
         catchup=False,
+        max_active_runs=1000,  # a run is active as long as its question is open
         default_args=RETRIES,
         params={
             id_param(subject): subject_param(subject),

@@ -3,7 +3,7 @@
 A record that could not be taken apart into columns is kept as text in ``_raw``; another has no key, or one that is no
 value of the key's type, whether it was refused for that or for another column. A predicate on the key cannot find a
 person there, so these records are counted, and those that hold one of the person's keys as a whole field are named for
-somebody to look at. They are no matches by themselves: the field may as well be a quantity, and the record another
+someone to look at. They are not matches by themselves: the field may as well be a quantity, and the record another
 person's.
 """
 
@@ -205,7 +205,7 @@ def _runs(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
 def _check_length(snapshot: Snapshot, condition: str, which: str) -> None:
     if len(condition) > _MOST_CHARACTERS:
         raise InvalidPredicateError(
-            f"records of the quarantine that belong to nobody are too many for a condition: {which} take "
+            f"records of the quarantine that no key attributes are too many for a condition: {which} take "
             f"{len(condition)} characters to name, and {_MOST_CHARACTERS} are the most",
             table=snapshot.store.root,
             version=snapshot.version,

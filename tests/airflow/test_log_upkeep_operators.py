@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
-from lakehouse_airflow.operators.repair import _MENDED, LakehouseRepairOperator
+from lakehouse_airflow.operators.repair import _REPAIRED, LakehouseRepairOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
 from lakehouse_lib.operations.repair import Report
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
     assert list(report["found"]) == ["checkpoints_needed"]
     assert report["found"]["checkpoints_needed"]["first"][0].startswith(f"_delta_log/{checkpoint.name}: ")
     ti = TaskInstance()
-    with pytest.raises(AirflowFailException, match=r"not whole: checkpoints_needed cannot be mended"):
+    with pytest.raises(AirflowFailException, match=r"not whole: checkpoints_needed cannot be repaired"):
         LakehouseRepairOperator(task_id="t", table="orders", dry_run=False).execute({"ti": ti})
     assert ti.pushed["return_value"]["found"] == report["found"]
     assert checkpoint.exists()
@@ -155,7 +155,7 @@ def test_what_only_a_backup_mends_fails_the_task(orders: Path, kind: str, spoil:
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
     assert list(report["found"]) == [kind]
     ti = TaskInstance()
-    with pytest.raises(AirflowFailException, match=f"not whole: {kind} cannot be mended"):
+    with pytest.raises(AirflowFailException, match=f"not whole: {kind} cannot be repaired"):
         LakehouseRepairOperator(task_id="t", table="orders", dry_run=False).execute({"ti": ti})
     assert ti.pushed["return_value"]["found"] == report["found"]
 
@@ -174,7 +174,7 @@ def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
         commit(orders, version).unlink()
     mend = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
     if is_failure:
-        with pytest.raises(AirflowFailException, match="not whole: commits_missing cannot be mended"):
+        with pytest.raises(AirflowFailException, match="not whole: commits_missing cannot be repaired"):
             mend.execute({"ti": TaskInstance()})
     else:
         assert list(mend.execute({})["found"]) == ["commits_missing"]
@@ -185,7 +185,7 @@ def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = {field.name for field in fields(Report)} - {"dry_run", "version"}
     assert set(mended_by) == kinds
-    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(_MENDED)
+    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(_REPAIRED)
 
 
 def test_a_dry_run_is_asked_for_plainly(orders: Path) -> None:

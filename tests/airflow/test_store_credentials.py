@@ -23,7 +23,7 @@ from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_airflow.triggers import TableVersionTrigger
 from lakehouse_lib import DeltaTable, write_deltalake
-from tests.airflow.conftest import HOME
+from tests.airflow.conftest import HOME, LEDGER_KEY
 from tests.airflow.dag_runs import run_dag
 from tests.airflow.erasure_runs import Run, ledger, put_hitl_detail
 from tests.s3_server import Answer, Forward, Request, S3Server, serving
@@ -260,7 +260,10 @@ def test_an_erasure_in_s3_goes_by_the_connection(
     for name, table in body["tables"].items():
         table["uri"] = f"s3://lake/erasure/{name}"
     body["tables"]["orders"]["quarantine"] = "s3://lake/erasure/orders_quarantine"
+    body["ledger"] = "s3://lake/ledger"
     registry_file.write_text(json.dumps(body))
+    with_key = {"conn_type": "lakehouse", "password": LEDGER_KEY, "extra": {"aws_conn_id": "shop_s3"}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_LEDGER", json.dumps(with_key))
     hook = LakehouseHook()
     options = hook.storage_options("orders")
     rows = {
@@ -282,7 +285,10 @@ def test_an_erasure_in_s3_goes_by_the_connection(
     assert [found["after"]["rows"] for found in report["tables"].values()] == [0, 0, 0]
     record = ledger().read(run.request, "record")
     assert [len(entry["files_removed"]) for entry in record["tables"]] == [1, 1, 1]
-    assert SECRET not in json.dumps([located, purged, report, record, run.left], default=str)
+    for secret in (SECRET, LEDGER_KEY):
+        assert secret not in json.dumps([located, purged, report, record, run.left], default=str)
+    assert any("ledger/" in request.key and request.verb == "PUT" for request in s3.requests)
+    assert not (registry_file.parent / "ledger").exists()
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             run = Run.of(context)
             pointer = self.pointer(context, ledger)
             plan = read_plan(ledger, pointer, run, self.kind)
-            about = ledger.claim(run.question(self.task_id, _map_index(context)), pointer.request)
+            about = ledger.claim(run.question(self.task_id, map_index(context)), pointer.request)
             if about != pointer.request:
                 raise NotApprovedError(
                     f"{self.task_id!r} has asked about request {about} in this run and cannot ask about "
@@ -161,7 +161,8 @@ class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
         erasure_plan.places_of(ledger, plan)
 
 
-def _map_index(context: Context) -> int:
+def map_index(context: Context) -> int:
+    """The index of a mapped task; -1 of any other."""
     index = context["ti"].map_index
     return -1 if index is None else int(index)
 

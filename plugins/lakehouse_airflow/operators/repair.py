@@ -14,7 +14,7 @@ from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.markdown import code
-from lakehouse_airflow.operators.approval import LakehouseApprovalOperator
+from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, map_index
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import ApprovalPolicy, Registry, load_registry
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
 #: What repair() repairs. All else that it finds is left, and whatever it may find one day until it is named here.
-_MENDED = ("files_removed", "checkpoints_unreadable", "checksums_wrong", "last_checkpoint", "temporary")
+_REPAIRED = ("files_removed", "checkpoints_unreadable", "checksums_wrong", "last_checkpoint", "temporary")
 
 
 class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
@@ -61,7 +61,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         findings = _findings(hook.table(self.table).repair(dry_run=True))
         run = Run.of(context)
-        about = ledger.claimed(run.question(self.task_id, context["ti"].map_index))
+        about = ledger.claimed(run.question(self.task_id, map_index(context)))
         if about is not None:
             plan = ledger.read(about, "plan")
             if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
@@ -86,7 +86,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
     def question(self, plan: Document) -> tuple[str, str]:
         lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
         for kind, found in plan["found"].items():
-            action = "repaired" if kind in _MENDED else "not repaired"
+            action = "repaired" if kind in _REPAIRED else "not repaired"
             examples = ", ".join(code(each) for each in found["first"])
             lines.append(f"* {kind} ({action}): {found['count']}, such as {examples}")
         return f"Repair the table {plan['table']}?", "\n".join(lines)
@@ -129,7 +129,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             # What has been repaired stays, so it is reported all the same.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
             raise AirflowFailException(
-                f"the table {self.table!r} is not whole: {', '.join(self._left)} cannot be mended; restore these "
+                f"the table {self.table!r} is not whole: {', '.join(self._left)} cannot be repaired; restore these "
                 "files from a backup (docs/log-upkeep.md)"
             )
         return report
@@ -141,7 +141,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         registry = load_registry()
         ledger = open_ledger(registry)
         run = Run.of(context)
-        index = context["ti"].map_index
+        index = map_index(context)
         pointer = Pointer.pull(context, task_id, index)
         plan = read_plan(ledger, pointer, run, LakehouseRepairApprovalOperator.kind)
         uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
@@ -163,7 +163,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
         found = _findings(report)
-        self._left = [kind for kind in found if kind not in _MENDED]
+        self._left = [kind for kind in found if kind not in _REPAIRED]
         if "commits_missing" in found and not _are_versions_lost(found["commits_missing"], table.store):
             self._left.remove("commits_missing")
         return {
