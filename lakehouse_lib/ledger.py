@@ -113,6 +113,11 @@ class Ledger:
         """Delete a document; one that is missing is no error."""
         self._store.delete_many([_path(request, name)])
 
+    def requests(self, name: str) -> list[str]:
+        """Requests that have a document of that name, sorted. Lists the whole ledger."""
+        folders = {meta.path.removesuffix(f"/{name}.json") for meta in self._store.walk()}
+        return sorted(folder for folder in folders if _REQUEST.fullmatch(folder))
+
     def put_step(self, request: str, kind: str, document: Document) -> None:
         """Note something that a task of the request has done, or is about to do, beside what is noted already.
 

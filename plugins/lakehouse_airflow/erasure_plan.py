@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow.approval import NotApprovedError
 from lakehouse_airflow.markdown import code
-from lakehouse_airflow.registry import Subject
+from lakehouse_airflow.registry import Registry, Subject
 
 if TYPE_CHECKING:
     from lakehouse_airflow.hook import LakehouseHook
@@ -152,6 +153,22 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
             erase_mentions=plan["erase_mentions"],
         )
     return keys["id"], places
+
+
+def is_unanswered(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
+    """Whether no one has answered a request until a day after its time, so that its keys can be deleted.
+
+    Its run was deleted, or marked by hand; else it would have deleted them itself. An approved request never is one:
+    no other request might find its keys again.
+
+    Raises:
+        LedgerError: the plan or the decision is edited or sealed with another key.
+    """
+    plan = ledger.find(request, "plan")
+    if plan is None or ledger.find(request, "decision") is not None or plan["subject"] not in registry.subjects:
+        return False
+    waits = timedelta(hours=registry.subject(plan["subject"]).response_hours, days=1)
+    return datetime.fromisoformat(plan["found_at"]) + waits < now
 
 
 def require_subject(plan: Document, subject: str) -> None:

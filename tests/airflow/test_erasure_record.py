@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 import threading
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from deltalake import DeltaTable as Peer
 from deltalake import write_deltalake
 
 from lakehouse_airflow.operators import erasure as erasure_tasks
-from lakehouse_airflow.operators import job_operator
+from lakehouse_airflow.operators import job_operator, locate
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import digest
 from lakehouse_lib.store import LocalStore
@@ -143,6 +144,35 @@ def test_keys_that_a_killed_report_left_are_deleted_by_the_next_try(
     run.report()
     assert not (folder / run.request / "keys.json").exists()
     assert list((folder / run.request / "steps").glob("purge-*")) == []
+
+
+def test_keys_of_requests_that_no_one_answers_do_not_stay(
+    tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an approved one do: no other request might find them again."""
+    unanswered, approved = Run(1), Run(2)
+    unanswered.look()
+    approved.locate()
+    now = datetime.now(UTC)
+    for days, there in ((30.9, True), (31.1, False)):
+        monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda days=days: now + timedelta(days=days)))
+        Run(1).look()
+        assert (folder / unanswered.request / "keys.json").exists() is there
+    with pytest.raises(AirflowFailException, match="is over: its keys are deleted"):
+        unanswered.answer()
+    approved.finish()
+
+
+def test_a_broken_document_of_another_request_stops_no_one(
+    tables: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other, run = Run(1), Run(2)
+    other.look()
+    (folder / other.request / "plan.json").write_text("{}")
+    run.locate()
+    assert f"the keys of request {other.request} are left in the ledger: " in capfd.readouterr().out
+    run.finish()
+    assert on_disk(tables / "orders") == [1]
 
 
 def broken(*_: Any) -> None:

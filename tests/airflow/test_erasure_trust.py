@@ -169,6 +169,16 @@ def test_an_edited_document_is_refused(tables: Path, folder: Path, name: str, ch
     refuses(tables, run, f"^LedgerError: the document {run.request}/{name}.json .* has a wrong seal: it was edited")
 
 
+def test_keys_that_are_not_those_of_the_plan_are_refused(tables: Path) -> None:
+    """Sealed with the right key, as by a task of another version."""
+    run = approved(2)
+    keys = ledger().read(run.request, "keys")
+    swap_id(keys)
+    ledger().delete(run.request, "keys")
+    ledger().put(run.request, "keys", keys)
+    refuses(tables, run, "^not approved: the keys of request .* are not those of its plan")
+
+
 @pytest.mark.parametrize("name", ["plan", "keys", "decision"])
 def test_a_document_of_another_request_is_refused(tables: Path, folder: Path, name: str) -> None:
     other, run = approved(1), approved(2)

@@ -163,6 +163,18 @@ def test_deleting_is_final_and_repeatable(ledger: Ledger) -> None:
     assert ledger.find(request, "keys") is None
 
 
+def test_requests_are_listed_by_the_documents_that_they_have(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.requests("keys") == []
+    with_keys = sorted(new_request() for _ in range(3))
+    for request in with_keys:
+        ledger.put(request, "keys", {})
+        ledger.put_step(request, "purge", {})
+    ledger.put(new_request(), "plan", {})
+    ledger.claim(("keys",), with_keys[0])
+    (tmp_path / "keys.json").write_text("{}")
+    assert ledger.requests("keys") == with_keys
+
+
 def test_hashes_need_the_key_and_tell_types_apart(ledger: Ledger, tmp_path: Path) -> None:
     other = at(tmp_path, KEY[::-1])
     hashes = {ledger.keyed_hash("customer", 2), ledger.keyed_hash("customer", "2"), other.keyed_hash("customer", 2)}

@@ -15,10 +15,12 @@ from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
-from lakehouse_airflow.registry import Subject, load_registry
+from lakehouse_airflow.registry import Registry, Subject, load_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from lakehouse_lib.ledger import Ledger
 
 _LARGEST_LONG = 2**63 - 1
 #: Param of the DAG: erase the records that mention the person as well.
@@ -87,6 +89,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                     f"the param {ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
                 )
             ledger = open_ledger(registry)
+            self._delete_unanswered_keys(ledger, registry)
             hook = LakehouseHook(self.lakehouse_conn_id)
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
             found = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
@@ -115,6 +118,18 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             ledger.put(request, "plan", plan)
         self.log.info("request %s: %d tables", request, len(places))
         return {**Pointer(request, digest(plan)).to_dict(), "subject": self.subject, "person": person}
+
+    def _delete_unanswered_keys(self, ledger: Ledger, registry: Registry) -> None:
+        from lakehouse_lib.errors import DeltaError
+
+        now = timezone.utcnow()
+        for request in ledger.requests("keys"):
+            try:
+                if erasure_plan.is_unanswered(ledger, request, registry, now):
+                    ledger.delete(request, "keys")
+                    self.log.info("request %s is over: no one has answered it, and its keys are deleted", request)
+            except DeltaError as error:  # another request's document; this one does not depend on it
+                self.log.warning("the keys of request %s are left in the ledger: %s", request, error)
 
 
 def _identifier(context: Context, subject: str, configured: Subject) -> int | str:
