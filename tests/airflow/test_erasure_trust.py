@@ -273,16 +273,22 @@ def test_a_table_that_the_subject_has_no_more_is_refused(tables: Path, registry_
     refuses(tables, run, "lineitem is not a table of the subject customer any more")
 
 
-def test_a_plan_of_another_subject_is_refused(tables: Path, registry_file: Path) -> None:
-    body = json.loads(registry_file.read_text())
-    body["subjects"]["buyer"] = body["subjects"]["customer"]
-    registry_file.write_text(json.dumps(body))
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"subject": "buyer"}, "is about a buyer; expected a customer"),
+        ({"kind": "repair"}, "is a plan of 'repair'; expected 'erasure'"),
+    ],
+)
+def test_a_plan_about_something_else_is_refused(
+    tables: Path, folder: Path, change: dict[str, str], reason: str
+) -> None:
     run = approved(2)
-    plan = run.plan() | {"subject": "buyer"}
-    shutil.rmtree(registry_file.parent / "ledger" / run.request)
+    plan = run.plan() | change
+    shutil.rmtree(folder / run.request)
     ledger().put(run.request, "plan", plan)
     run.left["locate"]["digest"] = digest(plan)
-    refuses(tables, run, "is about a buyer; expected a customer")
+    refuses(tables, run, reason)
 
 
 def test_a_rejection_deletes_nothing_but_the_keys_and_stands(tables: Path, folder: Path) -> None:

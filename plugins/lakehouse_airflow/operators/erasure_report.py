@@ -142,9 +142,7 @@ def _record(
     tables, left = [], []
     for entry in plan["tables"]:
         table, place = entry["table"], erasure.places[entry["table"]]
-        store = open_store(place.uri, hook.storage_options(table))
-        snapshot = load_snapshot(store)
-        removed = _removed(erasure, table, store)
+        snapshot = load_snapshot(open_store(place.uri, hook.storage_options(table)))
         tables.append(
             {
                 **{name: entry[name] for name in ("table", "uri", "table_id")},
@@ -154,7 +152,7 @@ def _record(
                 "rows_deleted": deleted[table],
                 "on_disk_before": entry["on_disk"],
                 "on_disk_after": counts(proofs[table]),
-                "files_removed": removed,
+                "files_removed": _removed(erasure, table),
             }
         )
         left.append({"table": table, "what": proofs[table].note, "until": _log_expires(snapshot, now)})
@@ -176,19 +174,18 @@ def _record(
     }
 
 
-def _removed(erasure: Erasure, table: str, store: Any) -> list[Document]:
-    """Files that were purged in any try of the request and are gone, without the values of their partitions."""
+def _removed(erasure: Erasure, table: str) -> list[Document]:
+    """Files that were purged in any try of the request, without the values of their partitions.
+
+    One that was noted and is still there would hold the person's rows, and there would be no record.
+    """
     noted = {
         (file["path"], file["sha256"]): file
         for step in erasure.ledger.steps(erasure.request, "purge")
         if step["table"] == table
         for file in step["files"]
     }
-    return [
-        {**file, "path": _PARTITION_VALUE.sub("=*", file["path"])}
-        for _, file in sorted(noted.items())
-        if store.head(file["path"]) is None
-    ]
+    return [{**noted[key], "path": _PARTITION_VALUE.sub("=*", key[0])} for key in sorted(noted)]
 
 
 def _log_expires(snapshot: Snapshot, now: Any) -> str | None:
