@@ -364,7 +364,7 @@ class ReadableTable:
 
         return self.engine if isinstance(self.engine, ArrowEngine) else ArrowEngine()
 
-    def _predicate(self, condition: str | Filters | None) -> Predicate | None:
+    def _predicate(self, condition: str | Filters | None, label: str | None = None) -> Predicate | None:
         from lakehouse_lib.predicates import from_filters, parse
 
         if condition is not None and not isinstance(condition, Sequence):
@@ -377,7 +377,7 @@ class ReadableTable:
             return None
         snapshot, table = self._snapshot, self.table_uri
         if isinstance(condition, str):
-            return parse(condition, snapshot.schema, table=table)
+            return parse(condition, snapshot.schema, table=table, label=label)
         return from_filters(condition, snapshot.schema, partition_columns=snapshot.partition_columns, table=table)
 
     def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.actions import excerpt
 from lakehouse_lib.commit_properties import CommitProperties, check_commit_properties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.log import latest_version
@@ -123,9 +124,25 @@ class DeltaTable(ReadableTable):
     # Verbs.
 
     def delete(
-        self, predicate: str | None = None, *, commit_properties: CommitProperties | None = None
+        self,
+        predicate: str | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        label: str | None = None,
     ) -> dict[str, Any]:
-        """Delete the rows for which ``predicate`` is true (None: all); rows for which it is NULL stay."""
+        """Delete the rows for which ``predicate`` is true (None: all); rows for which it is NULL stay.
+
+        Args:
+            label: text of 1 to 200 characters that the history, commitInfo and errors show in place of the predicate.
+                The log keeps the predicate of a delete for as long as the commit (``delta.logRetentionDuration``); a
+                label such as ``"erasure 7f3a"`` keeps the person's keys out of it.
+
+        Returns:
+            the metrics; see ``operations.delete``.
+
+        Raises:
+            InvalidArgumentError: a predicate or label that is not text, an empty or long label, one without predicate.
+        """
         from lakehouse_lib.operations.delete import delete
 
         if predicate is not None and not isinstance(predicate, str):
@@ -135,9 +152,15 @@ class DeltaTable(ReadableTable):
                 table=self.table_uri,
                 hint="Write it as SQL; None is all rows",
             )
+        if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
+            raise InvalidArgumentError(
+                f"the label is {excerpt(label)}{'' if predicate is not None else ', and there is no predicate'}",
+                table=self.table_uri,
+                hint="Give a text of 1 to 200 characters together with a predicate, or leave the label out",
+            )
         check_commit_properties(commit_properties, table=self.table_uri)
         latest = self._latest()
-        metrics = delete(latest, self._predicate(predicate), self.engine, commit_properties=commit_properties)
+        metrics = delete(latest, self._predicate(predicate, label), self.engine, commit_properties=commit_properties)
         return self._moved(metrics)
 
     @property

@@ -49,8 +49,8 @@ def read_in_words(read: Predicate | None) -> str:
     """What was read."""
     if read is None:
         return "the whole table"
-    sql = read.sql
-    return f"the predicate {sql if len(sql) <= _LONGEST_PREDICATE else sql[:_LONGEST_PREDICATE] + ' …'}"
+    text = read.text
+    return f"the predicate {text if len(text) <= _LONGEST_PREDICATE else text[:_LONGEST_PREDICATE] + ' …'}"
 
 
 def files_in_words(count: int) -> str:

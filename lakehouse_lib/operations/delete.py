@@ -247,7 +247,7 @@ def _metrics(
 def _transaction(
     snapshot: Snapshot, predicate: Predicate | None, removed: pa.Table, added: pa.Table, metrics: dict[str, Any]
 ) -> OptimisticTransaction:
-    words = [] if predicate is None else [predicate.sql]
+    words = [] if predicate is None else [predicate.text]
     transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {"predicate": words})
     transaction.read(predicate)
     transaction.remove(removed)

@@ -78,7 +78,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
         column = plan.to_table(use_threads=False).column(0)
     except pa.ArrowInvalid as error:  # of its arithmetic, the one thing here that depends on values and is checked
         raise InvalidPredicateError(
-            f"the predicate {shown(predicate.sql)} cannot be evaluated of all rows: {error}",
+            f"the predicate {shown(predicate.text)} cannot be evaluated of all rows: {error}",
             table=predicate.table,
             hint="Integers are calculated in 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast "
             "to DOUBLE on the Spark engine.",
@@ -108,8 +108,9 @@ def scalar_of(literal: Literal) -> pa.Scalar:
 def _refuse_opaque(predicate: Predicate) -> None:
     for node in walk(predicate.root):
         if isinstance(node, Opaque):
+            piece = shown(node.sql) if predicate.label is None else "a part"
             raise InvalidPredicateError(
-                f"only Spark can evaluate {shown(node.sql)} of the predicate {shown(predicate.sql)}",
+                f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
                 table=predicate.table,
                 hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
             )

@@ -22,7 +22,7 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
+def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | None = None) -> Predicate:
     """The condition ``sql`` in Spark's dialect, such as ``id > 5 AND name LIKE 'a%'``.
 
     A row matches when the condition is true; where it is NULL it does not. Names are matched regardless of case.
@@ -33,6 +33,8 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
         sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
         schema: the table's.
         table: for the error.
+        label: what commitInfo and errors show in place of ``sql``, for a condition whose values are personal. The error
+            then says nothing of the text either.
 
     Raises:
         InvalidPredicateError: it does not parse, names no column, compares what cannot be compared, or has an
@@ -44,8 +46,14 @@ def parse(sql: str, schema: Schema, *, table: str | None = None) -> Predicate:
     try:
         if isinstance(sql, str):  # what else it may be is refused below
             _check_text(sql)
-        return Predicate(sql, translate(sql, schema), table)
+        return Predicate(sql, translate(sql, schema), table, label)
     except InvalidPredicateError as error:
+        if label is not None:
+            raise InvalidPredicateError(
+                f"the predicate {shown(label)} does not parse or does not fit the columns of the table",
+                table=table,
+                hint="Its text is withheld, because it has a label; parse it without the label to see what is wrong.",
+            ) from None
         raise InvalidPredicateError(
             f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint
         ) from error.__cause__

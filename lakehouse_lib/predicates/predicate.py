@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakehouse_lib.predicates.nodes import And, Node, columns_of, conjunction
 from lakehouse_lib.predicates.spark import render
@@ -17,11 +17,21 @@ class Predicate:
         sql: the condition as SQL in Spark's dialect, as the user wrote it where it was SQL.
         columns: the top-level columns that it reads, as the schema spells them.
         table: the table it is about, for errors.
+        label: what commitInfo and errors show in place of the SQL, for a condition whose values are personal.
     """
 
     sql: str
-    root: Node = field(repr=False)
-    table: str | None = field(default=None, repr=False, compare=False)
+    root: Node
+    table: str | None = field(default=None, compare=False)
+    label: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Predicate({shown(self.text)})"
+
+    @property
+    def text(self) -> str:
+        """What commitInfo and errors show: the label where there is one, else the SQL."""
+        return self.sql if self.label is None else self.label
 
     @property
     def columns(self) -> frozenset[str]:
@@ -43,7 +53,7 @@ class Predicate:
         if not sides[0]:
             return None, self
         first, second = (conjunction(side) for side in sides)
-        return Predicate(render(first), first, self.table), Predicate(render(second), second, self.table)
+        return replace(self, sql=render(first), root=first), replace(self, sql=render(second), root=second)
 
 
 def to_spark_sql(predicate: Predicate) -> str:

@@ -150,7 +150,7 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
         if reader.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
-            predicate = parse(predicate.sql, reader.schema, table=reader.store.root)
+            predicate = parse(predicate.sql, reader.schema, table=reader.store.root, label=predicate.label)
         # Footers have the files' own names.
         by_footer = task.skip_by_footer and reader.mapping == "none"
         if by_footer and _ruled_out(file.metadata, predicate, reader, task.files.slice(index, 1), constants):
