@@ -52,7 +52,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
             raise InvalidPredicateError(
                 f"the predicate {shown(label)} does not parse or does not fit the columns of the table",
                 table=table,
-                hint="Its text is withheld, because it has a label; parse it without the label to see what is wrong.",
+                hint="Its text is not shown, as its values are personal; compare the columns it names with the schema.",
             ) from None
         raise InvalidPredicateError(
             f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint

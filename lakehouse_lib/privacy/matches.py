@@ -21,6 +21,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
 from lakehouse_lib.predicates import Predicate, matches, may_match, parse
+from lakehouse_lib.privacy.sql import LABEL
 from lakehouse_lib.privacy.stored_files import as_files, constants_of
 from lakehouse_lib.schema import DataType, Field, Schema, StructType
 from lakehouse_lib.snapshot import Snapshot
@@ -54,7 +55,7 @@ class CountTask:
 
 def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
     """(rows, files) of the version for which ``sql`` is true. Raises InvalidPredicateError."""
-    predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
+    predicate = parse(sql, snapshot.schema, table=snapshot.store.root, label=LABEL)
     counted = _run(snapshot, predicate, snapshot.prune(predicate), engine, own_schema=False, skip_by_footer=False)
     return _total(counted), int(pc.sum(pc.greater(counted["matches"], 0)).as_py() or 0)
 
@@ -65,7 +66,7 @@ def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine
     Returns:
         A table of COUNTED_SCHEMA, paths as in the log.
     """
-    predicate = parse(sql, snapshot.schema, table=snapshot.store.root)
+    predicate = parse(sql, snapshot.schema, table=snapshot.store.root, label=LABEL)
     files = as_files(snapshot, objects, predicate.columns)
     return _run(snapshot, predicate, files, engine, own_schema=True, skip_by_footer=skip_by_footer)
 

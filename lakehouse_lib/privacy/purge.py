@@ -29,9 +29,9 @@ from lakehouse_lib.store import ObjectStore, open_store
 
 #: What neither ``purge`` nor ``prove`` can change, for the report to the person who asked.
 LOG_NOTE = (
-    "The transaction log is not rewritten: the commits of the deletes hold the person's keys in their predicates, and "
-    "commits and checkpoints may hold them as a file's smallest or largest value of a column, until they are cleaned "
-    "up (delta.logRetentionDuration, 30 days by default)"
+    "The transaction log is not rewritten: commits and checkpoints may hold the person's keys as a file's smallest or "
+    "largest value of a column, as a partition value or in the name of a partition's folder, until they are cleaned up "
+    "(delta.logRetentionDuration, 30 days by default); so do the predicates of deletes that had no label"
 )
 
 

@@ -13,6 +13,8 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 DIALECT = "spark"
 #: A condition no row fulfils.
 NOTHING = "FALSE"
+#: What errors show in place of a condition, whose values are a person's keys.
+LABEL = "of the person's rows"
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}

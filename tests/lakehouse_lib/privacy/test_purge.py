@@ -131,6 +131,7 @@ def test_rows_that_still_live_stop_a_purge(table: Path) -> None:
     every = parquet_files(table)
     with pytest.raises(RetentionError, match="still holds 1 rows in 1 files") as refused:
         purge(str(table), "customer = 5")
+    assert "customer" not in str(refused.value)
     assert "Delete the rows first" in str(refused.value)
     assert parquet_files(table) == every
 
@@ -302,8 +303,9 @@ def test_rows_of_a_file_from_before_the_column_match_what_is_true_of_nulls(tmp_p
 
 @pytest.mark.parametrize("verb", [purge, prove])
 def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
-    with pytest.raises(InvalidPredicateError, match="client"):
-        verb(str(table), "client = 3")  # type: ignore[operator]
+    with pytest.raises(InvalidPredicateError, match="does not fit the columns") as refused:
+        verb(str(table), "client = 4711")  # type: ignore[operator]
+    assert "4711" not in str(refused.value)
 
 
 def test_an_unknown_writer_feature_is_refused(table: Path) -> None:
