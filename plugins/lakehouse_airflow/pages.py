@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse
 
+from lakehouse_airflow.commit_info import shown_info
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import RegistryError, load_registry
 
@@ -49,6 +50,8 @@ def table_version(
 ) -> HTMLResponse:
     """One version of a registered table, opened by that connection: its commit, files, size and schema.
 
+    Conditions of the commit are withheld where a subject of the registry has rows in the table.
+
     404 for what is not there, 503 where registry, connection or store are in the way, 500 for a table that cannot be
     read as it is. The text of each says why.
     """
@@ -60,8 +63,9 @@ def table_version(
         # By name only: a location in the URL would open any folder of the machine.
         if load_registry().find(table) is None:
             raise HTTPException(status_code=404, detail=f"the registry has no table {table!r}")
-        opened = _hook(connection).table(table, version)
-        commit = _commit(opened)
+        hook = _hook(connection)
+        opened = hook.table(table, version)
+        commit = shown_info(_commit(opened), hook.uri(table))
         sizes = opened.files(columns=["size"])["size"]
         schema = {field.name: _type(field) for field in opened.schema().fields}
     except (RegistryError, AirflowException) as error:

@@ -292,6 +292,11 @@ def registry_path() -> Path:
     return Path(configured).expanduser().absolute()
 
 
+def is_configured() -> bool:
+    """Whether a registry is named at all, readable or not."""
+    return bool(_configured())
+
+
 def _configured() -> str:
     from airflow.sdk import conf
 
@@ -340,7 +345,7 @@ def registered(table: str) -> Table | None:
     Raises:
         RegistryError: as ``load_registry``, where one is configured.
     """
-    if "/" in table or not _configured():  # no name has a slash
+    if "/" in table or not is_configured():  # no name has a slash
         return None
     return load_registry().find(table)
 

@@ -19,32 +19,32 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
     owners: dict[str, str] = {}
     loaded: dict[str, str] = {}
     for name, table in registry.tables.items():
-        owners.setdefault(_place(table.uri), f"tables.{name}")
+        owners.setdefault(place(table.uri), f"tables.{name}")
         if table.source is not None:
-            loaded[_place(table.uri)] = name
+            loaded[place(table.uri)] = name
     for name, table in registry.tables.items():
         if table.quarantine is None:
             continue
-        refused = _place(table.quarantine)
-        other = name if refused == _place(table.uri) else loaded.get(refused)
+        refused = place(table.quarantine)
+        other = name if refused == place(table.uri) else loaded.get(refused)
         if other is not None:
             yield f"tables.{name}.quarantine is where tables.{other} is: refused rows need a table of their own"
         called = registry.tables.get(name + quarantine_suffix)
-        if called is not None and refused != _place(called.uri):
+        if called is not None and refused != place(called.uri):
             yield (
                 f"tables.{name}{quarantine_suffix} is what the quarantine of {name} is called, and is not where "
                 f"tables.{name}.quarantine is: give it another name, or that location"
             )
         owners.setdefault(refused, f"tables.{name}.quarantine")
     if registry.report is not None:
-        output = _place(registry.report.output)
+        output = place(registry.report.output)
         if output in owners:
             yield f"report.output is where {owners[output]} is, which it would replace: give it a place of its own"
         owners[output] = "report.output"
     if registry.ledger is not None:
-        ledger = _place(registry.ledger)
-        for place, owner in owners.items():
-            if _lies_in(ledger, place) or _lies_in(place, ledger):
+        ledger = place(registry.ledger)
+        for owned, owner in owners.items():
+            if _lies_in(ledger, owned) or _lies_in(owned, ledger):
                 yield f"ledger and {owner} are in the same place, or one of them in the other: move the ledger"
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
@@ -61,24 +61,24 @@ def _files(registry: Registry) -> dict[str, str]:
     return files
 
 
-def _place(location: str) -> str:
-    """One spelling of a location; paths are normalized already."""
+def place(location: str) -> str:
+    """One spelling of a location, by which two of them are compared."""
     scheme, found, rest = location.partition("://")
     if not found:
-        return location
+        return posixpath.normpath(location)
     name = scheme.lower()
     if name == "file":
         return posixpath.normpath(rest)
     return f"{'s3' if name == 's3a' else name}://{rest.rstrip('/')}"
 
 
-def _lies_in(place: str, folder: str) -> bool:
-    return f"{place}/".startswith(f"{folder.rstrip('/')}/")
+def _lies_in(inner: str, folder: str) -> bool:
+    return f"{inner}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _folders_around(path: str) -> Iterator[str]:
     """The path, as it may be a table's folder itself, and each folder above it up to one that vacuum leaves alone."""
-    for place in (PurePosixPath(path), *PurePosixPath(path).parents):
-        yield str(place)
-        if place.name.startswith(("_", ".")):
+    for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
+        yield str(folder)
+        if folder.name.startswith(("_", ".")):
             return

@@ -113,15 +113,15 @@ def _answer(client: Any, dag_id: str, task_id: str, option: str, question: list[
     raise AssertionError(f"{dag_id}.{task_id} never asked")
 
 
-def api_client(*, anonymous: bool = False) -> Any:
-    """A client of Airflow's API server in this process, as the administrator or as nobody."""
+def api_client(username: str = "ann", role: str = "ADMIN", *, anonymous: bool = False) -> Any:
+    """A client of Airflow's API server in this process, as a user of that role or as nobody."""
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 
     app = _api_server()
     if anonymous:
         return TestClient(app)
-    token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username="ann", role="ADMIN"))
+    token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username=username, role=role))
     return TestClient(app, headers={"Authorization": f"Bearer {token}"})
 
 

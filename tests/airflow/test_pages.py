@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
+from deltalake import DeltaTable as Peer
 
+from lakehouse_airflow.commit_info import WITHHELD
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_lib import write_deltalake as write
@@ -59,6 +61,43 @@ def test_what_others_wrote_is_text(orders: Path, ann: Any) -> None:
     assert NASTY not in page.text
     assert page.text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 2
     assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.fixture(scope="module")
+def viewer() -> Any:
+    return api_client(role="VIEWER")
+
+
+@pytest.mark.parametrize("name", ["orders", "orders_quarantine"])
+def test_a_viewer_sees_no_predicate_of_a_subjects_table(registry_file: Path, viewer: Any, name: str) -> None:
+    table = registry_file.parent / "tables" / name
+    write_deltalake(table, pa.table({"o_custkey": [1, 90218], "n": [1, 2]}))
+    Peer(table).delete("o_custkey = 90218")  # as of an erasure of before there were labels
+    page = viewer.get(f"/lakehouse/tables/{name}/versions/1")
+    assert page.status_code == 200, page.text
+    assert "DELETE" in page.text
+    assert WITHHELD in page.text
+    assert "90218" not in page.text
+
+
+def test_a_viewer_sees_the_predicates_of_other_tables(registry_file: Path, viewer: Any) -> None:
+    body = json.loads(registry_file.read_text())
+    body["tables"]["weather"] = {"uri": "tables/weather"}
+    registry_file.write_text(json.dumps(body))
+    table = registry_file.parent / "tables" / "weather"
+    write_deltalake(table, pa.table({"day": [1, 90218]}))
+    Peer(table).delete("day = 90218")
+    assert "day = 90218" in viewer.get("/lakehouse/tables/weather/versions/1").text
+
+
+@pytest.mark.parametrize("spelling", ["orders", "{}", "{}/", "file://{}"])
+def test_a_task_leaves_no_predicate_of_a_subjects_table_in_xcom(registry_file: Path, spelling: str) -> None:
+    table = registry_file.parent / "tables" / "orders"
+    write_deltalake(table, pa.table({"o_custkey": [1, 90218]}))
+    Peer(table).delete("o_custkey = 90218")
+    commits = LakehouseHistoryOperator(task_id="t", table=spelling.format(table)).execute({})
+    assert [commit["operation"] for commit in commits] == ["DELETE", "WRITE"]
+    assert "90218" not in json.dumps(commits)
 
 
 def test_nobody_gets_nothing(orders: Path, nobody: Any) -> None:
