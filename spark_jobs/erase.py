@@ -1,12 +1,19 @@
-"""Delete rows from several tables in one Spark application, table by table in a given order."""
+"""Delete a person's rows from several tables in one Spark application, table by table in a given order.
+
+The predicates are the person's keys, and what a job prints stays in a task's log: no line of this one shows them.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
 from argparse import Namespace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.ledger import check_request
 from spark_jobs.delete_rows import require_predicate
 from spark_jobs.job import Arguments, FailedAfterWork, Result, read_json_file, run_job
 
@@ -14,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
+
+_MASK = "***"
+_WORD = re.compile(r"[0-9A-Za-z_]+")
 
 
 def arguments() -> Arguments:
@@ -23,9 +33,22 @@ def arguments() -> Arguments:
         "those before it stay, and to run the job again does them no harm.",
     )
     parser.add_argument(
-        "--deletes-file", required=True, metavar="FILE", help='JSON: [{"table": URI, "predicate": SQL}, ...]'
+        "--deletes-file",
+        required=True,
+        metavar="FILE",
+        help='JSON: [{"table": URI, "predicate": SQL, "request": ID}, ...]. The tables\' history shows the erasure\'s '
+        "request id in place of the predicate, and no line that the job prints has a value of a predicate",
     )
     return parser
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete the rows for which ``predicate`` is true from the table at ``table``, for the erasure ``request``."""
+
+    table: str
+    predicate: str
+    request: str
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
@@ -33,49 +56,73 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
     deletes = _deletes(options.deletes_file)
     stores = options.storage_options
-    for uri, _ in deletes:
-        DeltaTable(uri, storage_options=stores.get(uri))
+    for each in deletes:
+        DeltaTable(each.table, storage_options=stores.get(each.table))
     if not deletes:
         return {"tables": []}
 
     def run(spark: SparkSession) -> Result:
         from lakehouse_lib.engine.spark import SparkEngine
 
+        # At ERROR, Spark prints what a Python worker raised before this code can mask it.
+        spark.sparkContext.setLogLevel("OFF")
         engine = SparkEngine(spark)
         done: list[dict[str, Any]] = []
-        for uri, predicate in deletes:
+        for each in deletes:
             try:
-                table = DeltaTable(uri, storage_options=stores.get(uri), engine=engine)
-                metrics = table.delete(predicate)
-            except DeltaError as error:
-                raise FailedAfterWork(error, {"tables": done}) from error
-            done.append({"table": uri, "version": table.version(), "metrics": metrics})
+                table = DeltaTable(each.table, storage_options=stores.get(each.table), engine=engine)
+                metrics = table.delete(each.predicate, label=f"erasure {each.request}")
+            except Exception as error:
+                raise FailedAfterWork(_masked(error, each.predicate), {"tables": done}) from None
+            done.append({"table": each.table, "version": table.version(), "metrics": metrics})
         return {"tables": done}
 
     return run
 
 
-def _deletes(path: str) -> list[tuple[str, str]]:
-    found = read_json_file(path, "the file of deletes")
-    if not isinstance(found, list) or not all(
-        isinstance(one, dict)
-        and set(one) == {"table", "predicate"}
-        and all(isinstance(text, str) for text in one.values())
-        for one in found
-    ):
+def _masked(error: Exception, predicate: str) -> Exception:
+    """The error without the values of the predicate, of the same type where the type is one of the library's.
+
+    The library's errors show the label, but may name a file whose path holds a partition value; those of Arrow and
+    Spark quote values of rows. Of these the masked traceback goes to standard error.
+    """
+    if isinstance(error, DeltaError):
+        hint = None if error.hint is None else _mask(error.hint, predicate)
+        return type(error)(_mask(error.message, predicate), table=error.table, version=error.version, hint=hint)
+    print(_mask("".join(traceback.format_exception(error)), predicate), file=sys.stderr)  # noqa: T201
+    return RuntimeError(f"{type(error).__name__}: {_mask(str(error), predicate)}")
+
+
+def _mask(text: str, predicate: str) -> str:
+    """The text with each literal of the predicate masked; all of it where the predicate does not parse."""
+    import sqlglot
+    from sqlglot import errors, exp
+
+    try:
+        values = {str(literal.this) for literal in sqlglot.parse_one(predicate, read="spark").find_all(exp.Literal)}
+    except errors.SqlglotError:
+        return _MASK
+    for value in values:
+        if not _WORD.fullmatch(value):
+            text = text.replace(value, _MASK)
+    return _WORD.sub(lambda word: _MASK if word[0] in values else word[0], text)
+
+
+def _deletes(path: str) -> list[Delete]:
+    body = read_json_file(path, "the file of deletes")
+    try:
+        deletes = [Delete(**entry) for entry in body] if isinstance(body, list) else None
+    except TypeError:  # not an object, or other keys
+        deletes = None
+    if deletes is None or not all(isinstance(text, str) for each in deletes for text in vars(each).values()):
         raise InvalidArgumentError(
-            f"the file of deletes {path} is no list of tables and predicates",
-            hint='Write [{"table": "/data/orders", "predicate": "o_custkey = 7"}]',
+            f"the file of deletes {path} is not a list of tables, predicates and requests",
+            hint='Write [{"table": "/data/orders", "predicate": "o_custkey = 7", "request": "0123456789abcdef0123"}]',
         )
-    for one in found:
-        require_predicate(one["predicate"], one["table"])
-    return [(one["table"], one["predicate"]) for one in found]
-
-
-def _is_delete(one: object) -> bool:
-    return (
-        isinstance(one, dict) and set(one) == {"table", "predicate"} and all(isinstance(t, str) for t in one.values())
-    )
+    for each in deletes:
+        check_request(each.request)
+        require_predicate(each.predicate, each.table)
+    return deletes
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ Prepare = Callable[[argparse.Namespace], "Callable[[SparkSession], Result] | Res
 class FailedAfterWork(Exception):
     """Part of the job is done and stays done, and yet the job has failed; ``result`` says what is done."""
 
-    def __init__(self, error: DeltaError, result: Result) -> None:
+    def __init__(self, error: Exception, result: Result) -> None:
         super().__init__(error, result)
         self.error = error
         self.result = result

@@ -42,7 +42,7 @@ class JobInThisProcess:
         tables = []
         for each in json.loads(self.file.read_text()):
             table = DeltaTable(each["table"])
-            metrics = table.delete(each["predicate"])
+            metrics = table.delete(each["predicate"], label=f"erasure {each['request']}")
             tables.append({"table": each["table"], "version": table.version(), "metrics": metrics})
         return {"job": "erase", "tables": tables}
 

@@ -8,9 +8,21 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_lib.errors import DeltaProtocolError
+from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LedgerError
 from spark_jobs.erase import arguments, prepare
 from spark_jobs.job import FailedAfterWork
+
+REQUEST = "0123456789abcdef0123"
+KEY = "C-90218-ZYXWVUT-4711"
+
+
+def job(file: Path, deletes: list[dict[str, str]]) -> Any:
+    file.write_text(json.dumps(deletes))
+    return prepare(arguments().parse_args(["--deletes-file", str(file)]))
+
+
+def delete(table: str | Path, predicate: str = "a = 2", request: str = REQUEST) -> dict[str, str]:
+    return {"table": str(table), "predicate": predicate, "request": request}
 
 
 def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path) -> None:
@@ -18,10 +30,7 @@ def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path)
     for table in tables:
         properties = {"delta.appendOnly": "true"} if table.endswith("kept") else {}
         write_deltalake(table, pa.table({"a": [1, 2, 3]}), configuration=properties)
-    file = tmp_path / "deletes.json"
-    file.write_text(json.dumps([{"table": table, "predicate": "a = 2"} for table in tables]))
-    run = prepare(arguments().parse_args(["--deletes-file", str(file)]))
-    assert callable(run)
+    run = job(tmp_path / "deletes.json", [delete(table) for table in tables])
     with pytest.raises(FailedAfterWork) as failure:
         run(spark)
     assert isinstance(failure.value.error, DeltaProtocolError)
@@ -30,8 +39,49 @@ def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path)
     assert [DeltaTable(table).version() for table in tables] == [1, 0, 0]
 
     # Again, once the table may lose rows: what is done is not done twice.
-    file.write_text(json.dumps([{"table": table, "predicate": "a = 2"} for table in (tables[0], tables[2])]))
-    run = prepare(arguments().parse_args(["--deletes-file", str(file)]))
-    assert callable(run)
+    run = job(tmp_path / "deletes.json", [delete(table) for table in (tables[0], tables[2])])
     assert [one["version"] for one in run(spark)["tables"]] == [1, 1]
     assert DeltaTable(tables[2]).to_pyarrow_table()["a"].to_pylist() == [1, 3]
+
+
+def test_the_history_names_the_request_and_not_the_person(spark: Any, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_deltalake(table, pa.table({"c": ["A", KEY, "Z"]}))
+    result = job(tmp_path / "deletes.json", [delete(table, f"c = '{KEY}'")])(spark)
+    assert KEY not in json.dumps(result)
+    assert KEY not in (table / "_delta_log" / f"{1:020}.json").read_text()
+    (commit,) = DeltaTable(table).history(1)
+    assert json.loads(commit["operationParameters"]["predicate"]) == [f"erasure {REQUEST}"]
+
+
+def test_no_error_shows_a_value_of_the_predicate(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # The path of the file that is missing has the key, and a number that has no place in 32 bits is quoted by Arrow.
+    write_deltalake(tmp_path / "parted", pa.table({"c": [KEY], "n": [4711]}), partition_by=["c"])
+    next((tmp_path / "parted").glob("c=*/*")).unlink()
+    write_deltalake(tmp_path / "wide", pa.table({"n": pa.array([1, 4711471147114711], pa.int64())}))
+    log = tmp_path / "wide" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('\\"long\\"', '\\"integer\\"'))
+    for table, predicate, value in (
+        ("parted", f"c = '{KEY}' AND n = 4711", KEY),
+        ("wide", "n IN (4711471147114711, 5)", "4711471147114711"),
+        ("wide", f"n = '{KEY}'", KEY),
+        ("wide", f"n = '{KEY}", KEY),
+    ):
+        with pytest.raises(FailedAfterWork) as failure:
+            job(tmp_path / "deletes.json", [delete(tmp_path / table, predicate)])(spark)
+        assert value not in f"{failure.value} {failure.value.error}"
+    assert KEY not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    "deletes",
+    [{}, ["x"], [{"table": "t", "predicate": "a = 2"}], [{**delete("t"), "more": "1"}], [delete("t", 2)]],  # type: ignore[arg-type]
+)
+def test_a_file_that_does_not_list_deletes_is_refused(tmp_path: Path, deletes: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not a list of tables, predicates and requests"):
+        job(tmp_path / "deletes.json", deletes)
+
+
+def test_a_request_is_an_id_of_the_ledger(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="the request id 'customer 7' is not valid"):
+        job(tmp_path / "deletes.json", [delete("t", request="customer 7")])

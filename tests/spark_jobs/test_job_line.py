@@ -81,8 +81,8 @@ def test_empty_predicate_deletes_nothing(capsys: pytest.CaptureFixture[str], tmp
         ({"table": "t", "predicate": "a = 1"}, "InvalidArgumentError"),
         ([{"table": "t"}], "InvalidArgumentError"),
         ([{"table": "t", "predicate": 1}], "InvalidArgumentError"),
-        ([{"table": "t", "predicate": " "}], "InvalidPredicateError"),
-        ([{"table": "nowhere", "predicate": "a = 1"}], "TableNotFoundError"),
+        ([{"table": "t", "predicate": " ", "request": "0" * 20}], "InvalidPredicateError"),
+        ([{"table": "nowhere", "predicate": "a = 1", "request": "0" * 20}], "TableNotFoundError"),
     ],
 )
 def test_an_erasure_of_something_else_starts_no_spark(

@@ -71,7 +71,9 @@ class LakehouseEraseOperator(SubmitOperator):
         with erasure.without_keys(), as_task_failure():
             self._require_nothing_new(hook, erasure)
             places = [place for place in erasure.places.values() if _has_rows(hook, place)]
-        self._found = [{"table": place.uri, "predicate": place.keys.sql()} for place in places]
+        self._found = [
+            {"table": place.uri, "predicate": place.keys.sql(), "request": erasure.request} for place in places
+        ]
         if not self._found:
             return {"job": self.job, "request": erasure.request, "tables": []}
         with erasure.without_keys():
