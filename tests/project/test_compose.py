@@ -6,6 +6,7 @@ There is no Docker engine in the tests: docs/compose.md says what that leaves un
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def test_no_secret_has_a_default() -> None:
         "AIRFLOW_FERNET_KEY",
         "AIRFLOW_JWT_SECRET",
         "AIRFLOW_USERS",
+        "LAKEHOUSE_LEDGER_KEY",
         "POSTGRES_PASSWORD",
         "SPARK_AUTH_SECRET",
     }
@@ -98,6 +100,27 @@ def test_the_store_is_at_one_path_for_drivers_and_executors() -> None:
         for source in (volume.split(":")[0] for volume in volumes)
         if re.fullmatch(r"[a-z-]+", source)
     }
+
+
+def test_only_the_tasks_reach_the_ledger_and_its_key() -> None:
+    mounting = {name for name, service in SERVICES.items() if "ledger:/ledger" in service.get("volumes", [])}
+    keyed = {name for name, service in SERVICES.items() if "LAKEHOUSE_LEDGER_KEY" in json.dumps(service)}
+    assert mounting == keyed == {"scheduler"}
+    # What else the scheduler needs, it has as the other services of Airflow have it.
+    scheduler, other = SERVICES["scheduler"], SERVICES["triggerer"]
+    assert set(scheduler["volumes"]) - set(other["volumes"]) == {"ledger:/ledger"}
+    assert set(other["volumes"]) <= set(scheduler["volumes"])
+    connection = "AIRFLOW_CONN_LAKEHOUSE_LEDGER"
+    assert {key: value for key, value in scheduler["environment"].items() if key != connection} == other["environment"]
+    key = secrets.token_hex(32)
+    told = VARIABLE.sub(key, scheduler["environment"][connection])
+    assert json.loads(told) == {"conn_type": "lakehouse", "password": key}
+
+
+def test_the_image_has_the_folders_that_volumes_are_mounted_on() -> None:
+    made = " ".join(re.findall(r"install -d .*", (ROOT / "docker/Dockerfile").read_text())).split()
+    targets = {volume.split(":")[1] for volume in SERVICES["scheduler"]["volumes"] if re.match(r"[a-z-]+:", volume)}
+    assert targets <= set(made)
 
 
 def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
