@@ -12,6 +12,7 @@ from demo.home import Home
 from demo.pipeline import Pipeline
 from demo.progress import Progress
 from demo.story import Story, prepare
+from demo.users import ROLES
 from lakehouse_lib.errors import DeltaError
 
 USAGE = "usage: python -m demo [up | down]"
@@ -61,7 +62,8 @@ def down(home: Home) -> int:
 
 
 def _where(home: Home, state: airflow_process.State) -> str:
-    return f"{state.url}  user {airflow_process.USER}  password {airflow_process.password(home)}"
+    users = (f"user {user} password {airflow_process.password(home, user)}" for user in ROLES)
+    return "\n  ".join([state.url, *users])
 
 
 def main(arguments: list[str]) -> int:

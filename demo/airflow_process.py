@@ -22,9 +22,9 @@ from demo import airflow_guard
 from demo.errors import DemoError
 from demo.home import REPOSITORY, Home
 from demo.rest import AirflowApi
+from demo.users import ADMIN, ROLES
 
 HOST = "127.0.0.1"
-USER = "admin"
 FIRST_PORT = 8080
 START_SECONDS = 180.0
 # The guard gives Airflow its grace, then kills; this is how long to wait for the guard.
@@ -103,10 +103,13 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in ROLES.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
         # From a file, because an environment can be read by more than its process. Airflow's own default is too short.
         "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {shlex.quote(str(_jwt_secret(home)))}",
+        # The connection with the key of the ledger: tasks find it there, and the API server has no such place to look.
+        "AIRFLOW__WORKERS__SECRETS_BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+        "AIRFLOW__WORKERS__SECRETS_BACKEND_KWARGS": json.dumps({"connections_file_path": str(_connections(home))}),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.airflow / 'airflow.db'}",
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),
@@ -132,13 +135,17 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
     return environment
 
 
-def password(home: Home) -> str:
-    """The admin's password of this home's Airflow."""
-    return str(json.loads((home.airflow / "passwords.json").read_text())[USER])
+def password(home: Home, user: str = ADMIN) -> str:
+    """A user's password of this home's Airflow."""
+    return str(json.loads((home.airflow / "passwords.json").read_text())[user])
 
 
 def _jwt_secret(home: Home) -> Path:
     return home.airflow / "jwt_secret"
+
+
+def _connections(home: Home) -> Path:
+    return home.airflow / "connections.json"
 
 
 def running(home: Home) -> State | None:
@@ -162,8 +169,9 @@ def sweep(home: Home) -> None:
         home.airflow_state.unlink(missing_ok=True)
 
 
-def api(home: Home, state: State) -> AirflowApi:
-    return AirflowApi(state.url, USER, password(home))
+def api(home: Home, state: State, user: str = ADMIN) -> AirflowApi:
+    """A session of that user with the Airflow that runs now."""
+    return AirflowApi(state.url, user, password(home, user))
 
 
 def start(home: Home) -> State:
@@ -217,17 +225,18 @@ def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
 
 
 def write_start_files(home: Home) -> None:
-    """Writes the few files Airflow finds at its start. A password that is there already stays."""
+    """Writes the few files Airflow finds at its start. A password or key that is there already stays."""
     (home.airflow / "bin").mkdir(parents=True, exist_ok=True)
     (home.airflow / "spark").mkdir(exist_ok=True)
-    passwords = home.airflow / "passwords.json"
-    if not passwords.exists():
-        passwords.touch(mode=0o600)
-        passwords.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
-    jwt_secret = _jwt_secret(home)
-    if not jwt_secret.exists():
-        jwt_secret.touch(mode=0o600)
-        jwt_secret.write_text(secrets.token_hex(JWT_SECRET_BYTES))
+    ledger = {"conn_type": "lakehouse", "password": secrets.token_hex(32)}
+    for file, content in (
+        (home.airflow / "passwords.json", json.dumps({user: secrets.token_urlsafe(12) for user in ROLES})),
+        (_jwt_secret(home), secrets.token_hex(JWT_SECRET_BYTES)),
+        (_connections(home), json.dumps({"lakehouse_ledger": ledger})),
+    ):
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(content)
     # `airflow standalone` calls its components by the bare name. Scheduler and triggerer would each serve their task
     # logs on all addresses of this machine, with no setting against it; the API server reads the same files itself.
     real = Path(sys.executable).parent / "airflow"

@@ -14,12 +14,13 @@ import deltalake
 import duckdb
 import pyarrow.parquet as pq
 
-from demo import readers
+from demo import erasures, readers
 from demo.faults import Faults, SpoiledRow, parse
 from demo.home import Home
 from demo.lakehouse import COLUMNS, KEYS, SELECTIVE, quarantine_of
 from demo.person import Person
 from demo.pipeline import Release
+from demo.users import OFFICER, REQUESTER
 from lakehouse_lib import DeltaTable
 
 # Older versions that the three readers must agree on: a loaded table has as many, another may have fewer.
@@ -91,6 +92,22 @@ def quarantine_is_exact(home: Home, faults: Faults) -> Check:
         problems += [f"{table}: missing from quarantine: {_show(row)}" for row in (expected - got)]
         problems += [f"{table}: in quarantine, but never injected: {_show(row)}" for row in (got - expected)]
     return Check("quarantined rows and their reasons are exactly the injector's list", tuple(problems))
+
+
+def record_stands(home: Home, request: str, *, own_answer_refused: bool) -> Check:
+    """The ledger holds who asked, who approved and what went; the person's keys are gone from it."""
+    record, folder = erasures.read_record(home, request), home.ledger / request
+    people = (record.get("requester"), record.get("approver", {}).get("id"))
+    problems = [
+        said
+        for holds, said in (
+            (own_answer_refused, f"the answer of {REQUESTER}, who asked, was taken"),
+            (people == (REQUESTER, OFFICER), f"the record says that {people[0]} asked and {people[1]} approved"),
+            (not (folder / "keys.json").exists(), "the person's keys are still in the ledger"),
+        )
+        if not holds
+    ]
+    return Check("the requester could not approve, and the record of the erasure stands in the ledger", tuple(problems))
 
 
 def skipping_is_real(home: Home) -> Check:

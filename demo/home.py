@@ -36,6 +36,11 @@ class Home:
         return self.root / "lakehouse"
 
     @property
+    def ledger(self) -> Path:
+        """Plans, decisions and records of erasures; only the tasks write it, and each document has their seal."""
+        return self.root / "ledger"
+
+    @property
     def registry(self) -> Path:
         """The registry that the DAGs read, with schemas, suites and the report's SQL beside it."""
         return self.root / "registry" / "lakehouse.json"
@@ -66,7 +71,15 @@ class Home:
 
     def clear(self) -> None:
         """Removes what the last run left: the names above and nothing else, so a stranger's file here survives."""
-        folders = (self.raw, self.landing, self.tables, self.registry.parent, self.airflow, self.scratch)
+        folders = (
+            self.raw,
+            self.landing,
+            self.tables,
+            self.ledger,
+            self.registry.parent,
+            self.airflow,
+            self.scratch,
+        )
         for folder in folders:
             if folder.is_symlink():
                 folder.unlink()

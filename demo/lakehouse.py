@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.home import Home
+from demo.users import OFFICER
 
 KIB = 1024
 # Small on purpose: at a size for production, these few rows would fit one file and there would be nothing to skip.
@@ -149,6 +150,7 @@ def registry(home: Home) -> dict[str, Any]:
         "subjects": {
             "customer": {
                 "id_type": "long",
+                "approvers": [OFFICER],
                 "rows": [
                     {"table": "customer", "key": "c_custkey"},
                     {"table": "orders", "key": "o_custkey"},
@@ -160,6 +162,7 @@ def registry(home: Home) -> dict[str, Any]:
                 ],
             }
         },
+        "ledger": str(home.ledger),
         "report": {"tables": ["lineitem"], "sql": "report.sql", "output": str(home.tables / "sales_by_month")},
     }
 

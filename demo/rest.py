@@ -164,7 +164,11 @@ class AirflowApi:
         ]
 
     def answer(self, question: Question, option: str) -> str:
-        """Answers as this user and returns the name under which Airflow noted it."""
+        """Answers as this user and returns the name under which Airflow noted it.
+
+        Raises:
+            RefusedError: this user may not answer it.
+        """
         path = (
             f"/api/v2/dags/{_quote(question.dag_id)}/dagRuns/{_quote(question.run_id)}"
             f"/taskInstances/{_quote(question.task_id)}/{question.map_index}/hitlDetails"
@@ -192,10 +196,14 @@ class AirflowApi:
                 return json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
             detail = error.read().decode(errors="replace")[:300]
-            kind = _NotFoundError if error.code == 404 else DemoError
+            kind = {403: RefusedError, 404: _NotFoundError}.get(error.code, DemoError)
             raise kind(f"Airflow answered {error.code} to {method} {path}: {detail}") from None
         except (OSError, ValueError) as error:
             raise DemoError(f"Airflow does not answer on {self.url}: {error}") from None
+
+
+class RefusedError(DemoError):
+    """Airflow does not let this user do that."""
 
 
 class _NotFoundError(DemoError): ...

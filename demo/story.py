@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import deltalake
 import duckdb
 
-from demo import airflow_process, checks, data, faults, lakehouse, person, summary
+from demo import airflow_process, checks, data, erasures, faults, lakehouse, person, summary
 from demo.checks import Check
 from demo.faults import Faults
 from demo.home import Home
@@ -19,7 +19,8 @@ from demo.measure import TableState, measure
 from demo.person import Person
 from demo.pipeline import REPORT, Pipeline
 from demo.progress import Progress
-from demo.rest import Question
+from demo.rest import AirflowApi, Question, RefusedError
+from demo.users import OFFICER, REQUESTER
 from lakehouse_lib.errors import DeltaError
 
 # A second load with nothing new must release nobody; this long is waited for a run that must not come.
@@ -70,7 +71,8 @@ class Story:
             self.progress.line("done", f"Airflow answers on {state.url}", time.monotonic() - began)
             self._load(pipeline, injected)
             self._maintain(pipeline)
-            self._erase(pipeline, who)
+            requester, officer = (airflow_process.api(self.home, state, user) for user in (REQUESTER, OFFICER))
+            self._erase(pipeline, who, requester, officer)
             self._load_nothing(pipeline, injected)
             self.progress.act("6. Stopping Airflow")
         self.progress.line("done", "Airflow has stopped; nothing of it is left running")
@@ -117,20 +119,30 @@ class Story:
         self._check(checks.vacuum_was_exact, self.home)
         self._check(checks.checkpoints_suffice, self.home)
 
-    def _erase(self, pipeline: Pipeline, who: Person) -> None:
-        self.progress.act(f"4. Erasing customer {who.customer}")
+    def _erase(self, pipeline: Pipeline, who: Person, requester: AirflowApi, officer: AirflowApi) -> None:
+        self.progress.act(f"4. Erasing customer {who.customer}: {REQUESTER} asks, {OFFICER} answers")
         before = person.rows_on_disk(self.home.tables, who)
 
-        def approve(question: Question) -> str:
+        def approve(question: Question) -> None:
             self.record.question = question.subject
             self.progress.line("note", f"the approval step asks: {question.subject}")
             for line in question.body.splitlines():
                 if line.strip():
                     self.progress.line("note", f"  {line.strip()}")
-            return next(option for option in question.options if option.lower().startswith("approve"))
+            option = next(option for option in question.options if option.lower().startswith("approve"))
+            try:
+                requester.answer(question, option)
+            except RefusedError:
+                self.record.own_answer_refused = True
+                self.progress.line("refused", f"{REQUESTER} answered “{option}” and was refused, as it must be")
+            name = officer.answer(question, option)
+            self.progress.line("done", f"{name} answered “{option}” through the REST API")
 
-        run = pipeline.run("lakehouse_erasure", {"customer_id": who.customer})
+        run = pipeline.run("lakehouse_erasure_customer", {"customer_id": who.customer}, user=requester)
         pipeline.follow(run, answer=approve)
+        request = str(pipeline.api.xcom(run.dag_id, run.run_id, "locate")["request"])
+        self.record.erasure = erasures.read_record(self.home, request)
+        self._check(checks.record_stands, self.home, request, own_answer_refused=self.record.own_answer_refused)
         self.record.releases = pipeline.await_releases(len(self.record.releases))
         after = person.rows_on_disk(self.home.tables, who)
         self.record.customer = who.customer

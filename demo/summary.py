@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -26,6 +27,8 @@ class Record:
         person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
         unattributed: quarantine -> (records of which no key says whose they are, those that mention the customer).
         question: what the approval step asked.
+        own_answer_refused: whether Airflow refused the answer of the user who had asked for the erasure.
+        erasure: the record in the ledger.
         releases: the downstream runs.
         steps: title and seconds of each act.
     """
@@ -39,6 +42,8 @@ class Record:
     person_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unattributed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     question: str = ""
+    own_answer_refused: bool = False
+    erasure: Mapping[str, Any] = field(default_factory=dict)
     releases: Sequence[Release] = ()
     steps: Sequence[tuple[str, float]] = ()
     checks: Sequence[Check] = ()
@@ -67,10 +72,10 @@ def show(record: Record, console: Console) -> None:
         )
     console.print(
         "Landing files are not covered, and how many of them hold the customer's rows is not counted. The log keeps\n"
-        "the keys in its deletes and statistics until its cleanup."
+        "keys as statistics of files until its cleanup; the commits of the deletes name the request alone."
     )
-    if record.question:
-        console.print(f"An operator approved it first, through the REST API: {escape(record.question)}\n")
+    if record.erasure:
+        console.print(_erasure(record))
     console.print(_releases(record), "\n", _steps(record), "\n", _checks(record), sep="")
 
 
@@ -100,6 +105,23 @@ def _skipping(record: Record) -> Table:
                 f"{read} of {before.files}",
                 f"{after.files_read[predicate]} of {after.files}",
             )
+    return table
+
+
+def _erasure(record: Record) -> Table:
+    body = record.erasure
+    table = _grid("The record of the erasure, in the ledger", "", "")
+    table.show_header = False
+    for name, value in (
+        ("request", body["request"]),
+        ("asked by", body["requester"]),
+        ("question", record.question),
+        ("approved by", f"{body['approver']['name']}, {body['approved_at']}"),
+        ("rows deleted", ", ".join(f"{each['table']} {each['rows_deleted']}" for each in body["tables"])),
+        ("files removed", ", ".join(f"{each['table']} {len(each['files_removed'])}" for each in body["tables"])),
+        ("digest of the plan", body["digest"]),
+    ):
+        table.add_row(name, escape(str(value)))
     return table
 
 

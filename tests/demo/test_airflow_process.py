@@ -245,7 +245,21 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
     secret = (home.airflow / "jwt_secret").read_text()
     assert len(bytes.fromhex(secret)) == 64
     assert (home.airflow / "jwt_secret").stat().st_mode & 0o077 == 0
+    connections = (home.airflow / "connections.json").read_text()
+    key = json.loads(connections)["lakehouse_ledger"]["password"]
+    assert len(bytes.fromhex(key)) == 32
+    assert (home.airflow / "connections.json").stat().st_mode & 0o077 == 0
+    assert key not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
     assert secret not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
     airflow_process.write_start_files(home)
     assert (home.airflow / "jwt_secret").read_text() == secret
+    assert (home.airflow / "connections.json").read_text() == connections, "records are sealed with the first key"
     assert airflow_process.password(home) == password, "the password must survive a second start"
+
+
+def test_who_asks_and_who_approves_are_two_users_with_their_own_passwords(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    airflow_process.write_start_files(home)
+    users = airflow_process.settings(home, 8080, "mark", os.environ)["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]
+    assert users == "admin:admin,requester:user,officer:user"
+    assert len({airflow_process.password(home, user) for user in ("admin", "requester", "officer")}) == 3

@@ -229,6 +229,25 @@ def test_an_erasure_that_left_rows_or_found_none_is_found() -> None:
     assert not checks.erasure_is_complete({"orders": (0, 0)}).holds
 
 
+def test_an_erasure_without_its_record_or_with_the_keys_or_the_answer_of_one_person_is_found(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    folder = home.ledger / "7f3a"
+    folder.mkdir(parents=True)
+    (problem,) = checks.record_stands(home, "7f3a", own_answer_refused=True).problems
+    assert "None asked and None approved" in problem
+
+    (folder / "record.json").write_text('{"document": {"requester": "requester", "approver": {"id": "officer"}}}')
+    assert checks.record_stands(home, "7f3a", own_answer_refused=True).holds
+    assert not checks.record_stands(home, "7f3a", own_answer_refused=False).holds
+    (folder / "keys.json").touch()
+    (problem,) = checks.record_stands(home, "7f3a", own_answer_refused=True).problems
+    assert "keys are still in the ledger" in problem
+    (folder / "keys.json").unlink()
+
+    (folder / "record.json").write_text('{"document": {"requester": "officer", "approver": {"id": "officer"}}}')
+    assert not checks.record_stands(home, "7f3a", own_answer_refused=True).holds
+
+
 def test_a_load_that_changed_something_is_found() -> None:
     assert checks.nothing_changed({"orders": 3}, {"orders": 3}, 2, 2).holds
     assert not checks.nothing_changed({"orders": 3}, {"orders": 4}, 2, 2).holds

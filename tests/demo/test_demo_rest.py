@@ -11,7 +11,7 @@ import pytest
 
 from demo.errors import DemoError
 from demo.pipeline import last_error
-from demo.rest import AirflowApi
+from demo.rest import AirflowApi, RefusedError
 
 PASSWORD = "not to be seen"
 LOG = [
@@ -79,7 +79,7 @@ def test_no_proxy_sees_the_password(api: AirflowApi, monkeypatch: pytest.MonkeyP
 
 
 def test_a_refusal_is_one_line_without_the_password(api: AirflowApi) -> None:
-    with pytest.raises(DemoError, match="Airflow answered 403 to GET /api/v2/importErrors") as refused:
+    with pytest.raises(RefusedError, match="Airflow answered 403 to GET /api/v2/importErrors") as refused:
         api.import_errors()
     assert "\n" not in str(refused.value)
     assert PASSWORD not in str(refused.value)

@@ -31,7 +31,16 @@ def record(**changes: object) -> Record:
         "customer": 4711,
         "person_rows": {"orders": (25, 0), "lineitem": (102, 0)},
         "unattributed": {"lineitem_quarantine": (5, 1)},
-        "question": "Erase customer 4711?",
+        "question": "Erase the customer of request 7f3a?",
+        "own_answer_refused": True,
+        "erasure": {
+            "request": "7f3a",
+            "digest": "d1",
+            "requester": "requester",
+            "approver": {"id": "officer", "name": "officer"},
+            "approved_at": "2026-01-01T00:00:00+00:00",
+            "tables": [{"table": "orders", "rows_deleted": 25, "files_removed": [{}, {}, {}]}],
+        },
         "releases": [Release("r", "asset_triggered", datetime(2026, 1, 1, tzinfo=UTC), 12.34, "lineitem", 0, 5)],
         "steps": [("1. Setting up", 20.0), ("2. Loading", 101.5)],
         "checks": [Check("the first holds"), Check("the second does not", ("a differs from b",))],
@@ -67,7 +76,11 @@ def test_what_was_kept_out_and_why() -> None:
 def test_who_was_erased() -> None:
     text = rendered(record())
     assert "Customer 4711" in text
-    assert "Erase customer 4711?" in text
+    line_with(text, "Erase the customer of request 7f3a?")
+    line_with(text, "asked by", "requester")
+    line_with(text, "approved by", "officer, 2026-01-01")
+    line_with(text, "rows deleted", "orders 25")
+    line_with(text, "files removed", "orders 3")
     assert line_with(text, "lineitem", "102").split() == ["lineitem", "102", "0"]
 
 

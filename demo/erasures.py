@@ -1,0 +1,14 @@
+"""What the ledger says of the demo's erasure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from demo.home import Home
+
+
+def read_record(home: Home, request: str) -> dict[str, Any]:
+    """The record of a request; the tasks verify its seal, here it is read as it is. Empty: there is none."""
+    file = home.ledger / request / "record.json"
+    return dict(json.loads(file.read_text())["document"]) if file.exists() else {}
