@@ -1,0 +1,220 @@
+"""Where the id of an erased person still is when the erasure is over: only where docs/erasure.md says.
+
+The whole DAG runs, its Spark job included, for an id of one digit and for one of 20 characters. Then everything is read
+that the run has written: logs, every column of Airflow's database, the tables' logs, their pages, the ledger.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.airflow.api_runs import ApiRun
+from tests.airflow.conftest import HOME
+from tests.airflow.dag_runs import api_client, let_run
+from tests.peers import parquet_files
+
+pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
+DAG = "lakehouse_erasure_customer"
+LONG_ID = "C-90218-ZYXWVUT-4711"
+KINDS = {LONG_ID: pa.string(), 2: pa.int64()}
+TABLES = ("customer", "orders", "lineitem", "orders_quarantine")
+# Keys of JSON objects whose values are counts, versions and times, where a 2 is not the customer.
+COUNTS = re.compile(
+    r"rows|files|version|records|mentions|bytes|unreadable|^num|_ms$|erased|try|priority|weight|^customer$"
+    r"|^orders$|^lineitem$|^orders_quarantine$|retries|slots|count|duration|index|number|tasks|max_|min_"
+)
+#: Tables and columns of Airflow's database that hold the id, as docs/erasure.md has them.
+LEFT = {("dag_run", "conf"), ("log", "extra")}
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure of ``person`` has written. ``database`` has every new value as (table, column, text)."""
+
+    person: int | str
+    root: Path
+    run: ApiRun
+    output: str
+    database: list[tuple[str, str, str]]
+
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
+
+@pytest.fixture(params=list(KINDS), ids=["long", "short"])
+def erased(
+    request: pytest.FixtureRequest,
+    registry_file: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> Erased:
+    """The person is in live rows, in quarantine, and in a record of it that no key attributes to anyone."""
+    person = request.param
+    write_shop(registry_file, person)
+    let_run(DAG)
+    bob, ann = api_client("bob", "USER"), api_client("ann", "USER")
+    before = Counter(database())
+    capfd.readouterr()
+    run = ApiRun(bob, DAG, {"customer_id": person, "erase_mentions": True})
+    assert run.work().states["approve"] == "awaiting_input"
+    # Somebody opens all pages of the run meanwhile, and answers.
+    assert ann.get(run.path("hitlDetails")).status_code == 200
+    assert run.answer(ann).status_code == 200
+    result = run.work()
+    output = "".join(capfd.readouterr())
+    assert result.state == "success", result.states
+    for table in ("customer", "orders"):
+        key = DeltaTable(str(registry_file.parent / "tables" / table)).to_pyarrow_table().column(table[0] + "_custkey")
+        assert person not in key.to_pylist()
+    return Erased(person, registry_file.parent, run, output, list((Counter(database()) - before).elements()))
+
+
+def write_shop(registry_file: Path, person: int | str) -> None:
+    """A registry of customers with ids of that kind, the person's rows and those of others in the same files."""
+    kind = KINDS[person]
+    body = json.loads(registry_file.read_text())
+    body["subjects"]["customer"]["id_type"] = "string" if kind == pa.string() else "long"
+    registry_file.write_text(json.dumps(body))
+    tables = registry_file.parent / "tables"
+    others = ["A-1", "Z-9"] if kind == pa.string() else [1, 9]
+    ids = [others[0], person, others[1]]
+    write_deltalake(tables / "customer", pa.table({"c_custkey": pa.array(ids, kind)}))
+    owners = pa.array([*ids, person, others[0]], kind)
+    write_deltalake(
+        tables / "orders", pa.table({"o_orderkey": pa.array(range(10, 15), pa.int64()), "o_custkey": owners})
+    )
+    write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array([10, 11, 11, 12, 13], pa.int64())}))
+    refused = {
+        "o_orderkey": ["20", "21", None],
+        "o_custkey": [str(person), str(others[0]), None],
+        "_source": ["shop"] * 3,
+        "_file": [f"orders of {person}.csv"] * 3,
+        "_column": [None, None, None],
+        "_rule": ["r", "r", None],
+        "_raw": [None, None, f"22,{person},surplus"],
+    }
+    rows = {name: pa.array(values, pa.string()) for name, values in refused.items()}
+    write_deltalake(tables / "orders_quarantine", pa.table(rows | {"_line": pa.array([5, 6, 7], pa.int64())}))
+
+
+def database() -> Iterator[tuple[str, str, str]]:
+    """(table, column, text) of every value of Airflow's database."""
+    from airflow.settings import engine
+    from sqlalchemy import text
+
+    with engine.connect() as connection:
+        names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars().all()
+        for name in names:
+            rows = connection.execute(text(f'SELECT * FROM "{name}"'))
+            columns = list(rows.keys())
+            for row in rows:
+                for column, value in zip(columns, row, strict=True):
+                    yield name, column, value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def names_person(text: str, person: int | str) -> bool:
+    """Whether a text holds the id: anywhere, or in places that look like a value where it is as short as a count."""
+    if isinstance(person, str):
+        return person in text
+    typed = r"""(?:=|<=>|IN\s*\(|customer_id['"]?\s*[:=]|custkey['"`]?\s*[:=]|customer|id['"]?\s*:|subject_id)\s*"""
+    return (
+        re.search(rf"{typed}['\"(]?{person}\b(?![.\d])", text) is not None
+        or re.search(rf'(?:WHERE|BETWEEN)[^\n"]*\b{person}\b', text) is not None
+        or _in_json(text, person)
+    )
+
+
+def _in_json(text: str, person: int) -> bool:
+    """Whether a JSON text has the id as a value that is not a count."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return False
+    if not isinstance(body, dict | list):
+        return False
+    hits: list[str] = []
+
+    def walk(value: Any, key: str) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                walk(inner, name)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner, key)
+        elif value in (person, str(person)) and not isinstance(value, bool) and not COUNTS.search(key):
+            hits.append(key)
+
+    walk(body, "")
+    return bool(hits)
+
+
+def commits(tables: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for table in TABLES:
+        for file in sorted((tables / table / "_delta_log").glob("*.json")):
+            for line in file.read_text().splitlines():
+                yield file, json.loads(line)
+
+
+def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erased: Erased) -> None:
+    person = erased.person
+    found = [(table, column, text) for table, column, text in erased.database if names_person(text, person)]
+    assert [hit for hit in found if hit[:2] not in LEFT] == []
+    assert {hit[:2] for hit in found} == LEFT
+
+    lines = [re.sub(r"\bmax_tries=\d+", "", line) for line in erased.output.splitlines()]
+    lines = [line for line in lines if names_person(line, person)]
+    assert lines == []
+    for file in (path for path in (HOME / "logs").rglob("*") if path.is_file()):
+        assert not (isinstance(person, str) and person in file.read_text(errors="replace")), file
+
+    deletes = []
+    for file, action in commits(erased.tables):
+        info = action.get("commitInfo")
+        if info is not None:
+            assert not names_person(json.dumps(info), person), file
+            deletes += [info["operationParameters"]["predicate"]] if info["operation"] == "DELETE" else []
+    request = erased.run.xcom(api_client("bob", "USER"), "locate")["request"]
+    assert deletes == [json.dumps([f"erasure {request}"], separators=(",", ":"))] * len(TABLES)
+
+    viewer = api_client("vic", "VIEWER")
+    for table in TABLES:
+        for version in range(DeltaTable(str(erased.tables / table)).version() + 1):
+            page = viewer.get(f"/lakehouse/tables/{table}/versions/{version}")
+            assert page.status_code == 200, page.text
+            assert not names_person(re.sub(r"<[^>]*>", "\n", page.text), person), (table, version)
+
+    documents = sorted((erased.root / "ledger").rglob("*.json"))
+    assert {file.name for file in documents} >= {"plan.json", "decision.json", "record.json"}
+    for file in documents:
+        assert not names_person(file.read_text(), person), file
+        assert not names_person(str(file.relative_to(erased.root)), person), file
+    assert not [file for file in parquet_files(erased.tables) if person in _values(file)]
+
+    clean_airflow(erased)
+    left = Counter(database()) & Counter(erased.database)
+    assert [hit for hit in left if names_person(hit[2], person)] == []
+
+
+def clean_airflow(erased: Erased) -> None:
+    """As docs/erasure.md says: the run by the API, and the audit log of this DAG by the command line."""
+    assert api_client("bob", "USER").delete(erased.run.path()).status_code == 204
+    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+    clean = ["db", "clean", "--tables", "log", "--dag-ids", DAG, "--clean-before-timestamp", later]
+    command = [sys.executable, "-m", "airflow", *clean, "--skip-archive", "--yes"]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+
+
+def _values(file: Path) -> set[Any]:
+    table = pa.parquet.read_table(file)
+    return {value for column in table.columns for value in column.to_pylist()}
