@@ -16,7 +16,7 @@ from lakehouse_lib import predicates
 from lakehouse_lib.engine.arrow import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.privacy import unattributed
+from lakehouse_lib.privacy import sql, unattributed
 from lakehouse_lib.privacy.key_texts import KeyTexts, read_keys, spellings
 from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.matches import count_live
@@ -136,7 +136,7 @@ def _through(
         keys = KeyTexts.of(values, _loaded_as(subject, opened, through.key, value))
         values |= spellings(snapshot, through.key, keys, engine)
     condition = _keys(snapshot, through.table, through.key, values).sql()
-    predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root)
+    predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
     types = _loaded_as(subject, opened, through.select, None) if through.quarantine else []
     for batch in reader:
@@ -146,7 +146,7 @@ def _through(
         for found in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
             if not isinstance(found, str) and found != int(found):
                 raise InvalidArgumentError(
-                    f"{found} in {through.table}.{through.select} is no key to look for",
+                    f"the column {through.select} of {through.table} holds numbers that are not whole",
                     table=snapshot.store.root,
                     version=snapshot.version,
                     hint="Select a column of strings or whole numbers",

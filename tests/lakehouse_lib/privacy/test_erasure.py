@@ -245,3 +245,16 @@ def test_a_key_that_is_no_column_or_no_key(tables: dict[str, str], tmp_path: Pat
             3,
             {"d": str(tmp_path / "d")},
         )
+
+
+def test_a_selected_key_that_is_not_whole_is_refused_without_showing_it(tables: dict[str, str]) -> None:
+    DeltaTable(tables["orders"]).delete()
+    write_deltalake(
+        tables["orders"],
+        pa.table({"o_orderkey": pa.array([4711.25]), "o_custkey": pa.array([3], pa.int64())}),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
+    with pytest.raises(InvalidArgumentError, match="o_orderkey of orders holds numbers that are not whole") as refused:
+        locate(SUBJECT, 3, tables)
+    assert "4711" not in str(refused.value)
