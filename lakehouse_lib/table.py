@@ -282,9 +282,14 @@ class TableOptimizer:
         partition_filters: Filters | None = None,
         target_size: int | None = None,
         *,
+        full: bool = False,
         commit_properties: CommitProperties | None = None,
     ) -> dict[str, Any]:
-        """Lay rows out so that queries on any of ``columns`` skip most files; see ``operations.cluster``."""
+        """Lay rows out so that queries on any of ``columns`` skip most files; see ``operations.cluster``.
+
+        Files that are clustered by these columns already stay as they are; ``full=True`` rewrites them, too, which pays
+        after many small runs or when the data has changed its distribution.
+        """
         from lakehouse_lib.operations.cluster import z_order
 
         table = self.table
@@ -295,6 +300,7 @@ class TableOptimizer:
             columns,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
+            full=full,
             commit_properties=commit_properties,
         )
         return table._moved(metrics)

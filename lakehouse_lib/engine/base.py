@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakehouse_lib.actions import excerpt
 from lakehouse_lib.errors import InvalidArgumentError
@@ -27,6 +29,19 @@ G = TypeVar("G")
 
 #: Size a written data file is rolled at when neither the caller nor ``delta.targetFileSize`` says: 100 MiB (delta-rs').
 DEFAULT_TARGET_FILE_SIZE = 100 * 1024 * 1024
+
+
+def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which files compaction merges and health counts as small: those below half of the target.
+
+    A file of half the target or more stays: with another of its kind it would pass the target, and merging ever new
+    small files into it would rewrite all of its rows each time.
+
+    Args:
+        sizes: bytes of each file.
+        target_file_size: bytes, of all files or of each.
+    """
+    return sizes < target_file_size / 2
 
 
 class Piece(NamedTuple):

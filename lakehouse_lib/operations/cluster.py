@@ -32,6 +32,8 @@ from lakehouse_lib.operations.clustering.kd_tree import split
 from lakehouse_lib.operations.clustering.keys import has_order
 from lakehouse_lib.operations.clustering.marks import PlacesOfKeys
 from lakehouse_lib.operations.clustering.sample import FileRanges, take_sample
+from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered, physical_names
+from lakehouse_lib.operations.clustering.tags import with_tags
 from lakehouse_lib.operations.clustering.waves import (
     CHUNK_ROWS,
     NUMBER,
@@ -59,6 +61,7 @@ class Plan:
 
     Attributes:
         considered: live files that the predicate selects.
+        already_clustered: those of them that an earlier run has clustered as this one would.
         files: those to rewrite.
         partitions: partitions they are of.
         tasks: wave 1.
@@ -66,6 +69,7 @@ class Plan:
     """
 
     considered: int
+    already_clustered: int
     files: pa.Table
     partitions: int
     tasks: tuple[ScatterTask, ...]
@@ -79,24 +83,31 @@ def z_order(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    full: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> dict[str, Any]:
-    """Rewrite the table's files so that rows near each other in ``columns`` share a file.
+    """Rewrite files so that rows near each other in ``columns`` share a file.
 
-    A partition gets ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is never
-    spread over files unless it alone is heavier than one. A partition of one file that fits the target stays as it is,
-    and without any other nothing is committed. A file that a concurrent commit removed costs its own partition only;
-    rows that were marked as deleted meanwhile (a deletion vector) are so in the new files.
+    Files that an earlier run has clustered by the same columns and about the same target size stay (their tags say it,
+    see ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The others become a
+    run of their own, together with small files of earlier runs that hold no more bytes than they do. Where no file has
+    to be clustered, nothing is written and nothing committed.
+
+    A run gives a partition ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is
+    never spread over files unless it alone is heavier than one. A partition whose only new file fits the target stays
+    as it is. A file that a concurrent commit removed costs its own partition only; rows that were marked as deleted
+    meanwhile (a deletion vector) are so in the new files.
 
     Args:
         columns: the columns that queries select by, up to four or so; their order does not matter.
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
         predicate: on partition columns only: which partitions; None: all.
+        full: rewrite clustered files, too, so that all of a partition is one run again.
 
     Returns:
         The metrics of delta-rs' z_order (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
-        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...) and ``version``, the table's
-        version after it, and ``zOrderBy``.
+        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...), ``numFilesAlreadyClustered``
+        (of the considered ones), ``zOrderBy`` and ``version``, the table's version after it.
 
     Raises:
         InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
@@ -109,11 +120,11 @@ def z_order(
     snapshot.check_writable()
     by = _checked(snapshot, columns, predicate)
     size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
-    plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism)
+    plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism, full=full)
     if not plan.outputs:
         return _result(plan, plan.files, plan.files, by, snapshot.version)
     written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    added = written.select(FILE_SCHEMA.names)
+    added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, by), size)
     parameters = {
         "predicate": json.dumps([] if predicate is None else [predicate.sql]),
         "zOrderBy": json.dumps(list(by)),
@@ -132,21 +143,23 @@ def z_order(
 
 
 def plan_z_order(
-    snapshot: Snapshot, columns: Sequence[str], target_size: int, predicate: Predicate | None, parallelism: int
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    target_size: int,
+    predicate: Predicate | None,
+    parallelism: int,
+    *,
+    full: bool = False,
 ) -> Plan:
     """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
     files = snapshot.prune(predicate)
     sizes = _numbers(files["size"])
     codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
-    order = np.argsort(codes, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-    crowded = [
-        (rows, max(-(-int(sizes[rows].sum()) // target_size), 1))
-        for rows in parts
-        if len(rows) > 1 or (len(rows) and sizes[rows[0]] > target_size)
-    ]
+    clustered = is_clustered(snapshot, files, columns, target_size)
+    already = int(clustered.sum())
+    crowded = files_to_cluster(codes, sizes, clustered & (not full), target_size)
     if not crowded:
-        return Plan(len(files), files.slice(0, 0), 0, (), ())
+        return Plan(len(files), already, files.slice(0, 0), 0, (), ())
     chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
     known = _known(files, sizes, snapshot, columns)
     keys_reader = _keys_reader(snapshot, columns)
@@ -178,7 +191,7 @@ def plan_z_order(
             for number in range(sum(layout.tree["files"]))
         )
     reader = copy_reader(target, snapshot.column_mapping)
-    return Plan(len(files), chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
+    return Plan(len(files), already, chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
 
 
 def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
@@ -301,7 +314,8 @@ def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places
 
 def _result(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
     metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.tasks))
-    return {**metrics, "zOrderBy": list(by), "version": version}
+    clustered = {"numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}
+    return {**metrics, **clustered, "version": version}
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

@@ -33,6 +33,7 @@ from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
+from lakehouse_lib.operations.clustering.tags import kept_tags
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.operations.rewrite import rewrite_target
 from lakehouse_lib.predicates import Predicate, evaluate_partitions, may_match
@@ -59,7 +60,7 @@ DELETED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Rewrite those of ``files`` (COPIED_COLUMNS) that hold rows to delete."""
+    """Rewrite those of ``files`` (COPIED_COLUMNS and tags) that hold rows to delete."""
 
     target: WriteTarget
     files: pa.Table
@@ -109,7 +110,7 @@ def plan_delete(
     if known is not None:
         keys = file_keys(candidates.select(KEY_COLUMNS), snapshot.store)
         unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
-    chosen = unknown.select(COPIED_COLUMNS)
+    chosen = unknown.select([*COPIED_COLUMNS, "tags"])
     tasks = [
         DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
@@ -312,7 +313,8 @@ def _copy(task: DeleteTask, file: pa.Table, source: DataFile, masks: dict[int, p
             if hit < source.live_rows_of(group):
                 rows = reader.row_group(source, group, {})
                 writer.write(rows.filter(pc.invert(mask)) if hit else rows)
-        return files_table(writer.finish(), data_change=True)
+        # Rows keep their order, and so their clustering.
+        return kept_tags(dict(file["tags"][0].as_py() or ()), files_table(writer.finish(), data_change=True))
     except BaseException:
         writer.abort()
         raise

@@ -9,12 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import literal
+from lakehouse_lib.arrow_values import int64s, literal
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
+
+#: Files with a greater share of deleted rows are rewritten without them (delta-spark's maxDeletedRowsRatio).
+MOST_DELETED = 0.05
 
 
 def live_records(files: pa.Table) -> pa.Array:
@@ -25,6 +28,20 @@ def live_records(files: pa.Table) -> pa.Array:
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
     counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
     return counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
+
+
+def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
+    """Which files maintenance rewrites for their deletion vectors: more than 5% of the rows are deleted.
+
+    A file with a deletion vector that does not say how many rows it holds is one of them.
+    """
+    many = np.zeros(len(files), np.bool_)
+    marked = np.flatnonzero(files["deletionVector"].is_valid())
+    if len(marked):
+        chosen = files.select(["stats", "deletionVector"]).take(int64s(marked))
+        deleted = _floats(pc.struct_field(chosen["deletionVector"], "cardinality"))
+        many[marked] = ~(deleted <= MOST_DELETED * _floats(num_records(chosen)))  # a NaN is not below anything
+    return many
 
 
 def count_rows(snapshot: Snapshot) -> int:
@@ -78,3 +95,10 @@ def partition_codes(
         codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
+
+
+def _floats(numbers: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers, NaN for null."""
+    present = pc.cast(numbers, pa.float64())
+    whole = present.combine_chunks() if isinstance(present, pa.ChunkedArray) else present
+    return np.asarray(whole.to_numpy(zero_copy_only=False), np.float64)
