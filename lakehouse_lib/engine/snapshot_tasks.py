@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.arrow_values import int64s, strings
-from lakehouse_lib.engine.base import Piece
+from lakehouse_lib.arrow_values import bools, int64s, strings
+from lakehouse_lib.engine.base import Piece, is_small
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
@@ -192,7 +192,7 @@ def totals(snapshot: Snapshot, target_file_size: int) -> pa.Table:
     """A question: a row of TOTALS."""
     files = snapshot.file_columns(["size", "deletionVector"])
     sizes = files["size"]
-    small = sizes.filter(pc.less(sizes, target_file_size / 2))
+    small = sizes.filter(bools(is_small(sizes.to_numpy(), target_file_size)))
     numbers = [len(files), _sum(sizes), len(small), _sum(small), len(files) - files["deletionVector"].null_count]
     return pa.Table.from_arrays([int64s([number]) for number in numbers], schema=TOTALS)
 

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE
+from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, is_small
 from lakehouse_lib.engine.data_writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
+from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered
+from lakehouse_lib.operations.compact import compaction_bins
 from lakehouse_lib.operations.files import partition_codes, record_count, total_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table_properties import TableProperties
@@ -28,10 +30,13 @@ class Health:
 
     Attributes:
         rows: None when a file has no statistics.
-        target_file_size: what files are measured against; a file below half of it is small.
+        target_file_size: what files are measured against.
+        small_files: files below half of it.
         p05_file_size, p95_file_size: percentiles, between which nine files of ten lie.
         largest_partition_files: files of the fullest partition (all files without partitions).
-        compactable_files: small files that have another small file in their partition.
+        compactable_files: files that compaction would rewrite: small ones that have others to join, and those of which
+            more than 5% of the rows are deleted by a deletion vector.
+        unclustered_files: files that clustering by the columns asked for would rewrite; 0 without such columns.
         tombstones: removed files the log remembers, and their bytes.
         reclaimable_files: those of them past the table's retention, which vacuum would take. The log does not say
             whether one already has: they are forgotten at the next checkpoint.
@@ -54,6 +59,7 @@ class Health:
     small_files: int
     small_file_share: float
     compactable_files: int
+    unclustered_files: int
     partitions: int
     largest_partition_files: int
     tombstones: int
@@ -100,10 +106,12 @@ def health(
     files, store = snapshot.files, snapshot.store
     target = target_file_size or _target(snapshot.configuration)
     sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
-    small = sizes < target / 2
+    small = is_small(sizes, target)
     partition = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
-    small_counts = np.bincount(partition, weights=small).astype(np.int64) if len(partition) else counts
+    compactable = compaction_bins(files, partition, target)
+    overlap = mean_files_at_a_point(snapshot, clustered_by)
+    unclustered = _unclustered(snapshot, files, partition, sizes, clustered_by, target)
     expired = _expired(snapshot, moment)
     commits = list_commits(store)
     since = snapshot.checkpoint_version
@@ -123,7 +131,8 @@ def health(
         p95_file_size=_percentile(sizes, 95),
         small_files=int(small.sum()),
         small_file_share=float(small.mean()) if len(sizes) else 0.0,
-        compactable_files=int(small_counts[small_counts > 1].sum()),
+        compactable_files=sum(map(len, compactable)),
+        unclustered_files=sum(len(rows) for rows, _ in unclustered),
         partitions=int((counts > 0).sum()),
         largest_partition_files=int(counts.max(initial=0)),
         tombstones=len(snapshot.tombstones),
@@ -138,8 +147,21 @@ def health(
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         features=tuple(sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset()))),
-        clustering=mean_files_at_a_point(snapshot, clustered_by),
+        clustering=overlap,
     )
+
+
+def _unclustered(
+    snapshot: Snapshot,
+    files: pa.Table,
+    partition: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    columns: Sequence[str],
+    target: int,
+) -> list[tuple[NDArray[np.int64], int]]:
+    if not columns:
+        return []
+    return files_to_cluster(partition, sizes, is_clustered(snapshot, files, columns, target), target)
 
 
 def _target(configuration: Mapping[str, str]) -> int:

@@ -45,7 +45,7 @@ def recommendations(health: Health, policy: Policy | None = None) -> list[Recomm
             Recommendation(
                 "compact",
                 f"{health.compactable_files} of {health.files} files are below half of the target of "
-                f"{health.target_file_size} bytes and can be joined",
+                f"{health.target_file_size} bytes and can be joined, or have more than 5% of their rows deleted",
             )
         )
     columns = len(health.clustering)
@@ -56,7 +56,7 @@ def recommendations(health: Health, policy: Policy | None = None) -> list[Recomm
                 Recommendation(
                     "cluster",
                     f"a value of {column} may lie in {files:.1f} of {health.files} files, "
-                    f"in a clustered table in about {expected:.1f}",
+                    f"in a clustered table in about {expected:.1f}; {_way_out(health)}",
                 )
             )
             break  # one clustering lays out all of them
@@ -74,3 +74,9 @@ def recommendations(health: Health, policy: Policy | None = None) -> list[Recomm
             )
         )
     return found
+
+
+def _way_out(health: Health) -> str:
+    if health.unclustered_files:
+        return f"{health.unclustered_files} files are not clustered yet"
+    return "no file is left to cluster, so only a full clustering (full=True) changes that"

@@ -9,21 +9,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.commit_properties import CommitProperties
-from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
 from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.engine.data_writer import DataFileWriter, target_size_of
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.carried_marks import places_in_order
-from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.clustering.tags import kept_tags, target_sizes
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
+
+Rows = NDArray[np.int64]
 
 #: Result column: the bin a written file is of.
 _BIN = "bin"
@@ -31,7 +35,7 @@ _BIN = "bin"
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write the rows of ``files`` (COPIED_COLUMNS, one partition) into one file."""
+    """Write the rows of ``files`` (COPIED_COLUMNS and tags, one partition) into one file."""
 
     number: int
     target: WriteTarget
@@ -45,19 +49,19 @@ class CompactPlan:
 
     Attributes:
         considered: live files that the predicate selects.
-        bins: files to merge into one each, as row numbers into ``files``; of one partition and two at least.
+        bins: files to merge into one each, as row numbers into ``files``; see ``compaction_bins``.
         files: the considered files.
         partitions: partitions the bins are of.
     """
 
     considered: int
     files: pa.Table
-    bins: tuple[np.ndarray[Any, np.dtype[np.int64]], ...]
+    bins: tuple[Rows, ...]
     partitions: int
 
 
 def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | None = None) -> CompactPlan:
-    """Next-fit on size-sorted files below the target, partition by partition (delta-spark's OPTIMIZE).
+    """What compaction would do to a version; no data is read.
 
     Raises:
         InvalidArgumentError: the predicate reads more than partition columns.
@@ -70,16 +74,36 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
             hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
     files = snapshot.prune(predicate)
-    sizes = files["size"].to_numpy()
     codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
-    small = np.flatnonzero(sizes < target_size)
-    order = small[np.lexsort([sizes[small], codes[small]])]
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    bins = []
+    bins = compaction_bins(files, codes, target_size)
+    partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
+    return CompactPlan(len(files), files, bins, partitions)
+
+
+def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tuple[Rows, ...]:
+    """Which files of a version compaction rewrites, as row numbers; each entry becomes one file.
+
+    Small files (below half of the target) of a partition are merged, next-fit by ascending size as delta-spark's
+    OPTIMIZE does it; one that has no other to join stays. A larger file is rewritten alone when more than 5% of its
+    rows are deleted by a deletion vector. A clustered file is measured by the size that its run aimed at, if that is
+    smaller than the target: compaction would undo the clustering otherwise.
+
+    Args:
+        files: a files table.
+        partitions: a number a file, equal for files of one partition.
+        target_size: bytes of a file to write.
+    """
+    sizes = np.asarray(files["size"].to_numpy(), np.int64)
+    clustered_for = target_sizes(files)
+    small = is_small(sizes, np.where(clustered_for, np.minimum(clustered_for, target_size), target_size))
+    order = np.flatnonzero(small)
+    order = order[np.lexsort([sizes[order], partitions[order]])]
+    starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
+    worn = has_many_deleted_rows(files)
+    bins: list[Rows] = []
     for part in np.split(order, starts[1:]) if len(order) else []:
-        bins += [one for one in _next_fit(part, sizes[part], target_size) if len(one) > 1]
-    partitions = len(np.unique(codes[[one[0] for one in bins]])) if bins else 0
-    return CompactPlan(len(files), files, tuple(bins), partitions)
+        bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or worn[rows[0]]]
+    return (*bins, *(np.array([row]) for row in np.flatnonzero(worn & ~small)))
 
 
 def compact(
@@ -90,7 +114,10 @@ def compact(
     predicate: Predicate | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> dict[str, Any]:
-    """Merge files smaller than the target; rows stay the same, so no reader and no appender conflicts.
+    """Merge small files: those below half of the target; rows stay the same, so no reader and no appender conflicts.
+
+    Files of which more than 5% of the rows are deleted by a deletion vector are rewritten without them, too. Clustered
+    files stay as they are unless they are small for their run. ``compaction_bins`` says which files that is.
 
     A file that a concurrent commit removed costs its own bin only; the others are committed. Rows that were marked as
     deleted meanwhile (a deletion vector) are so in the merged file.
@@ -117,7 +144,7 @@ def compact(
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0)
         return {**metrics, "version": snapshot.version}
     target = rewrite_target(snapshot)
-    chosen = plan.files.select(COPIED_COLUMNS)
+    chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [
         CompactTask(number, target, chosen.take(_indices(rows)), snapshot.column_mapping)
         for number, rows in enumerate(plan.bins)
@@ -151,6 +178,8 @@ def merge_files(task: CompactTask) -> pa.Table:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
+        if len(task.files) == 1:  # rows keep their order, and so their clustering
+            files = kept_tags(dict(task.files["tags"][0].as_py() or ()), files)
     except BaseException:
         writer.abort()
         raise
@@ -163,9 +192,7 @@ def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:
             yield reader.row_group(file, group, {})
 
 
-def _next_fit(
-    rows: np.ndarray[Any, np.dtype[np.int64]], sizes: np.ndarray[Any, np.dtype[np.int64]], target: int
-) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
     """Rows, by ascending size, cut wherever the next file would pass the target."""
     total = np.cumsum(sizes)
     start = 0
@@ -180,5 +207,5 @@ def _heaviest(entry: tuple[int, CompactTask]) -> tuple[int, int]:
     return -entry[0], entry[1].number
 
 
-def _indices(rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+def _indices(rows: Rows) -> pa.Array:
     return pa.array(rows, pa.int64())

@@ -1,0 +1,96 @@
+"""Compaction rewrites the files that health counts, and leaves the files of a clustering where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as DeltaRs
+from deltalake import write_deltalake
+
+from lakehouse_lib import DeltaTable
+from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.peers import files_delta_rs, read_delta_rs, read_duckdb
+
+TARGET = 100_000
+
+
+def noise(size: int, seed: int = 0) -> pa.Table:
+    """Rows of about so many bytes in a file of delta-rs: eight each, and two of an index."""
+    return pa.table({"noise": np.random.default_rng(seed).random(size // 10)})
+
+
+def append(path: Path, *sizes: int) -> None:
+    for seed, size in enumerate(sizes):
+        write_deltalake(path, noise(size, seed), mode="append")
+
+
+@pytest.fixture
+def clustered(tmp_path: Path) -> tuple[Path, int]:
+    """A table of 8 files of one clustering, and the size that it aimed at."""
+    append(tmp_path, *[20_000] * 20)
+    size = sum(file.stat().st_size for file in files_delta_rs(tmp_path)) // 8 + 1
+    DeltaTable(tmp_path).optimize.z_order(["noise"], target_size=size)
+    assert len(files_delta_rs(tmp_path)) == 8
+    return tmp_path, size
+
+
+@pytest.mark.parametrize(
+    ("sizes", "compacted"),
+    [
+        ([30_000, 30_000, 30_000], 3),
+        ([40_000], 0),
+        ([40_000, 60_000, 70_000], 0),  # a small file alone joins nobody
+        ([10_000, 20_000, 95_000], 2),
+        ([45_000, 45_000, 40_000], 2),  # the third would pass the target
+        ([], 0),
+    ],
+)
+def test_health_counts_the_files_that_compaction_takes(tmp_path: Path, sizes: list[int], compacted: int) -> None:
+    DeltaRs.create(tmp_path, noise(10).schema)
+    append(tmp_path, *sizes)
+    expected = read_delta_rs(tmp_path)
+    health = DeltaTable(tmp_path).health(target_file_size=TARGET)
+    metrics = DeltaTable(tmp_path).optimize.compact(target_size=TARGET)
+    assert health.compactable_files == metrics["numFilesRemoved"] == compacted
+    assert health.small_files == sum(size < TARGET / 2 for size in sizes)
+    assert read_delta_rs(tmp_path) == expected
+    assert DeltaTable(tmp_path).health(target_file_size=TARGET).compactable_files == 0
+    assert DeltaTable(tmp_path).optimize.compact(target_size=TARGET)["numFilesRemoved"] == 0
+
+
+@pytest.mark.parametrize(("share", "rewritten"), [(0.04, 0), (0.06, 1)])
+def test_a_file_is_rewritten_without_its_deleted_rows_once_they_are_many(
+    clustered: tuple[Path, int], share: float, rewritten: int
+) -> None:
+    path, size = clustered
+    file = pa.table(DeltaRs(path).get_add_actions(flatten=True)).to_pylist()[0]
+    delete_by_vector(path, {file["path"]: inline(range(int(file["num_records"] * share)))})
+    expected = read_duckdb(path)
+    health = DeltaTable(path).health(target_file_size=size, clustered_by=["noise"])
+    metrics = DeltaTable(path).optimize.compact(target_size=size)
+    assert health.compactable_files == metrics["numFilesRemoved"] == metrics["numFilesAdded"] == rewritten
+    assert read_duckdb(path) == expected
+    # Its rows are in the same order, so it is still a file of the clustering.
+    assert DeltaTable(path).optimize.z_order(["noise"], target_size=size)["numFilesAlreadyClustered"] == 8
+
+
+def test_compaction_leaves_a_clustering_alone_and_merges_what_is_small_beside_it(clustered: tuple[Path, int]) -> None:
+    path, size = clustered
+    before = files_delta_rs(path)
+    append(path, 1_000, 2_000, 3_000)
+    metrics = DeltaTable(path).optimize.compact(target_size=100 * size)
+    assert (metrics["numFilesRemoved"], metrics["numFilesAdded"]) == (3, 1)
+    assert before <= files_delta_rs(path)
+    assert DeltaTable(path).optimize.compact(target_size=100 * size)["numFilesAdded"] == 0
+
+
+def test_health_says_how_many_files_clustering_would_take(clustered: tuple[Path, int]) -> None:
+    path, size = clustered
+    append(path, 5_000, 5_000)
+    health = DeltaTable(path).health(target_file_size=size, clustered_by=["noise"])
+    metrics = DeltaTable(path).optimize.z_order(["noise"], target_size=size)
+    assert health.unclustered_files == metrics["numFilesRemoved"] == 2
+    assert DeltaTable(path).health(target_file_size=size, clustered_by=["noise"]).unclustered_files == 0
