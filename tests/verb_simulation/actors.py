@@ -20,8 +20,10 @@ from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaErr
 from lakehouse_lib.operations.append import Write, write
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cluster import z_order
+from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.compact import compact, plan_compact
 from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -210,11 +212,14 @@ class Actor:
 
     def _cluster(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
-        parts: dict[str, set[str]] = {}
-        for file in snapshot.files.to_pylist():
-            parts.setdefault(str(file["partitionValues"]), set()).add(file["path"])
-        # One file alone may be left as it is.
-        self.stories.groups[name] = [paths for paths in parts.values() if len(paths) > 1]
+        files, wanted = snapshot.files, size or DEFAULT_TARGET_FILE_SIZE
+        parts = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+        clustered = is_clustered(snapshot, files, columns, wanted)
+        paths = files["path"].to_pylist()
+        self.stories.groups[name] = [
+            {paths[row] for row in rows.tolist()}
+            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, wanted)
+        ]
         self._rewrite(
             "cluster",
             name,
