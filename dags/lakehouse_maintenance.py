@@ -1,4 +1,4 @@
-"""Keeps tables healthy: compacts small files, clusters, writes a checkpoint, deletes files and versions past their
+"""Keeps tables healthy: compacts small files or clusters, writes a checkpoint, deletes files and versions past their
 retention.
 
 Each table goes its own way: one that fails does not stop the others. Trigger it with `{"tables": ["orders"]}` for some.
@@ -38,9 +38,9 @@ with DAG(
     @task_group
     def maintain(table):
         chain(
-            LakehouseOptimizeOperator(task_id="optimize", table=table, **NAMED),
-            LakehouseZOrderOperator(task_id="z_order", table=table, **NAMED),
-            # z_order skips a table that the registry clusters by no column.
+            # One of these two has work: a table that the registry clusters has its small files merged by z_order.
+            LakehouseOptimizeOperator(task_id="optimize", table=table, skip_clustered=True, **NAMED),
+            LakehouseZOrderOperator(task_id="z_order", table=table, trigger_rule=TriggerRule.NONE_FAILED, **NAMED),
             LakehouseCheckpointOperator(
                 task_id="checkpoint", table=table, trigger_rule=TriggerRule.NONE_FAILED, **NAMED
             ),

@@ -56,7 +56,7 @@ def show(record: Record, console: Console) -> None:
     console.print(
         "\nTarget file sizes are set small for this demo ("
         + ", ".join(f"{table} {_size(size)}" for table, size in TARGET_FILE_SIZE.items())
-        + "; the default is 128 MiB), so that few rows\n"
+        + "; the default is 100 MiB), so that few rows\n"
         "still fill many files. What lands smaller than that is merged, what lands larger is cut.\n"
         "Vacuum's retention is overridden to 0 hours (the default is 7 days), so that old files go at once: never do\n"
         "that where somebody may still be reading an older version.\n"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine import spark_reading, spark_s3a
+from lakehouse_lib.engine.data_writer import target_size_of
 from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
 from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
 from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
@@ -220,10 +221,13 @@ class Batch:
 
     def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
         """As few partitions, and so files, as the target size allows: staged bytes are about the table's."""
-        if self.source.target_file_size is None or self.source.partition_by:
+        if self.source.partition_by:
             return rows.coalesce(len(reports))
+        table = snapshot_if_any(self.store)
+        properties = {} if table is None else table.configuration
+        target = target_size_of(properties, self.source.target_file_size, table=self.store.root)
         staged = sum(report["size"] for report in reports)
-        return rows.coalesce(max(1, -(-staged // self.source.target_file_size)))
+        return rows.coalesce(max(1, -(-staged // target)))
 
     def _quarantine(self, reports: Sequence[FileReport], verdict: Verdict | None) -> None:
         # Tables may share a quarantine and call their sources the same, so the name alone does not say whose batch.

@@ -1,4 +1,4 @@
-"""Rewrite small files of a table into files of the target size."""
+"""Merge the small files of a table into files of about the target size."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def arguments() -> Arguments:
-    parser = Arguments("compact", "Rewrite small files of a Delta table into files of the target size.")
+    parser = Arguments("compact", "Merge the small files of a Delta table into files of about the target size.")
     parser.add_argument("--table", required=True, metavar="URI")
-    parser.add_argument("--target-file-size", type=positive, metavar="BYTES", help="default: the table's, else 100 MiB")
+    parser.add_argument(
+        "--target-file-size",
+        type=positive,
+        metavar="BYTES",
+        help="default: the table's delta.targetFileSize, else 100 MiB",
+    )
     return parser
 
 

@@ -56,7 +56,12 @@ def arguments() -> Arguments:
         metavar="S",
         help="a file modified less than S seconds ago, or whose size changes during the run, waits; default: 0",
     )
-    parser.add_argument("--target-file-size", type=positive, metavar="BYTES", help="default: the table's, else 100 MiB")
+    parser.add_argument(
+        "--target-file-size",
+        type=positive,
+        metavar="BYTES",
+        help="default: the table's delta.targetFileSize, else 100 MiB",
+    )
     parser.add_argument(
         "--refused",
         choices=("fail", "report"),

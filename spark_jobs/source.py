@@ -19,7 +19,7 @@ class Source:
         suite: the quality suite's JSON; None: no gate.
         partition_by: of a table that has to be created.
         settle_seconds: a file modified less than this ago is still growing.
-        target_file_size: bytes; None: the table's.
+        target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
         storage_options: by location; secrets may be among them, so no text of this shows them.
     """
 

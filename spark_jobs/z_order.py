@@ -18,7 +18,13 @@ def arguments() -> Arguments:
     parser = Arguments("z_order", "Cluster a Delta table, so that predicates on these columns skip most of its files.")
     parser.add_argument("--table", required=True, metavar="URI")
     parser.add_argument("--columns", required=True, type=names, metavar="A,B", help="the columns predicates are about")
-    parser.add_argument("--target-file-size", type=positive, metavar="BYTES", help="default: the table's, else 100 MiB")
+    parser.add_argument(
+        "--target-file-size",
+        type=positive,
+        metavar="BYTES",
+        help="default: the table's delta.targetFileSize, else 100 MiB",
+    )
+    parser.add_argument("--full", action="store_true", help="rewrite files, too, that are clustered already")
     return parser
 
 
@@ -32,7 +38,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         from lakehouse_lib.engine.spark import SparkEngine
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
-        metrics = table.optimize.z_order(list(options.columns), target_size=options.target_file_size)
+        metrics = table.optimize.z_order(list(options.columns), target_size=options.target_file_size, full=options.full)
         return {"table": options.table, "version": table.version(), "metrics": metrics}
 
     return run

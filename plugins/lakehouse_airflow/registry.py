@@ -102,7 +102,7 @@ class Table(_Strict):
     quarantine: Location | None = None
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
-    target_file_size: int = Field(128 * 1024 * 1024, ge=1, description="bytes")
+    target_file_size: int | None = Field(None, ge=1, description="bytes; None: as large as the table itself says")
     vacuum: VacuumPolicy = VacuumPolicy()
 
     @model_validator(mode="after")

@@ -142,7 +142,7 @@ def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
     history = LakehouseHistoryOperator(task_id="t", table="orders", limit=1).execute({})
     assert [entry["version"] for entry in history] == [1]
     health = LakehouseHealthOperator(task_id="t", table="orders").execute({})
-    assert (health["files"], health["target_file_size"]) == (2, 128 * 1024 * 1024)
+    assert (health["files"], health["target_file_size"]) == (2, 100 * 1024 * 1024)
     assert list(health["clustering"]) == ["o_custkey"]
     json.dumps([history, health])
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lakehouse_airflow.failures import failure
 from lakehouse_airflow.job_submission import JobSubmission
@@ -261,13 +261,15 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
     assert (loaded.table, loaded.source) == (str(folder / "tables/orders"), "shop_orders")
     assert loaded.landing == str(folder / "landing/orders")
 
-    compacted = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="orders"), tmp_path))
-    assert compacted.target_file_size == 128 * 1024 * 1024
     elsewhere = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="/any/where"), tmp_path))
     assert (elsewhere.table, elsewhere.target_file_size) == ("/any/where", None)
 
     clustered = parsed("z_order", arguments(LakehouseZOrderOperator(task_id="t", table="orders"), tmp_path))
     assert clustered.columns == ("o_custkey",)
+
+    assert not clustered.full
+    again = LakehouseZOrderOperator(task_id="t", table="orders", full=True)
+    assert parsed("z_order", arguments(again, tmp_path)).full
 
     predicate = "o_custkey IN (" + ", ".join(map(str, range(100_000))) + ")"
     delete = LakehouseDeleteRowsOperator(task_id="t", table="orders", predicate=predicate)
@@ -288,3 +290,28 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
         ("lineitem", str(folder / "tables/lineitem")),
     ]
     assert (aggregated.app_id, aggregated.app_version) == ("report", 7)
+
+
+@pytest.mark.parametrize("registered", [None, 4_000_000])
+def test_loads_and_maintenance_aim_at_one_file_size(
+    registry_file: Path, tmp_path: Path, registered: int | None
+) -> None:
+    """The registry's where it has one, else the jobs leave it to the table's ``delta.targetFileSize``."""
+    body = json.loads(registry_file.read_text())
+    if registered is not None:
+        body["tables"]["orders"]["target_file_size"] = registered
+        registry_file.write_text(json.dumps(body))
+    for operator in (LakehouseIngestOperator, LakehouseOptimizeOperator, LakehouseZOrderOperator):
+        line = arguments(operator(task_id="t", table="orders"), tmp_path)
+        assert parsed(operator.job, line).target_file_size == registered
+    for operator in (LakehouseOptimizeOperator, LakehouseZOrderOperator):
+        line = arguments(operator(task_id="t", table="orders", target_file_size=5), tmp_path)
+        assert parsed(operator.job, line).target_file_size == 5
+
+
+def test_a_table_that_will_be_clustered_is_not_compacted_first(registry_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(AirflowSkipException, match="'orders' is clustered by o_custkey"):
+        arguments(LakehouseOptimizeOperator(task_id="t", table="orders", skip_clustered=True), tmp_path)
+    for table in ("customer", "/any/where"):
+        assert arguments(LakehouseOptimizeOperator(task_id="t", table=table, skip_clustered=True), tmp_path)
+    assert arguments(LakehouseOptimizeOperator(task_id="t", table="orders"), tmp_path)

@@ -9,11 +9,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.schema import Field, Schema
 from spark_jobs.batch import Batch
 from spark_jobs.load import Load
-from tests.spark_jobs.loading import Shop
+from tests.spark_jobs.loading import SCHEMA, Shop
 
 
 @pytest.fixture
@@ -51,3 +52,18 @@ def test_staged_rows_that_are_gone_are_an_error(
     monkeypatch.undo()
     Load(shop.source()).run(session)
     assert shop.ids() == [1]
+
+
+@pytest.mark.parametrize(("size", "files"), [(None, 1), ("1kb", 4)])
+def test_a_batch_is_written_in_files_as_large_as_the_table_says(
+    spark: SparkSession, shop: Shop, size: str | None, files: int
+) -> None:
+    properties = {} if size is None else {"delta.targetFileSize": size}
+    OurTable.create(shop.table, SCHEMA.to_arrow(), configuration=properties)
+    for number in range(4):
+        shop.land(f"{number}.csv", *(f"{number}{row:03},1.50,{'x' * row}" for row in range(200)))
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))  # a task a staged file
+    Load(shop.source(files_per_batch=4)).run(session)
+    assert len(DeltaTable(str(shop.table)).file_uris()) == files
+    assert len(shop.ids()) == 800

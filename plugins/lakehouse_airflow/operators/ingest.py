@@ -8,6 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.optimize import file_size_arguments
 from lakehouse_airflow.registry import load_registry
 
 
@@ -40,6 +41,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             *("--settle-seconds", f"{source.settle_seconds:g}"),
             *("--schema", str(table.schema_file)),
             *("--quarantine", str(table.quarantine)),
+            *file_size_arguments(None, table),
         ]
         if table.suite is not None:
             arguments += ["--suite", table.suite]

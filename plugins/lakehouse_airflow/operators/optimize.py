@@ -5,30 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.registry import Table, registered
 
 
 class LakehouseOptimizeOperator(LakehouseJobOperator):
-    """Compacts files smaller than the target size. Changes no row.
+    """Merges small files, those below half of the target size. Changes no row.
 
     Args:
-        target_file_size: bytes; default the registry's, or the job's for a table that is not registered.
+        target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
+        skip_clustered: skip a table that the registry clusters: ``LakehouseZOrderOperator`` merges its small files.
     """
 
     job = "compact"
 
-    def __init__(self, *, target_file_size: int | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, target_file_size: int | None = None, skip_clustered: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_file_size = target_file_size
+        self.skip_clustered = skip_clustered
 
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
-        size = self.target_file_size or registered_file_size(self.table)
-        return ["--table", hook.uri(self.table), *(["--target-file-size", str(size)] if size else [])]
+        uri, entry = hook.uri(self.table), registered(self.table)
+        if self.skip_clustered and entry is not None and entry.cluster_by:
+            raise AirflowSkipException(
+                f"the table {self.table!r} is clustered by {', '.join(entry.cluster_by)}, which merges its small files"
+            )
+        return ["--table", uri, *file_size_arguments(self.target_file_size, entry)]
 
 
-def registered_file_size(table: str) -> int | None:
-    """The registry's target file size in bytes; None for a table that is not in it."""
-    entry = registered(table)
-    return None if entry is None else entry.target_file_size
+def file_size_arguments(target_file_size: int | None, entry: Table | None) -> list[str]:
+    """The job's option for a target file size: the operator's in bytes, else the registry's; none: the job decides.
+
+    Args:
+        entry: the table in the registry; None: it is not there.
+    """
+    size = target_file_size or (entry.target_file_size if entry is not None else None)
+    return [] if size is None else ["--target-file-size", str(size)]

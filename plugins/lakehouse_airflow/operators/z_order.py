@@ -10,38 +10,44 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.operators.optimize import registered_file_size
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.operators.optimize import file_size_arguments
+from lakehouse_airflow.registry import Table, registered
 
 
 class LakehouseZOrderOperator(LakehouseJobOperator):
-    """Clusters a table by columns. Changes no row. Skips a table that is to be clustered by none.
+    """Clusters the files of a table that are not clustered yet. Changes no row. Skips a table without ``cluster_by``.
 
     Args:
         columns: default the registry's ``cluster_by``; needed for a table that is not registered.
-        target_file_size: bytes; default the registry's, or the job's for a table that is not registered.
+        target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
+        full: rewrite files, too, that are clustered already.
     """
 
     job = "z_order"
 
     def __init__(
-        self, *, columns: Sequence[str] | None = None, target_file_size: int | None = None, **kwargs: Any
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        target_file_size: int | None = None,
+        full: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.columns = columns
         self.target_file_size = target_file_size
+        self.full = full
 
     def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
-        uri = hook.uri(self.table)
-        size = self.target_file_size or registered_file_size(self.table)
+        uri, entry = hook.uri(self.table), registered(self.table)
         return [
             *("--table", uri),
-            *("--columns", ",".join(self.columns if self.columns is not None else self._registered_columns())),
-            *(("--target-file-size", str(size)) if size else ()),
+            *("--columns", ",".join(self.columns if self.columns is not None else self._registered_columns(entry))),
+            *file_size_arguments(self.target_file_size, entry),
+            *(["--full"] if self.full else []),
         ]
 
-    def _registered_columns(self) -> Sequence[str]:
-        entry = registered(self.table)
+    def _registered_columns(self, entry: Table | None) -> Sequence[str]:
         if entry is None:
             raise AirflowFailException(
                 f"the table {self.table!r} is not in the registry, whose cluster_by is the default: give columns"
