@@ -108,12 +108,14 @@ def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     return flags
 
 
-def numbers_of(array: pa.Array, kind: Any) -> NDArray[Any]:
-    """The numbers of a column of fixed width, whatever is null, without a copy.
+def numbers_of(array: pa.Array | pa.ChunkedArray, kind: Any) -> NDArray[Any]:
+    """The numbers of a column of fixed width, whatever is null; without a copy unless it comes in chunks.
 
     Args:
         kind: the numpy type of the same width.
     """
+    if isinstance(array, pa.ChunkedArray):
+        return np.concatenate([np.empty(0, kind), *(numbers_of(chunk, kind) for chunk in array.chunks)])
     if not len(array):
         return np.empty(0, kind)
     return np.frombuffer(array.buffers()[1], kind, count=array.offset + len(array))[array.offset :]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_line
+from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.errors import (
     InvalidArgumentError,
     LogCorruptedError,
@@ -283,8 +284,8 @@ def removals(files: pa.Table, now: int) -> pa.Table:
     """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
     count = len(files)
     columns = {
-        "deletionTimestamp": pa.repeat(pa.scalar(now), count),
-        "extendedFileMetadata": pa.repeat(pa.scalar(True), count),
+        "deletionTimestamp": pa.repeat(literal(now, pa.int64()), count),
+        "extendedFileMetadata": pa.repeat(literal(True, pa.bool_()), count),
         "stats": pa.nulls(count, pa.string()),
     }
     arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]

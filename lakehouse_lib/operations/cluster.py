@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
 from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.arrow_values import int64s, literal, numbers_of
 from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.copying import copy_reader
@@ -153,14 +154,14 @@ def plan_z_order(
 ) -> Plan:
     """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
     files = snapshot.prune(predicate)
-    sizes = _numbers(files["size"])
+    sizes = numbers_of(files["size"], np.int64)
     codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     clustered = is_clustered(snapshot, files, columns, target_size)
     already = int(clustered.sum())
     crowded = files_to_cluster(codes, sizes, clustered & (not full), target_size)
     if not crowded:
         return Plan(len(files), already, files.slice(0, 0), 0, (), ())
-    chosen = files.take(pa.array(np.sort(np.concatenate([rows for rows, _ in crowded]))))
+    chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))
     known = _known(files, sizes, snapshot, columns)
     keys_reader = _keys_reader(snapshot, columns)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
@@ -236,7 +237,7 @@ def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, column
     """Row counts and key ranges of files as their statistics give them."""
     bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
     records = live_records(files)
-    told = _numbers(pc.fill_null(records, -1)).astype(np.float64)
+    told = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
     mean = sizes[told > 0].sum() / told[told > 0].sum() if (told > 0).any() else _GUESSED_ROW_BYTES
     rows = np.where(told >= 0, told, np.maximum(sizes / max(mean, 1e-3), 1))
     ranges = [bounds[(name,)] for name in columns]
@@ -244,7 +245,7 @@ def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, column
 
 
 def _part(known: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
-    at = pa.array(rows)
+    at = int64s(rows)
     return FileRanges(
         known.rows[rows], tuple(one.take(at) for one in known.lows), tuple(one.take(at) for one in known.highs)
     )
@@ -316,9 +317,3 @@ def _result(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], v
     metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.tasks))
     clustered = {"numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}
     return {**metrics, **clustered, "version": version}
-
-
-def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
-    if isinstance(column, pa.ChunkedArray):
-        return np.asarray(column.to_numpy(), np.int64)
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import int64s
+from lakehouse_lib.arrow_values import int64s, numbers_of
 from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
 from lakehouse_lib.engine.copying import COPIED_COLUMNS, copy_reader
@@ -93,7 +93,7 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
         partitions: a number a file, equal for files of one partition.
         target_size: bytes of a file to write.
     """
-    sizes = np.asarray(files["size"].to_numpy(), np.int64)
+    sizes = numbers_of(files["size"], np.int64)
     clustered_for = target_sizes(files)
     small = is_small(sizes, np.where(clustered_for, np.minimum(clustered_for, target_size), target_size))
     order = np.flatnonzero(small)
@@ -146,18 +146,19 @@ def compact(
     target = rewrite_target(snapshot)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [
-        CompactTask(number, target, chosen.take(_indices(rows)), snapshot.column_mapping)
+        CompactTask(number, target, chosen.take(int64s(rows)), snapshot.column_mapping)
         for number, rows in enumerate(plan.bins)
     ]
     # The largest first, so that none of them is left over for the end.
-    weights = [int(plan.files["size"].to_numpy()[rows].sum()) for rows in plan.bins]
+    sizes = numbers_of(plan.files["size"], np.int64)
+    weights = [int(sizes[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
     chosen_rows = np.concatenate([np.zeros(0, np.int64), *plan.bins])
     rewrite = Rewrite(
-        plan.files.take(_indices(chosen_rows)),
+        plan.files.take(int64s(chosen_rows)),
         np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
         written.drop_columns([_BIN]),
-        written[_BIN].to_numpy(),
+        numbers_of(written[_BIN], np.int64),
         places_in_order,
     )
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
@@ -205,7 +206,3 @@ def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
 
 def _heaviest(entry: tuple[int, CompactTask]) -> tuple[int, int]:
     return -entry[0], entry[1].number
-
-
-def _indices(rows: Rows) -> pa.Array:
-    return pa.array(rows, pa.int64())

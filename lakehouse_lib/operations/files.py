@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import int64s, literal
+from lakehouse_lib.arrow_values import flags_of, int64s, literal, numbers_of
 from lakehouse_lib.engine.data_reader import TableReader
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
@@ -36,11 +36,12 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
     A file with a deletion vector that does not say how many rows it holds is one of them.
     """
     many = np.zeros(len(files), np.bool_)
-    marked = np.flatnonzero(files["deletionVector"].is_valid())
+    marked = np.flatnonzero(flags_of(files["deletionVector"].is_valid()))
     if len(marked):
         chosen = files.select(["stats", "deletionVector"]).take(int64s(marked))
-        deleted = _floats(pc.struct_field(chosen["deletionVector"], "cardinality"))
-        many[marked] = ~(deleted <= MOST_DELETED * _floats(num_records(chosen)))  # a NaN is not below anything
+        deleted = numbers_of(pc.struct_field(chosen["deletionVector"], "cardinality"), np.int64)
+        held = numbers_of(pc.fill_null(num_records(chosen), literal(0, pa.int64())), np.int64)
+        many[marked] = deleted > MOST_DELETED * held
     return many
 
 
@@ -72,7 +73,7 @@ def total_size(files: pa.Table) -> int:
 
 def size_summary(files: pa.Table) -> dict[str, float | int]:
     """Mean, largest, smallest and total size in bytes, and how many files, under delta-rs' names; zeros for none."""
-    sizes = files["size"].to_numpy()
+    sizes = numbers_of(files["size"], np.int64)
     count = len(sizes)
     return {
         "avg": float(sizes.mean()) if count else 0.0,
@@ -92,13 +93,6 @@ def partition_codes(
         key = column_mapping.partition_key(schema, name, mapping)
         values = partition_column(files, key, schema.field(name).type)
         column = pc.dictionary_encode(values, null_encoding="encode")
-        codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+        codes = codes * len(column.dictionary) + numbers_of(column.indices, np.int32)
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
-
-
-def _floats(numbers: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """Numbers, NaN for null."""
-    present = pc.cast(numbers, pa.float64())
-    whole = present.combine_chunks() if isinstance(present, pa.ChunkedArray) else present
-    return np.asarray(whole.to_numpy(zero_copy_only=False), np.float64)

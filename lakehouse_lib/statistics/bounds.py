@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow_values import literal, null
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.columns import ColumnPath
 from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
@@ -136,23 +137,24 @@ def sound(
     was at fault, no promise: wrong bounds need not cross, and where a footer sums up many files' it does not show.
     """
     # Where a deletion vector made the bounds wide, a count of nulls says something only at its two ends.
-    tight = pc.fill_null(tight, True)
-    telling = pc.fill_null(pc.or_(pc.equal(nulls, 0), pc.equal(nulls, records)), False)
-    nulls = pc.if_else(pc.or_(tight, telling), nulls, pa.scalar(None, pa.int64()))
+    tight = pc.fill_null(tight, literal(True, pa.bool_()))
+    at_ends = pc.or_(pc.equal(nulls, literal(0, pa.int64())), pc.equal(nulls, records))
+    telling = pc.fill_null(at_ends, literal(False, pa.bool_()))
+    nulls = pc.if_else(pc.or_(tight, telling), nulls, null(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
         # No order to bound; the array still has the column's type where it has one.
         known = not isinstance(kind, PrimitiveType) or kind.is_known
         unknown = pa.nulls(len(nulls), kind.to_arrow() if known else None)
         return Bounds(unknown, unknown, nulls, records)
     if kind.type in ("timestamp", "timestamp_ntz"):
-        high = pc.add(high, pa.scalar(1000, pa.duration("us")))
+        high = pc.add(high, literal(1000, pa.int64()).cast(pa.duration("us")))
     if kind.type == "string" and pc.any(pc.ends_with(high, _OLD_TIE_BREAKER)).as_py():
         high = pc.replace_substring_regex(high, f"{_OLD_TIE_BREAKER}$", "\U0010ffff")
     decimal = kind.decimal
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)
-    sane = pc.fill_null(pc.less_equal(low, high), True)
-    nothing = pa.scalar(None, low.type)
+    sane = pc.fill_null(pc.less_equal(low, high), literal(True, pa.bool_()))
+    nothing = null(low.type)
     return Bounds(pc.if_else(sane, low, nothing), pc.if_else(sane, high, nothing), nulls, records)
 
 

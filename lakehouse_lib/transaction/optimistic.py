@@ -108,7 +108,7 @@ class OptimisticTransaction:
     def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
         """Live files of the snapshot to remove; ``data_change=False`` when their rows live on in added files."""
         if len(files):
-            change = pa.repeat(pa.scalar(data_change), len(files))
+            change = pa.repeat(literal(data_change, pa.bool_()), len(files))
             self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
 
     def set_metadata(self, metadata: Metadata) -> None:

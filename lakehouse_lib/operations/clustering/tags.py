@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.actions import FILE_SCHEMA, STRING_MAP
-from lakehouse_lib.arrow_values import column, int64s, literal
+from lakehouse_lib.arrow_values import bools, column, flags_of, int64s, literal, numbers_of
 from lakehouse_lib.engine.base import is_small
 
 #: The run of clustering that wrote the file: a UUID. Ranges of files of one run hardly overlap.
@@ -58,8 +58,8 @@ def kept_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
     if not kept:
         return files
     tagged = _tagged(files, kept)
-    small = is_small(np.asarray(files["size"].to_numpy(), np.int64), int(target_sizes(tagged).max(initial=0)))
-    return pa.concat_tables([tagged.filter(pa.array(~small)), files.filter(pa.array(small))])
+    small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
+    return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 
 
 def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
@@ -76,7 +76,7 @@ def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> N
     sizes = target_sizes(files)
     about = (sizes * 2 > target_size) & (sizes < target_size * 2)
     same = pc.equal(_value(files, COLUMNS), literal(_columns(columns), pa.string()))
-    return about & np.asarray(pc.fill_null(same, literal(False, pa.bool_())).to_numpy(), np.bool_)
+    return about & flags_of(same)
 
 
 def target_sizes(files: pa.Table) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def target_sizes(files: pa.Table) -> NDArray[np.int64]:
     is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), is_ours)
     known = pc.if_else(is_known, text, literal("0", pa.string()))
     sizes = pc.fill_null(pc.cast(known, pa.int64()), literal(0, pa.int64()))
-    return np.asarray(sizes.to_numpy(), np.int64)
+    return numbers_of(sizes, np.int64)
 
 
 def _columns(names: Iterable[str]) -> str:

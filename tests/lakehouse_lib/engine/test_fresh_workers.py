@@ -79,3 +79,16 @@ def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callabl
     assert set(engine.loaded_pandas) == {"False"}
     assert DeltaTable(tmp_path / "t").count() == 2000
     assert len(DeltaTable(tmp_path / "t").file_uris()) == 1
+
+
+@pytest.mark.parametrize("verb", ["compact()", "z_order(['id', 'name'], target_size=20_000)"])
+def test_a_process_that_rewrites_files_loads_no_pandas(tmp_path: Path, verb: str) -> None:
+    rows = pa.table({"id": range(10_000), "name": [f"n{i % 7}" for i in range(10_000)], "x": [None, 1.5] * 5_000})
+    for _ in range(2):
+        write_deltalake(tmp_path / "t", rows, mode="append")
+    script = (
+        "import sys; from lakehouse_lib import DeltaTable; "
+        f"metrics = DeltaTable(sys.argv[1]).optimize.{verb}; print(metrics['numFilesRemoved'], 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "t")], capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["2", "False"]
