@@ -1,7 +1,8 @@
 """Action lines of a commit, a log compaction or a JSON checkpoint, as Arrow columns and a few values.
 
 What these lines say decides which rows a table has, so each field is held to the type that the protocol gives it
-(PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol wants it.
+(PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol wants it. Large input is read
+in pieces, whose file actions ``action_columns`` parses as columns where it can.
 """
 
 from __future__ import annotations
@@ -11,21 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakehouse_lib.actions import (
-    CHANGE_FILE_SCHEMA,
-    FILE_SCHEMA,
-    TOMBSTONE_SCHEMA,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    Transaction,
-    excerpt,
-    parse_line,
-)
-from lakehouse_lib.arrow_values import column, flags_of, literal, strings
+from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_line
+from lakehouse_lib.arrow_values import column
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.action_columns import FileParser, file_lines
+from lakehouse_lib.log.checkpoints.parallel import in_order
+from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 
 #: No line is longer. Spark's JSON reader takes no text over 20,000,000 characters, which is twice that where every
 #: character is escaped; and a line costs some twenty times its size while Python holds it.
@@ -33,15 +26,10 @@ MAX_LINE_BYTES = 64 * 2**20
 #: Times are ms since the epoch; this is the end of the year 9999, where Spark's and Python's calendars end.
 _MAX_TIME = 253_402_300_799_999
 
-_SCHEMAS: Mapping[str, pa.Schema] = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA, "cdc": CHANGE_FILE_SCHEMA}
-_REQUIRED: Mapping[str, frozenset[str]] = {
-    "add": frozenset(("path", "partitionValues", "size", "modificationTime", "dataChange")),
-    "remove": frozenset(("path", "dataChange")),
-    "cdc": frozenset(("path", "partitionValues", "size")),
-}
-_REQUIRED_OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
-_NOTHING, _ZERO = literal("", pa.string()), literal(0, pa.int64())
-_CHUNK = 20_000  # lines that are Python objects at a time
+#: Lines that are parsed at a time, in bytes: large enough for Arrow, and small while they are Python objects.
+_PIECE_BYTES = 4 * 2**20
+#: From here on the columnar parser is tried; below it, it takes as long as the lines.
+_COLUMNAR_BYTES = 32 * 2**10
 
 
 @dataclass(frozen=True)
@@ -60,40 +48,100 @@ class ActionLines:
     sidecars: tuple[Mapping[str, Any], ...] = ()
 
 
-class TornLineError(Exception):
-    """A line that is no action; ``number`` counts from 1. The caller knows which file it is and says so."""
+def read_actions(blocks: Iterable[bytes]) -> ActionLines:
+    """The actions of a file that comes in blocks, which end anywhere.
 
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(number, what)
-        self.number = number
-        self.what = what
-
-
-def split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file that comes in blocks; holds one block and one line.
+    Holds a block and some pieces of it; a line that is too long is not read to its end.
 
     Raises:
-        TornLineError: a line is longer than MAX_LINE_BYTES; what follows is not read.
+        TornLineError: a line that is not a valid action, and its offending value.
     """
-    number, rest = 1, b""
+    parser = FileParser()
+    parts: list[ActionLines] = []
+    before = 0
+
+    def read(piece: bytes) -> tuple[int, ActionLines]:
+        return piece.count(b"\n") + 1, _read_piece(piece, parser)
+
+    try:
+        for count, actions in in_order(read, _pieces(blocks)):
+            parts.append(actions)
+            before += count
+    except TornLineError as error:
+        raise TornLineError(before + error.number, error.what) from error
+    return _joined(parts)
+
+
+def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, without the last line end; a line that is longer than MAX_LINE_BYTES ends the reading."""
+    rest = b""
     for block in blocks:
-        *lines, rest = (rest + block).split(b"\n")
-        for number, line in enumerate(lines, start=number):  # noqa: B007, B020 - goes on counting
-            yield line
-        number += bool(lines)
+        data, start = rest + block, 0
+        last = data.rfind(b"\n")
+        while start <= last:
+            end = data.find(b"\n", min(start + _PIECE_BYTES, last))
+            yield data[start:end]
+            start = end + 1
+        rest = data[start:]
         if len(rest) > MAX_LINE_BYTES:
-            raise TornLineError(number, f"is longer than {MAX_LINE_BYTES} bytes")
-    yield rest
+            break
+    if rest:
+        yield rest
 
 
-def read_lines(lines: Iterable[bytes]) -> ActionLines:
-    """The actions of ``lines``.
+def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
+    if _COLUMNAR_BYTES <= len(piece) <= MAX_LINE_BYTES:
+        try:
+            actions = _read_columns(piece, parser)
+        except TornLineError:
+            actions = None  # which line is the first that is wrong, reading them in order says
+        if actions is not None:
+            return actions
+    actions = _read_lines(piece)
+    parser.learn({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
+    return actions
 
-    Raises:
-        TornLineError: names the first line that is no action, and its offending value.
-    """
+
+def _read_columns(piece: bytes, parser: FileParser) -> ActionLines | None:
+    start, end = file_lines(piece)
+    if end - start < _COLUMNAR_BYTES:
+        return None
+    files = parser.parse(piece[start:end])
+    if files is None:
+        return None
+    between = ActionLines(files["add"], files["remove"], files["cdc"])
+    return _joined([_read_lines(piece[:start]), between, _read_lines(piece[end:])])
+
+
+def _joined(parts: Sequence[ActionLines]) -> ActionLines:
+    if len(parts) == 1:
+        return parts[0]
+    return ActionLines(
+        _concatenated("add", [part.adds for part in parts]),
+        _concatenated("remove", [part.removes for part in parts]),
+        _concatenated("cdc", [part.changes for part in parts]),
+        tuple(metadata for part in parts for metadata in part.metadata),
+        tuple(protocol for part in parts for protocol in part.protocol),
+        tuple(transaction for part in parts for transaction in part.transactions),
+        tuple(domain for part in parts for domain in part.domains),
+        next((part.info for part in parts if part.info), {}),
+        tuple(sidecar for part in parts for sidecar in part.sidecars),
+    )
+
+
+def _concatenated(kind: str, tables: Sequence[pa.Table]) -> pa.Table:
+    filled = [table for table in tables if len(table)]
+    return pa.concat_tables(filled) if filled else _none(kind)
+
+
+def _none(kind: str) -> pa.Table:
+    return pa.Table.from_batches([], SCHEMAS[kind])
+
+
+def _read_lines(piece: bytes) -> ActionLines:
+    """The actions of whole lines, each of which becomes a Python object for a while."""
     reader = _Reader()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(piece.split(b"\n"), start=1):
         if len(line) > MAX_LINE_BYTES:
             raise TornLineError(number, f"is longer than {MAX_LINE_BYTES} bytes")
         if line.strip():
@@ -110,27 +158,10 @@ def check_line(line: bytes) -> None:
     _Reader().take(1, line)
 
 
-def check_files(kind: str, files: pa.Table) -> None:
-    """Whether files that are about to be written as ``kind`` actions could be read back.
-
-    Args:
-        files: of the schema that the kind has; null ``partitionValues`` are none.
-
-    Raises:
-        TornLineError: names the first that could not (1 is the first row), and its offending value.
-    """
-    for name in sorted(_REQUIRED[kind] - {"partitionValues"}):
-        if files[name].null_count:
-            at = int(flags_of(files[name].is_null()).argmax())
-            raise TornLineError(at + 1, f"is a {kind} action without {name}")
-    _check_values(kind, files, range(1, len(files) + 1))
-
-
 class _Reader:
     def __init__(self) -> None:
-        self._pending: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _SCHEMAS}
-        self._numbers: dict[str, list[int]] = {kind: [] for kind in _SCHEMAS}
-        self._tables: dict[str, list[pa.Table]] = {kind: [] for kind in _SCHEMAS}
+        self._files: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in SCHEMAS}
+        self._numbers: dict[str, list[int]] = {kind: [] for kind in SCHEMAS}
         self._metadata: list[Metadata] = []
         self._protocol: list[Protocol] = []
         self._transactions: list[Transaction] = []
@@ -151,10 +182,8 @@ class _Reader:
     def _take(self, number: int, name: str, body: Mapping[str, Any]) -> None:
         match name:
             case "add" | "remove" | "cdc":
-                self._pending[name].append(body)
+                self._files[name].append(body)
                 self._numbers[name].append(number)
-                if len(self._pending[name]) >= _CHUNK:
-                    self._flush(name)
             case "metaData":
                 self._metadata.append(Metadata.from_json(body))
             case "protocol":
@@ -171,18 +200,10 @@ class _Reader:
             case _:
                 pass
 
-    def _flush(self, kind: str) -> None:
-        bodies, numbers = self._pending[kind], self._numbers[kind]
-        if bodies:
-            self._tables[kind].append(_table(kind, bodies, numbers))
-            self._pending[kind], self._numbers[kind] = [], []
-
     def result(self) -> ActionLines:
-        for kind in _SCHEMAS:
-            self._flush(kind)
         adds, removes, changes = (
-            pa.concat_tables(self._tables[kind]) if self._tables[kind] else pa.Table.from_batches([], schema)
-            for kind, schema in _SCHEMAS.items()
+            _table(kind, self._files[kind], self._numbers[kind]) if self._files[kind] else _none(kind)
+            for kind in SCHEMAS
         )
         return ActionLines(
             adds,
@@ -204,7 +225,7 @@ def _check_info(body: Mapping[str, Any]) -> None:
 
 
 def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> pa.Table:
-    schema, required = _SCHEMAS[kind], _REQUIRED[kind]
+    schema, required = SCHEMAS[kind], REQUIRED[kind]
     columns = []
     for one in schema:
         values = [body.get(one.name) for body in bodies]
@@ -220,27 +241,8 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
         what = f"without {one.name}" if value is None else f"whose {one.name} is {excerpt(value)}"
         raise TornLineError(numbers[wrong], f"is a {kind} action {what}")
     table = pa.Table.from_arrays(columns, schema=schema)
-    _check_values(kind, table, numbers)
+    check_values(kind, table, numbers)
     return table
-
-
-def _check_values(kind: str, table: pa.Table, numbers: Sequence[int]) -> None:
-    """What no type says: a path is not empty, a size not negative, a deletion vector complete."""
-    checks = [("path", pc.equal(table["path"], _NOTHING)), ("size", pc.less(table["size"], _ZERO))]
-    if "deletionVector" in table.column_names and table["deletionVector"].null_count < len(table):
-        vectors = table["deletionVector"].combine_chunks()
-        fields = {name: pc.struct_field(vectors, name) for name in vectors.type.names}
-        broken = pc.invert(pc.is_in(fields["storageType"], value_set=strings(["u", "i", "p"])))
-        for name in _REQUIRED_OF_VECTOR:
-            broken = pc.or_(broken, pc.is_null(fields[name]))
-        for name in ("offset", "sizeInBytes", "cardinality"):
-            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], _ZERO), literal(False, pa.bool_())))
-        checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
-    for name, wrong in checks:
-        if (found := flags_of(wrong)).any():
-            at = int(found.argmax())
-            value = excerpt(table[name][at].as_py())
-            raise TornLineError(numbers[at], f"is a {kind} action whose {name} is {value}")
 
 
 def _wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | None:

@@ -20,15 +20,9 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.log import names
-from lakehouse_lib.log.action_lines import (
-    MAX_LINE_BYTES,
-    TornLineError,
-    check_files,
-    check_line,
-    read_lines,
-    split_lines,
-)
+from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, check_line, read_actions
 from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.file_actions import TornLineError, check_files
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
@@ -67,7 +61,7 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
             size = meta.size if meta is not None else 0
         if size <= MAX_LINE_BYTES:
             return parse_commit(store.read(path), version, store.root)
-        return _parse(split_lines(_blocks(store, path)), version, store.root)
+        return _parse(_blocks(store, path), version, store.root)
     except ObjectNotFoundError as error:
         raise VersionNotFoundError(
             f"the commit file of version {version} is not there",
@@ -102,14 +96,14 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
     Raises:
         LogCorruptedError: a line that is torn or contradicts another.
     """
-    if not data.strip():
+    if not data or data.isspace():
         raise _corrupted("is empty", version, table)
-    return _parse(data.split(b"\n"), version, table)
+    return _parse([data], version, table)
 
 
-def _parse(lines: Iterable[bytes], version: int, table: str) -> CommitActions:
+def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
     try:
-        actions = read_lines(lines)
+        actions = read_actions(blocks)
     except TornLineError as error:
         raise _corrupted(error.what, version, table, line=error.number) from error
     for name, found in (("metaData", actions.metadata), ("protocol", actions.protocol)):
@@ -141,7 +135,7 @@ def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
     seen: dict[str, Any] = {}
     positions = []
     for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated).to_numpy(zero_copy_only=False)):
-        row = files.slice(int(position), 1).to_pylist()[0]
+        row = files.slice(int(position), 1).to_pylist(maps_as_pydicts="strict")[0]
         if seen.setdefault(row["path"], row) is not row:
             if seen[row["path"]] != row:
                 raise _corrupted(f"has two different {kind} actions of {excerpt(row['path'])}", version, table)

@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, NoReturn
 
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, StoreError, VersionNotFoundError
-from lakehouse_lib.log.action_lines import TornLineError, read_lines
+from lakehouse_lib.log.action_lines import read_actions
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.commit import CommitActions, commit_nbytes, read_listed
+from lakehouse_lib.log.file_actions import TornLineError
 from lakehouse_lib.log.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.at_once import at_once
@@ -159,7 +160,7 @@ def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
 
     try:
         data = store.read(delta.path)
-        found = read_lines(data.split(b"\n"))
+        found = read_actions([data])
     except TornLineError as error:
         raise broken(f"line {error.number} {error.what}") from error
     except StoreError as error:

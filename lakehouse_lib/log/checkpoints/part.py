@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow_types import without_views
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
-from lakehouse_lib.log.action_lines import TornLineError, read_lines
+from lakehouse_lib.log.action_lines import read_actions
 from lakehouse_lib.log.checkpoints.bloom import may_hold
 from lakehouse_lib.log.checkpoints.columns import PLAIN_PATHS
 from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
+from lakehouse_lib.log.file_actions import TornLineError
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: For each action the leaf that is set wherever the action is.
@@ -322,7 +323,7 @@ class JsonPart:
         self.path = meta.path
         self.meta = meta
         try:
-            self.actions = read_lines(store.read(meta.path).split(b"\n"))
+            self.actions = read_actions([store.read(meta.path)])
         except TornLineError as error:
             raise unreadable(store, meta.path, version, f"line {error.number} {error.what}") from error
         except StoreError as error:

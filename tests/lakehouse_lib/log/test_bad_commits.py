@@ -8,6 +8,7 @@ import pytest
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
 from lakehouse_lib.log import action_lines, names
 from lakehouse_lib.log.commit import parse_commit, read_commit
+from lakehouse_lib.log.file_actions import SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_tables import METADATA, PROTOCOL, add, paths_of, put, remove
@@ -94,7 +95,7 @@ PROTOCOL_FIELDS = {
 @pytest.mark.parametrize("kind", ["add", "remove", "cdc"])
 def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
     good = add("a.parquet")["add"]
-    known = set(action_lines._SCHEMAS[kind].names)
+    known = set(SCHEMAS[kind].names)
     data = lines({"commitInfo": {}}, {kind: good}, {kind: good | {"path": "b.parquet", field: value}})
     if field not in known:  # unknown in this action, so it may be anything
         parse_commit(data, 7, "t")

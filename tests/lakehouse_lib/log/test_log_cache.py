@@ -99,7 +99,7 @@ def test_threads_that_read_at_once_share_one_value() -> None:
 def test_the_bound_is_about_what_the_process_keeps() -> None:
     """Of commits with one file each, whose columns are nothing beside the objects that hold them."""
     program = """
-        from lakehouse_lib.log.action_lines import read_lines
+        from lakehouse_lib.log.action_lines import read_actions
         from lakehouse_lib.log.cache import LogCache
         from lakehouse_lib.log.commit import CommitActions, commit_nbytes
         from lakehouse_lib.store import LocalStore
@@ -110,7 +110,7 @@ def test_the_bound_is_about_what_the_process_keeps() -> None:
                 return int(numbers.read().split()[1]) * 4096
 
         def commit(number):
-            found = read_lines([LINE])
+            found = read_actions([LINE])
             return CommitActions(number, found.adds, found.removes, found.changes)
 
         LINE = %r

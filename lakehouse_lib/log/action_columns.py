@@ -1,0 +1,259 @@
+"""File actions of a large commit, parsed by Arrow into columns without a Python object a line.
+
+Arrow's JSON reader is not as strict as the protocol's readers, and it has no maps. So a piece of a commit is taken
+here only where its answer is certain to be that of ``action_lines``: every line is one object with one file action,
+every field is known and has its type, no key comes twice. Whatever else comes is left to ``action_lines``, which also
+words the error if there is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from numpy.typing import NDArray
+
+from lakehouse_lib.actions import STRING_MAP, parse_line
+from lakehouse_lib.arrow_values import bools, flags_of, int64s, literal, null, strings, whole
+from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
+
+#: The fields that are seen of each kind of action, and of each field the keys, which only maps have.
+_Seen = Mapping[str, Mapping[str, frozenset[str]]]
+
+_STARTS = tuple(f'{{"{kind}":'.encode() for kind in SCHEMAS)
+#: The type of each field, and of one that is always there and says nothing.
+_TYPES = {(kind, field.name): field.type for kind, schema in SCHEMAS.items() for field in schema} | {
+    ("cdc", "dataChange"): pa.bool_()
+}
+#: Every key of a line but those of maps.
+_NAMES = frozenset(SCHEMAS) | {
+    name
+    for (_, field), kind in _TYPES.items()
+    for name in (field, *(child.name for child in (kind if pa.types.is_struct(kind) else ())))
+}
+_SAMPLES = 8
+_MOST_KEYS = 64  # of a map
+#: A key of a map that is spelled in one way, or with a ``\u`` escape; nothing outside of strings looks like it.
+_PLAIN_KEY = re.compile(r'[^,:}\] "\\/\x00-\x1f][^"\\/\x00-\x1f]*')
+#: What could end the list that the lines are put into.
+_LIST_END = re.compile(rb"\][ \t\r\n]*\}")
+#: Stands for a null in a map, where Arrow's structs do not tell a null field from one that is not there.
+_NULL_JSON, _NULL_TEXT = b'"\\u0000null"', "\0null"
+
+
+def file_lines(piece: bytes) -> tuple[int, int]:
+    """Start and end of the lines of a piece that are between its first and its last file action, these included.
+
+    Writers put other actions at the beginning or the end of a commit.
+    """
+    start, end = 0, len(piece)
+    while start < end and not piece.startswith(_STARTS, start):
+        start = (piece.find(b"\n", start, end) + 1) or end
+    while start < end and not piece.startswith(_STARTS, last := max(piece.rfind(b"\n", start, end) + 1, start)):
+        end = max(last - 1, start)
+    return start, end
+
+
+class FileParser:
+    """Parses the file actions of one commit, piece by piece; threads may share it.
+
+    Arrow has to know the fields and the keys of maps beforehand. They are taken from a few lines of each piece, and
+    kept for the pieces that follow.
+    """
+
+    def __init__(self) -> None:
+        self._seen: _Seen = {}
+
+    def parse(self, lines: bytes) -> Mapping[str, pa.Table] | None:
+        """The file actions of whole lines, as a table of ``SCHEMAS`` for each kind.
+
+        None where it is not certain that they are valid and what they say: then ``action_lines`` has to parse them.
+        """
+        lines = lines.rstrip(b" \t\r\n")
+        if not _are_objects(lines) or not _is_utf8(lines):
+            return None
+        try:
+            self._look_at_sample(lines)
+            return _parsed(lines, self._seen)
+        except (_DoubtError, TornLineError):
+            return None
+
+    def learn(self, files: Mapping[str, pa.Table]) -> None:
+        """Add the fields and map keys of actions that ``action_lines`` had to parse, for no sample had shown them."""
+        for kind, table in files.items():
+            for field in table.schema:
+                if table[field.name].null_count < len(table):
+                    maps = table[field.name].chunks if field.type == STRING_MAP else ()
+                    self._note(kind, field.name, {key for chunk in maps for key in chunk.keys.unique().to_pylist()})
+
+    def _look_at_sample(self, lines: bytes) -> None:
+        spots = (number * len(lines) // (_SAMPLES - 1) for number in range(_SAMPLES))
+        for start in {lines.rfind(b"\n", 0, spot) + 1 for spot in spots}:
+            end = lines.find(b"\n", start)
+            try:
+                kind, body = parse_line(lines[start : end if end >= 0 else None])
+            except ValueError:
+                raise _DoubtError from None
+            for name, value in body.items() if kind in SCHEMAS else ():
+                if (kind, name) in _TYPES:
+                    self._note(kind, name, value if isinstance(value, dict) else ())
+
+    def _note(self, kind: str, name: str, keys: Collection[str]) -> None:
+        """Two threads may do this at once; what one of them loses, a later piece shows again."""
+        fields = self._seen.get(kind, {})
+        if name not in fields or not fields[name].issuperset(keys):
+            known = fields.get(name, frozenset())
+            self._seen = {**self._seen, kind: {**fields, name: known.union(keys)}}
+
+
+class _DoubtError(Exception):
+    """``action_lines`` has to decide whether the lines are valid, and what they say."""
+
+
+def _are_objects(lines: bytes) -> bool:
+    """Whether each line starts as an object and ends as one, so that no object goes over the end of a line."""
+    if not lines.startswith(b"{") or not lines.endswith(b"}"):
+        return False
+    characters = np.frombuffer(lines, np.uint8)
+    ends = np.flatnonzero(characters == ord("\n"))
+    return bool((characters[ends - 1] == ord("}")).all() and (characters[ends + 1] == ord("{")).all())
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _parsed(lines: bytes, seen: _Seen) -> Mapping[str, pa.Table]:
+    """Raises _DoubtError or TornLineError."""
+    schema = _json_schema(seen)
+    files = _read_json(lines, schema)
+    null_keys = {key for rows in files.values() for key in _null_keys(rows)}
+    if null_keys:
+        with_texts = _with_texts_for_nulls(lines, null_keys)
+        if with_texts is not None:
+            files = _read_json(with_texts, schema)
+    return {kind: _table(kind, files.get(kind), has_texts=bool(null_keys)) for kind in SCHEMAS}
+
+
+def _json_schema(seen: _Seen) -> pa.Schema:
+    """Only what is seen, for each other field costs a null a row; to Arrow's reader, maps are structs of their keys."""
+
+    def column(kind: str, name: str, keys: Collection[str]) -> pa.Field:
+        if _TYPES[kind, name] != STRING_MAP:
+            return pa.field(name, _TYPES[kind, name])
+        if len(keys) > _MOST_KEYS or not all(map(_PLAIN_KEY.fullmatch, keys)):
+            raise _DoubtError
+        return pa.field(name, pa.struct([(key, pa.string()) for key in sorted(keys)]))
+
+    kinds = [
+        pa.field(kind, pa.struct([column(kind, name, keys) for name, keys in fields.items()]))
+        for kind, fields in seen.items()
+    ]
+    return pa.schema([("lines", pa.list_(pa.struct(kinds)))])
+
+
+def _read_json(lines: bytes, schema: pa.Schema) -> Mapping[str, pa.StructArray]:
+    """The actions of each kind, in the order of the lines.
+
+    Arrow crashes on what is not an object between two objects of its input; so the lines become the items of one
+    list, where that is an error of syntax. Only a line that ended the list could get around it.
+    """
+    if b"]" in lines and _LIST_END.search(lines):
+        raise _DoubtError
+    items = lines.replace(b"\n", b",\t")  # a tab is as forbidden in strings as a line end
+    text = b"".join((b'{"lines":[', items, b"]}"))
+    try:
+        table = pj.read_json(
+            pa.BufferReader(text),
+            pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+        )
+    except (pa.ArrowException, OverflowError):
+        raise _DoubtError from None
+    actions = whole(table["lines"]).flatten()
+    if len(table) != 1 or len(actions) != len(items) - len(lines) + 1:
+        raise _DoubtError
+    of_kind = {name: flags_of(actions.field(name).is_valid()) for name in actions.type.names}
+    if (np.sum(list(of_kind.values()), axis=0) != 1).any():
+        raise _DoubtError
+    return {kind: _chosen(actions.field(kind), flags) for kind, flags in of_kind.items()}
+
+
+def _chosen(rows: pa.StructArray, flags: NDArray[np.bool_]) -> pa.StructArray:
+    return rows if flags.all() else rows.filter(bools(flags))
+
+
+def _null_keys(rows: pa.StructArray) -> set[str]:
+    """The keys of maps that are null, or not there, in some of the rows."""
+    names = [name for name in ("partitionValues", "tags") if name in rows.type.names]
+    maps = [maps.filter(maps.is_valid()) for maps in (pc.struct_field(rows, name) for name in names)]
+    return {key for one in maps for key in one.type.names if pc.struct_field(one, key).null_count}
+
+
+def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
+    """The lines with ``_NULL_JSON`` for the nulls of these keys, so that every other null is a key that is not there;
+    None where there are none.
+
+    Raises:
+        _DoubtError: a null has a space before it, its key may be spelled with escapes, or another field has that name.
+    """
+    if b"\\u" in lines:
+        raise _DoubtError
+    changed = lines
+    for key in keys:
+        # A quote inside of a string has a backslash before it, so this is a key of an object.
+        quoted = b'"' + key.encode() + b'"'
+        if any(quoted + colon + space in lines for colon in (b"", b":") for space in (b" ", b"\t", b"\r")):
+            raise _DoubtError
+        if quoted + b":null" in lines:
+            if key in _NAMES:
+                raise _DoubtError
+            changed = changed.replace(quoted + b":null", quoted + b":" + _NULL_JSON)
+    return None if changed is lines else changed
+
+
+def _table(kind: str, rows: pa.StructArray | None, *, has_texts: bool) -> pa.Table:
+    schema = SCHEMAS[kind]
+    if rows is None or not len(rows):
+        return pa.Table.from_batches([], schema)
+    columns = []
+    for field in schema:
+        if field.name not in rows.type.names:
+            values = pa.nulls(len(rows), field.type)
+        elif field.type == STRING_MAP:
+            values = _maps(pc.struct_field(rows, field.name), has_texts)
+        else:
+            values = pc.struct_field(rows, field.name)
+        if field.name in REQUIRED[kind] and values.null_count:
+            raise _DoubtError
+        columns.append(values)
+    table = pa.Table.from_arrays(columns, schema=schema)
+    check_values(kind, table, range(len(table)))
+    return table
+
+
+def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
+    """Structs of strings as maps, without the keys that a row does not have."""
+    names = values.type.names
+    there = flags_of(values.is_valid())
+    children = [pc.struct_field(values, name) for name in names]
+    present = np.zeros((len(values), len(names)), np.bool_)
+    for at, child in enumerate(children):
+        present[:, at] = flags_of(child.is_valid())
+    rows, columns = np.nonzero(present)
+    items = pa.concat_arrays(children).take(int64s(columns * len(values) + rows)) if names else strings([])
+    if has_texts:
+        items = pc.if_else(pc.equal(items, literal(_NULL_TEXT, pa.string())), null(pa.string()), items)
+    fields = [STRING_MAP.key_field, STRING_MAP.item_field]
+    entries = pa.StructArray.from_arrays([strings(names).take(int64s(columns)), items], fields=fields)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(present.sum(axis=1), out=offsets[1:])
+    validity = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.Array.from_buffers(STRING_MAP, len(values), [validity, pa.py_buffer(offsets)], children=[entries])

@@ -1,0 +1,76 @@
+"""What an add, remove or cdc action has to say (PROTOCOL.md, section Actions), checked on whole columns.
+
+Both parsers of a commit, ``action_lines`` and ``action_columns``, and the writer hold files to these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, excerpt
+from lakehouse_lib.arrow_values import flags_of, literal, strings
+
+#: The columns of each kind of file action.
+SCHEMAS: Mapping[str, pa.Schema] = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA, "cdc": CHANGE_FILE_SCHEMA}
+#: The fields that are never null.
+REQUIRED: Mapping[str, frozenset[str]] = {
+    "add": frozenset(("path", "partitionValues", "size", "modificationTime", "dataChange")),
+    "remove": frozenset(("path", "dataChange")),
+    "cdc": frozenset(("path", "partitionValues", "size")),
+}
+_REQUIRED_OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+_NOTHING, _ZERO = literal("", pa.string()), literal(0, pa.int64())
+
+
+class TornLineError(Exception):
+    """A line that is not a valid action; ``number`` counts from 1. The caller adds which file it is in."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(number, what)
+        self.number = number
+        self.what = what
+
+
+def check_files(kind: str, files: pa.Table) -> None:
+    """Check that files about to be written as ``kind`` actions can be read back.
+
+    Args:
+        files: of ``SCHEMAS[kind]``; null ``partitionValues`` are written as an empty map.
+
+    Raises:
+        TornLineError: the first file that cannot (1 is the first row), and its offending value.
+    """
+    for name in sorted(REQUIRED[kind] - {"partitionValues"}):
+        if files[name].null_count:
+            at = int(flags_of(files[name].is_null()).argmax())
+            raise TornLineError(at + 1, f"is a {kind} action without {name}")
+    check_values(kind, files, range(1, len(files) + 1))
+
+
+def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
+    """Check what no column type says: a path is not empty, a size not negative, a deletion vector complete.
+
+    Args:
+        numbers: the line number of each row.
+
+    Raises:
+        TornLineError: the first row that breaks a rule.
+    """
+    checks = [("path", pc.equal(files["path"], _NOTHING)), ("size", pc.less(files["size"], _ZERO))]
+    if "deletionVector" in files.column_names and files["deletionVector"].null_count < len(files):
+        vectors = files["deletionVector"].combine_chunks()
+        fields = {name: pc.struct_field(vectors, name) for name in vectors.type.names}
+        broken = pc.invert(pc.is_in(fields["storageType"], value_set=strings(["u", "i", "p"])))
+        for name in _REQUIRED_OF_VECTOR:
+            broken = pc.or_(broken, pc.is_null(fields[name]))
+        for name in ("offset", "sizeInBytes", "cardinality"):
+            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], _ZERO), literal(False, pa.bool_())))
+        checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
+    for name, wrong in checks:
+        if (flags := flags_of(wrong)).any():
+            at = int(flags.argmax())
+            value = excerpt(files[name][at].as_py())
+            raise TornLineError(numbers[at], f"is a {kind} action whose {name} is {value}")
