@@ -23,6 +23,7 @@ from botocore.credentials import Credentials
 from botocore.utils import get_environ_proxies
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.store.s3_deadline import limit_answers
 from lakehouse_lib.store.s3_errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
 from lakehouse_lib.store.s3_options import S3Options, check_key
 
@@ -222,6 +223,7 @@ class S3Client:
                 endpoint_url=options.endpoint_url,
                 config=config,
             )
+            limit_answers(client)
             found = None if options.skip_signature else session.get_credentials()
             if found is not None and type(found) is Credentials:  # others are asked for when they are needed
                 for text in (found.access_key, found.secret_key, found.token):
