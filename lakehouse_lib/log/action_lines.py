@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 64 * 2**20
 _MAX_TIME = 253_402_300_799_999
 
 #: Lines that are parsed at a time, in bytes: large enough for Arrow, and small while they are Python objects.
-_PIECE_BYTES = 4 * 2**20
+_PIECE_BYTES = 2 * 2**20
 #: From here on the columnar parser is tried; below it, it takes as long as the lines.
 _COLUMNAR_BYTES = 32 * 2**10
 

@@ -23,6 +23,7 @@ from lakehouse_lib.store.base import ObjectStore
 
 #: A chunk a commit would make each question to the table cost as much as there were commits.
 _MOST_CHUNKS = 64
+_ROWS_A_CHUNK = 1_000  # of more rows a chunk costs nothing
 
 
 class FileSet:
@@ -135,7 +136,7 @@ class FileSet:
             if pc.any(gone).as_py():
                 kept = kept.filter(pc.invert(gone))
         added = pa.concat_tables([kept, added])
-        if added.column(0).num_chunks > _MOST_CHUNKS:
+        if added.column(0).num_chunks > max(_MOST_CHUNKS, len(added) // _ROWS_A_CHUNK):
             added = added.combine_chunks()
         looked_up = "gone" in self.__dict__
         return FileSet(

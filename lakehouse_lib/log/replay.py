@@ -73,8 +73,8 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
     keys = pa.concat_arrays([file_keys(adds, store), file_keys(removes, store)])
     last = _is_last(keys, sequence)
-    new_files = adds.filter(bools(last[: len(adds)]))
-    new_tombstones = removes.filter(bools(last[len(adds) :]))
+    new_files = _chosen(adds, last[: len(adds)])
+    new_tombstones = _chosen(removes, last[len(adds) :])
 
     metadata, protocol = base.metadata, base.protocol
     transactions, domains = dict(base.transactions), dict(base.domains)
@@ -96,9 +96,17 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
 
 
+def _chosen(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
+    """These rows; without a copy where they are all."""
+    return rows if flags.all() else rows.filter(bools(flags))
+
+
 def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which rows hold the newest action of their key."""
-    codes = numbers_of(keys.dictionary_encode().indices, np.int32)
+    encoded = keys.dictionary_encode()
+    if len(encoded.dictionary) == len(keys):
+        return np.ones(len(keys), np.bool_)
+    codes = numbers_of(encoded.indices, np.int32)
     newest = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
     order = np.arange(len(codes))
     rank = sequence * (len(codes) + 1) + order  # ties within a commit: the later line
