@@ -6,7 +6,6 @@ Rows never cross between the JVM and Python, except as whole blobs of an exchang
 from __future__ import annotations
 
 import pickle
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine import spark_direct, spark_reading, spark_refusals, spark_s3a, spark_writing
+from lakehouse_lib.engine import spark_direct, spark_reading, spark_refusals, spark_s3a, spark_workers, spark_writing
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
@@ -38,6 +37,8 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
+#: In a report where a worker runs another Python, or one that lacks this library or pyarrow.
+_UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
 _PY4J_MARK = "\n: "  # between py4j's own words and those of the Java exception
 
 
@@ -69,12 +70,7 @@ class SparkEngine:
     @cached_property
     def shares_disk(self) -> bool:
         """Whether tasks run on the machine of this process, so that pieces can lie on its disk between two waves."""
-        from pyspark.errors import PySparkAttributeError
-
-        try:
-            return re.fullmatch(r"local(\[.*\])?", self.spark.sparkContext.master) is not None
-        except PySparkAttributeError:  # Spark Connect: its server may be anywhere
-            return False
+        return spark_workers.runs_here(self.spark)
 
     @property
     def local_folder(self) -> str:
@@ -124,6 +120,7 @@ class SparkEngine:
             frame = self.spark.createDataFrame(table, spark_reading.struct_type(target.schema))
         with spark_failures():
             if spark_s3a.is_in_s3(target.store):
+                spark_workers.make_ready(self.spark)
                 shaped = spark_writing.shaped(frame, target, spelled=False)
                 return self._results(spark_direct.files_of(shaped, target))
         try:
@@ -141,6 +138,7 @@ class SparkEngine:
             return spark_reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
 
     def _tasks(self, function: Callable[[T], pa.Table] | Callable[[T], Iterator[Piece]], tasks: Sequence[T]) -> Any:
+        spark_workers.make_ready(self.spark)
         payloads = [pickle.dumps((function, task)) for task in tasks]
         rows = pa.table({"position": pa.array(range(len(tasks)), pa.int32()), "task": pa.array(payloads, pa.binary())})
         # A partition a task: Spark hands them to whichever executor is free.
@@ -171,9 +169,11 @@ def spark_failures() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:  # the latter where PySpark has no class of its own
         report = str(error)
+        gist = _gist(report.partition(_PY4J_MARK)[2] or report)
+        unfit = any(mark in report for mark in _UNFIT_WORKER)
         raise StoreError(
-            f"the Spark job failed: {_gist(report.partition(_PY4J_MARK)[2] or report)}",
-            hint="Spark's own log has the whole report",
+            f"the Spark job failed: {gist}",
+            hint=spark_workers.hint() if unfit else "Spark's own log has the whole report",
         ) from error
 
 
