@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.fs
 
-from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.engine.missing_file import missing_file
+from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
 _FORM = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of whole numbers of so many bits, which pyarrow asks of a decimal
@@ -54,9 +55,13 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
         """The file, for random access.
 
         Raises:
+            ObjectNotFoundError: it is missing.
             UnsupportedFeatureError: pyarrow would read a column wrong, or not at all.
         """
-        source = self._files.open_input_file(path)
+        try:
+            source = self._files.open_input_file(path)
+        except (FileNotFoundError, ObjectNotFoundError) as error:
+            raise missing_file(path, table=self._table, version=self._version) from error
         try:
             stored = _FORM.inspect(source)
         except pa.ArrowException:  # a damaged file, of which pyarrow's own reading says more

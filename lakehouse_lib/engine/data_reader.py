@@ -18,6 +18,7 @@ from lakehouse_lib import deletion_vectors, file_paths, partition_values
 from lakehouse_lib.arrow_types import without_views
 from lakehouse_lib.arrow_values import flags_of
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
+from lakehouse_lib.engine.missing_file import missing_file
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
@@ -174,12 +175,7 @@ class TableReader:
             if footer is None and file.rows_of_groups != file.metadata.num_rows:
                 raise pa.ArrowInvalid("its row groups have other numbers of rows than the file")
         except ObjectNotFoundError as error:
-            raise ObjectNotFoundError(
-                f"the data file {path} is missing although the log refers to it",
-                table=self.store.root,
-                hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
-                "older version",
-            ) from error
+            raise missing_file(path, table=self.store.root) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
             raise self._damaged(path, error) from error
         file.path, file.source = path, None if isinstance(source, pa.OSFile) else source

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib.engine.missing_file import missing_file
 from lakehouse_lib.engine.spark_columns import Names
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.schema import Field
@@ -62,11 +63,7 @@ def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
         with store.open_input(path) as source:
             schema = pq.ParquetFile(source).schema_arrow
     except ObjectNotFoundError as error:
-        raise ObjectNotFoundError(
-            f"the data file {path} is missing although the log refers to it",
-            table=store.root,
-            hint="Restore the file, or read an older version",
-        ) from error
+        raise missing_file(path, table=store.root) from error
     except (pa.ArrowException, OSError) as error:
         raise StoreError(
             f"the data file {path} cannot be read as Parquet: {str(error).strip()}",

@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine import spark_s3a
+from lakehouse_lib.engine.missing_file import missing_file
 from lakehouse_lib.engine.spark_columns import struct_type
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import StructType
 from lakehouse_lib.store import ObjectStore
 
@@ -110,11 +111,7 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
         path = files["path"][int(row)].as_py()
         meta = store.head(path)
         if meta is None:
-            raise ObjectNotFoundError(
-                f"the data file {path} is missing although the log refers to it",
-                table=store.root,
-                hint="Restore the file, or read an older version",
-            )
+            raise missing_file(path, table=store.root)
         if not meta.size:
             raise LogCorruptedError(
                 f"the data file {path} has no bytes, so it is no Parquet file",
