@@ -41,6 +41,10 @@ def _opening(result: _Result) -> str:
     return f"{result['files']:,} files\n\n" + table(_HEAD, rows) + f"\n\n{_WARM}"
 
 
+def _committing(result: _Result) -> str:
+    return "\n\n".join(map(_opening, result.values()))
+
+
 def _pruning(result: _Result) -> str:
     return "\n\n".join(
         _chosen(one, "JSON alone" if "json" in name else "JSON and structs") for name, one in result.items()
@@ -133,6 +137,7 @@ _PYTHON_ALONE = "Memory is that of Python processes; the JVM's, which runs Spark
 _HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
 _SHOWN: dict[str, Callable[[_Result], str]] = {
     "open": _opening,
+    "commits": _committing,
     "prune": _pruning,
     "refresh": _refreshing,
     "partitions": _partitions,

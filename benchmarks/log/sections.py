@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from benchmarks.log import tables
+from benchmarks.log import json_commits, tables
 from benchmarks.log.contest import ROOT, Measured, Question, contest
 
 #: Files of the tables of the growth section.
@@ -31,6 +31,7 @@ class Options(NamedTuple):
     sizes: of the growth section.
     scan_files: of the table with data.
     spread_files: of the table whose snapshot stays on the cluster.
+    commit_files: of each commit of the tables without a checkpoint.
     """
 
     home: Path
@@ -39,6 +40,7 @@ class Options(NamedTuple):
     sizes: tuple[int, ...] = SIZES
     scan_files: int = 10_000
     spread_files: int = 10_000_000
+    commit_files: int = 100_000
 
 
 def opening(options: Options) -> dict[str, Any]:
@@ -50,7 +52,18 @@ def opening(options: Options) -> dict[str, Any]:
         Question("actions", "open + get_add_actions(flatten=True)"),
     ]
     found = contest(_make(options, shape), questions, _PAIR, options.rounds)
-    return _section(shape, questions, found)
+    return _section(shape.live, questions, found)
+
+
+def committing(options: Options) -> dict[str, Any]:
+    """Open tables of three and of ten large JSON commits, and list their files."""
+    both = {}
+    for count in (3, 10):
+        commits = json_commits.Commits(count, options.commit_files)
+        questions = [Question("uris", f"open {count} commits + file_uris()")]
+        found = contest(json_commits.make(options.home, commits), questions, _PAIR, options.rounds)
+        both[commits.name] = _section(count * commits.files, questions, found)
+    return both
 
 
 def pruning(options: Options) -> dict[str, Any]:
@@ -64,7 +77,7 @@ def pruning(options: Options) -> dict[str, Any]:
         peer = contest(table, questions, ("delta-spark",), min(options.rounds, 3))
         _agree(shape, found["prune"], peer["prune"])
         found["prune"].update(peer["prune"])
-        both[shape.name] = _section(shape, questions, found)
+        both[shape.name] = _section(shape.live, questions, found)
     return both
 
 
@@ -72,14 +85,14 @@ def refreshing(options: Options) -> dict[str, Any]:
     """Follow an open table by one new commit."""
     shape = tables.Shape(options.files)
     questions = [Question("refresh", "one new commit: update_incremental()")]
-    return _section(shape, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
+    return _section(shape.live, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
 
 
 def partitions(options: Options) -> dict[str, Any]:
     """One of many partitions (the experiment of the Delta paper, section 6.1)."""
     shape = tables.Shape(options.files, partitioned=True)
     questions = [_point("prune", "open + files of the partition key = x", shape)]
-    return _section(shape, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
+    return _section(shape.live, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
 
 
 def growth(options: Options) -> dict[str, Any]:
@@ -103,7 +116,7 @@ def growth(options: Options) -> dict[str, Any]:
                 continue
             peaks = [peak for one in found.values() for peak in one[name].peak_mb]
             need[name] = 11 * max(peaks, default=0)  # what ten times as many files will take
-        sizes[str(count)] = _section(shape, questions, found)
+        sizes[str(count)] = _section(shape.live, questions, found)
     return sizes
 
 
@@ -121,6 +134,7 @@ def spreading(options: Options) -> dict[str, Any]:
 
 SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "open": opening,
+    "commits": committing,
     "prune": pruning,
     "refresh": refreshing,
     "partitions": partitions,
@@ -151,9 +165,9 @@ def _agree(shape: tables.Shape, ours: dict[str, Measured], peers: dict[str, Meas
         raise SystemExit(f"the plans of {shape.name} differ: {told}")
 
 
-def _section(shape: tables.Shape, questions: list[Question], found: dict[str, dict[str, Measured]]) -> dict[str, Any]:
+def _section(files: int, questions: list[Question], found: dict[str, dict[str, Measured]]) -> dict[str, Any]:
     return {
-        "files": shape.live,
+        "files": files,
         "questions": {
             question.name: {
                 "title": question.title,

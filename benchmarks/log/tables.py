@@ -30,7 +30,7 @@ ADDS, REMOVES = 10, 5  # of each commit
 _BATCH = 100_000
 _ROW_GROUP = 200_000  # about the 128 MB that Spark's writer gathers
 _PART = 1_000_000
-_START = 1_700_000_000_000
+START = 1_700_000_000_000
 _MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
     [
@@ -134,16 +134,22 @@ def make(home: Path, shape: Shape) -> Path:
 def write_commit(table: Path, shape: Shape, number: int, removed: list[str] | None = None) -> None:
     """Commit ``number`` after the checkpoint: ten new files, and ``removed`` go."""
     version = CHECKPOINT + 1 + number
-    moment = _START + shape.files + number * 60_000
+    moment = START + shape.files + number * 60_000
     info = {"timestamp": moment, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "isBlindAppend": True}
     lines: list[dict[str, Any]] = [{"commitInfo": info}]
     for path in removed or []:
         lines.append({"remove": {"path": path, "deletionTimestamp": moment, "dataChange": True}})
-    added = _adds(Shape(shape.files, shape.partitioned, False), shape.files + number * ADDS, ADDS)
-    for row in added.to_pylist(maps_as_pydicts="strict"):
-        lines.append({"add": {**{key: value for key, value in row.items() if value is not None}, "dataChange": True}})
+    lines += add_lines(Shape(shape.files, shape.partitioned, False), shape.files + number * ADDS, ADDS)
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
     (table / "_delta_log" / f"{version:020d}.json").write_text(text + "\n")
+
+
+def add_lines(shape: Shape, start: int, count: int) -> list[dict[str, Any]]:
+    """The add actions of the files ``start`` to ``start + count``, as a commit has them."""
+    rows = _adds(shape, start, count).to_pylist(maps_as_pydicts="strict")
+    return [
+        {"add": {**{key: value for key, value in row.items() if value is not None}, "dataChange": True}} for row in rows
+    ]
 
 
 def copy(source: Path, target: Path) -> Path:
@@ -203,7 +209,7 @@ def _groups(shape: Shape, start: int, count: int, *, with_metadata: bool) -> Ite
             protocol = pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}], _PROTOCOL)
             tables = [
                 _rows(schema, "protocol", protocol),
-                _rows(schema, "metaData", pa.array([_metadata(shape)], _METADATA)),
+                _rows(schema, "metaData", pa.array([metadata(shape)], _METADATA)),
                 *tables,
             ]
         yield pa.concat_tables(tables)
@@ -228,7 +234,7 @@ def _schema(shape: Shape) -> pa.Schema:
     )
 
 
-def _metadata(shape: Shape) -> dict[str, Any]:
+def metadata(shape: Shape) -> dict[str, Any]:
     kinds = ["long", "long", "double", "date", "timestamp", "string"]
     columns = [*zip(COLUMNS, kinds, strict=True), *([("key", "integer")] if shape.partitioned else [])]
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
@@ -238,7 +244,7 @@ def _metadata(shape: Shape) -> dict[str, Any]:
         "schemaString": json.dumps({"type": "struct", "fields": fields}),
         "partitionColumns": ["key"] if shape.partitioned else [],
         "configuration": [],
-        "createdTime": _START,
+        "createdTime": START,
     }
 
 
@@ -259,7 +265,7 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
         "path": paths,
         "partitionValues": values,
         "size": pa.array(random.integers(1 << 20, 1 << 27, count)),
-        "modificationTime": pa.array(_START + np.arange(start, start + count)),
+        "modificationTime": pa.array(START + np.arange(start, start + count)),
         "dataChange": pa.repeat(pa.scalar(False), count),
         "tags": pa.nulls(count, _MAP),
         "deletionVector": pa.nulls(count, _VECTOR),

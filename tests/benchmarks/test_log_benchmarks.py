@@ -43,11 +43,13 @@ def test_parts_are_cut_at_a_million(monkeypatch, tmp_path):
 
 
 def test_opening_is_measured_and_written(tmp_path, capsys):
-    arguments = ["--rounds", "1", "--files", "1000", "--sizes", "100", "1000", "--home", str(tmp_path)]
-    assert main([*arguments, "--only", "open", "refresh", "partitions", "growth"]) == 0
+    arguments = ["--rounds", "1", "--files", "1000", "--sizes", "100", "1000", "--commit-files", "100"]
+    arguments += ["--home", str(tmp_path)]
+    assert main([*arguments, "--only", "open", "commits", "refresh", "partitions", "growth"]) == 0
     shown = capsys.readouterr().out
     for text in (
         "open + file_uris(), cold",
+        "open 10 commits + file_uris(), cold",
         "peak MB",
         "delta-rs / ours",
         "one new commit",
@@ -58,7 +60,7 @@ def test_opening_is_measured_and_written(tmp_path, capsys):
         assert text in shown
     docs = tmp_path / "docs"
     docs.mkdir()
-    sections = ("open", "refresh", "partitions", "growth")
+    sections = ("open", "commits", "refresh", "partitions", "growth")
     (docs / "benchmarks.md").write_text("\n".join(f"<!-- {one} -->\n<!-- /{one} -->" for one in sections))
     page.write(tmp_path / "log-results", docs)
     written = (docs / "benchmarks.md").read_text()
