@@ -21,8 +21,8 @@ from lakehouse_lib.actions import STRING_MAP, parse_line
 from lakehouse_lib.arrow_values import bools, flags_of, int64s, literal, null, strings, whole
 from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 
-#: The fields that are seen of each kind of action, and of each field the keys, which only maps have.
-_Seen = Mapping[str, Mapping[str, frozenset[str]]]
+#: The fields of each kind of action, and the keys of each field, which only maps have.
+_Fields = Mapping[str, Mapping[str, frozenset[str]]]
 
 _STARTS = tuple(f'{{"{kind}":'.encode() for kind in SCHEMAS)
 #: The type of each field, and of one that is always there and says nothing.
@@ -66,7 +66,7 @@ class FileParser:
     """
 
     def __init__(self) -> None:
-        self._seen: _Seen = {}
+        self._fields: _Fields = {}
 
     def parse(self, lines: bytes) -> Mapping[str, pa.Table] | None:
         """The file actions of whole lines, as a table of ``SCHEMAS`` for each kind.
@@ -78,7 +78,7 @@ class FileParser:
             return None
         try:
             self._look_at_sample(lines)
-            return _parsed(lines, self._seen)
+            return _parse(lines, self._fields)
         except (_DoubtError, TornLineError):
             return None
 
@@ -104,10 +104,10 @@ class FileParser:
 
     def _note(self, kind: str, name: str, keys: Collection[str]) -> None:
         """Two threads may do this at once; what one of them loses, a later piece shows again."""
-        fields = self._seen.get(kind, {})
+        fields = self._fields.get(kind, {})
         if name not in fields or not fields[name].issuperset(keys):
-            known = fields.get(name, frozenset())
-            self._seen = {**self._seen, kind: {**fields, name: known.union(keys)}}
+            earlier = fields.get(name, frozenset())
+            self._fields = {**self._fields, kind: {**fields, name: earlier.union(keys)}}
 
 
 class _DoubtError(Exception):
@@ -130,9 +130,13 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def _parsed(lines: bytes, seen: _Seen) -> Mapping[str, pa.Table]:
-    """Raises _DoubtError or TornLineError."""
-    schema = _json_schema(seen)
+def _parse(lines: bytes, known: _Fields) -> Mapping[str, pa.Table]:
+    """The files of lines that are objects.
+
+    Raises:
+        _DoubtError, TornLineError: as what these mean for the lines is for ``action_lines`` to say.
+    """
+    schema = _json_schema(known)
     files = _read_json(lines, schema)
     null_keys = {key for rows in files.values() for key in _null_keys(rows)}
     if null_keys:
@@ -142,8 +146,8 @@ def _parsed(lines: bytes, seen: _Seen) -> Mapping[str, pa.Table]:
     return {kind: _table(kind, files.get(kind), has_texts=bool(null_keys)) for kind in SCHEMAS}
 
 
-def _json_schema(seen: _Seen) -> pa.Schema:
-    """Only what is seen, for each other field costs a null a row; to Arrow's reader, maps are structs of their keys."""
+def _json_schema(known: _Fields) -> pa.Schema:
+    """The schema of Arrow's reader, to which maps are structs. Each field that no line has would cost a null a row."""
 
     def column(kind: str, name: str, keys: Collection[str]) -> pa.Field:
         if _TYPES[kind, name] != STRING_MAP:
@@ -154,7 +158,7 @@ def _json_schema(seen: _Seen) -> pa.Schema:
 
     kinds = [
         pa.field(kind, pa.struct([column(kind, name, keys) for name, keys in fields.items()]))
-        for kind, fields in seen.items()
+        for kind, fields in known.items()
     ]
     return pa.schema([("lines", pa.list_(pa.struct(kinds)))])
 
@@ -183,18 +187,19 @@ def _read_json(lines: bytes, schema: pa.Schema) -> Mapping[str, pa.StructArray]:
     of_kind = {name: flags_of(actions.field(name).is_valid()) for name in actions.type.names}
     if (np.sum(list(of_kind.values()), axis=0) != 1).any():
         raise _DoubtError
-    return {kind: _chosen(actions.field(kind), flags) for kind, flags in of_kind.items()}
+    return {kind: _select(actions.field(kind), flags) for kind, flags in of_kind.items()}
 
 
-def _chosen(rows: pa.StructArray, flags: NDArray[np.bool_]) -> pa.StructArray:
+def _select(rows: pa.StructArray, flags: NDArray[np.bool_]) -> pa.StructArray:
     return rows if flags.all() else rows.filter(bools(flags))
 
 
 def _null_keys(rows: pa.StructArray) -> set[str]:
     """The keys of maps that are null, or not there, in some of the rows."""
     names = [name for name in ("partitionValues", "tags") if name in rows.type.names]
-    maps = [maps.filter(maps.is_valid()) for maps in (pc.struct_field(rows, name) for name in names)]
-    return {key for one in maps for key in one.type.names if pc.struct_field(one, key).null_count}
+    structs = (pc.struct_field(rows, name) for name in names)
+    maps = [values.filter(values.is_valid()) for values in structs]
+    return {key for rows in maps for key in rows.type.names if pc.struct_field(rows, key).null_count}
 
 
 def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
@@ -242,7 +247,7 @@ def _table(kind: str, rows: pa.StructArray | None, *, has_texts: bool) -> pa.Tab
 def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
     """Structs of strings as maps, without the keys that a row does not have."""
     names = values.type.names
-    there = flags_of(values.is_valid())
+    valid = flags_of(values.is_valid())
     children = [pc.struct_field(values, name) for name in names]
     present = np.zeros((len(values), len(names)), np.bool_)
     for at, child in enumerate(children):
@@ -255,5 +260,5 @@ def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
     entries = pa.StructArray.from_arrays([strings(names).take(int64s(columns)), items], fields=fields)
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(present.sum(axis=1), out=offsets[1:])
-    validity = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(STRING_MAP, len(values), [validity, pa.py_buffer(offsets)], children=[entries])

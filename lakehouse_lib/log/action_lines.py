@@ -69,7 +69,7 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
             before += count
     except TornLineError as error:
         raise TornLineError(before + error.number, error.what) from error
-    return _joined(parts)
+    return _join(parts)
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -94,7 +94,7 @@ def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
         try:
             actions = _read_columns(piece, parser)
         except TornLineError:
-            actions = None  # which line is the first that is wrong, reading them in order says
+            actions = None  # reading the lines in order finds the first that is wrong
         if actions is not None:
             return actions
     actions = _read_lines(piece)
@@ -110,16 +110,16 @@ def _read_columns(piece: bytes, parser: FileParser) -> ActionLines | None:
     if files is None:
         return None
     between = ActionLines(files["add"], files["remove"], files["cdc"])
-    return _joined([_read_lines(piece[:start]), between, _read_lines(piece[end:])])
+    return _join([_read_lines(piece[:start]), between, _read_lines(piece[end:])])
 
 
-def _joined(parts: Sequence[ActionLines]) -> ActionLines:
+def _join(parts: Sequence[ActionLines]) -> ActionLines:
     if len(parts) == 1:
         return parts[0]
     return ActionLines(
-        _concatenated("add", [part.adds for part in parts]),
-        _concatenated("remove", [part.removes for part in parts]),
-        _concatenated("cdc", [part.changes for part in parts]),
+        _concat("add", [part.adds for part in parts]),
+        _concat("remove", [part.removes for part in parts]),
+        _concat("cdc", [part.changes for part in parts]),
         tuple(metadata for part in parts for metadata in part.metadata),
         tuple(protocol for part in parts for protocol in part.protocol),
         tuple(transaction for part in parts for transaction in part.transactions),
@@ -129,12 +129,12 @@ def _joined(parts: Sequence[ActionLines]) -> ActionLines:
     )
 
 
-def _concatenated(kind: str, tables: Sequence[pa.Table]) -> pa.Table:
-    filled = [table for table in tables if len(table)]
-    return pa.concat_tables(filled) if filled else _none(kind)
+def _concat(kind: str, tables: Sequence[pa.Table]) -> pa.Table:
+    parts = [table for table in tables if len(table)]
+    return pa.concat_tables(parts) if parts else _empty(kind)
 
 
-def _none(kind: str) -> pa.Table:
+def _empty(kind: str) -> pa.Table:
     return pa.Table.from_batches([], SCHEMAS[kind])
 
 
@@ -202,7 +202,7 @@ class _Reader:
 
     def result(self) -> ActionLines:
         adds, removes, changes = (
-            _table(kind, self._files[kind], self._numbers[kind]) if self._files[kind] else _none(kind)
+            _table(kind, self._files[kind], self._numbers[kind]) if self._files[kind] else _empty(kind)
             for kind in SCHEMAS
         )
         return ActionLines(

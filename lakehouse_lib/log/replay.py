@@ -73,8 +73,8 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
     keys = pa.concat_arrays([file_keys(adds, store), file_keys(removes, store)])
     last = _is_last(keys, sequence)
-    new_files = _chosen(adds, last[: len(adds)])
-    new_tombstones = _chosen(removes, last[len(adds) :])
+    new_files = _select(adds, last[: len(adds)])
+    new_tombstones = _select(removes, last[len(adds) :])
 
     metadata, protocol = base.metadata, base.protocol
     transactions, domains = dict(base.transactions), dict(base.domains)
@@ -96,7 +96,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     )
 
 
-def _chosen(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
+def _select(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
     """These rows; without a copy where they are all."""
     return rows if flags.all() else rows.filter(bools(flags))
 

@@ -32,12 +32,12 @@ def read(data: bytes, columnar_bytes: int, piece_bytes: int = 2**22) -> dict[str
         patch.setattr(action_lines, "_COLUMNAR_BYTES", columnar_bytes)
         patch.setattr(action_lines, "_PIECE_BYTES", piece_bytes)
         try:
-            return told(parse_commit(data, 7, "t"))
+            return contents(parse_commit(data, 7, "t"))
         except LogCorruptedError as error:
             return str(error)
 
 
-def told(commit: CommitActions) -> dict[str, object]:
+def contents(commit: CommitActions) -> dict[str, object]:
     tables = {"adds": commit.adds, "removes": commit.removes, "changes": commit.changes}
     for table in tables.values():
         table.validate(full=True)
@@ -52,7 +52,7 @@ def agree(data: bytes) -> None:
         assert read(data, COLUMNS, piece_bytes) == read(data, LINES, piece_bytes)
 
 
-def parsed(*actions) -> bool:
+def is_columnar(*actions) -> bool:
     """Whether the columnar parser itself took these lines, and does not leave them to the other."""
     return FileParser().parse(lines_of(*actions)) is not None
 
@@ -79,7 +79,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("actions", TAKEN.values(), ids=TAKEN)
 def test_what_writers_write_is_parsed_as_columns(actions):
-    assert parsed(*actions)
+    assert is_columnar(*actions)
     agree(lines_of(*actions))
     agree(lines_of({"commitInfo": {"a": [1]}}, {"protocol": PROTOCOL}, *actions, {"metaData": METADATA}, b""))
 
@@ -140,7 +140,7 @@ LEFT = {
 
 @pytest.mark.parametrize("actions", LEFT.values(), ids=LEFT)
 def test_whatever_is_in_doubt_is_left_to_the_line_parser(actions):
-    assert not parsed(*actions)
+    assert not is_columnar(*actions)
     agree(lines_of(*actions))
     agree(lines_of({"commitInfo": {}}, *actions, add("z"), {"protocol": PROTOCOL}))
 

@@ -1,0 +1,26 @@
+"""The architecture page names classes and files that are there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("lakehouse_lib", "plugins", "spark_jobs", "demo", "dags", "benchmarks", "tests")
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+
+
+def test_the_classes_it_names_are_defined_or_imported():
+    names = set(
+        re.findall(r"`(?:\w+\.)*([A-Z][a-z]+(?:[A-Z]\w*)?)\b[^`]*`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL))
+    )
+    assert len(names) > 10
+    code = "\n".join(path.read_text() for path in FILES)
+    lines = "\n".join(re.findall(r"^\s*(?:class|from|import) .*|^    \w+,$", code, re.MULTILINE))
+    assert {name for name in names if not re.search(rf"\b{name}\b", lines)} == set()
+
+
+def test_the_files_it_names_are_there():
+    names = set(re.findall(r"`([\w/]+\.py)`", PAGE))
+    assert len(names) > 50
+    paths = [f"/{path.relative_to(ROOT)}" for path in FILES]
+    assert {name for name in names if not any(path.endswith(f"/{name}") for path in paths)} == set()
