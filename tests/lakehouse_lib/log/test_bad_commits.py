@@ -209,6 +209,14 @@ def test_an_empty_commit_file(data):
     assert "is empty" in refused(data)
 
 
+def test_a_large_commit_file_of_spaces_is_empty(tmp_path, monkeypatch):
+    monkeypatch.setattr("lakehouse_lib.log.commit._BLOCK_BYTES", 16)
+    store = put(tmp_path, 0, add("a"))
+    store.put(names.commit(1), b" \n" * 100)
+    with pytest.raises(LogCorruptedError, match="is empty"):
+        read_commit(store, 1)
+
+
 @pytest.mark.parametrize("action", [{"metaData": METADATA}, {"protocol": PROTOCOL}], ids=["metaData", "protocol"])
 def test_two_of_what_a_commit_has_one_of(action):
     assert "has 2 " in refused(lines(action, add("a"), action))
