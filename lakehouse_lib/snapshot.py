@@ -20,7 +20,7 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
-from lakehouse_lib.log.file_set import FileSet
+from lakehouse_lib.log.file_set import FileSet, PathTwiceError
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.in_commit_time import heeded
 from lakehouse_lib.log.landmark import Landmark, replaced
@@ -223,7 +223,8 @@ class Snapshot:
                 self.landmark.check(self.store, found)
                 is_there = True
                 if commits is not None:
-                    return self._after(commits)
+                    with contextlib.suppress(PathTwiceError):  # what this version is built from may be wrong
+                        return self._after(commits)
         latest = load_snapshot(self.store)
         # A listing that is behind may lack even this version.
         if latest.metadata.id != self.metadata.id or (latest.version < self.version and not is_there):
@@ -265,8 +266,12 @@ class Snapshot:
             )
 
     def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
-        """The answer of this version's state. A checkpoint that turns out unreadable is opened once more, for a sidecar
-        may have been put back since, and then passed over for what else tells the version."""
+        """The answer of this version's state.
+
+        A checkpoint that turns out unreadable is opened once more, for a sidecar may have been put back since, and then
+        passed over for what else tells the version. Where a path is live twice, the log compactions are passed over
+        first, and then the checkpoint.
+        """
         opened_again: set[Checkpoint] = set()
         without: frozenset[ObjectMeta] = frozenset()
         first_error: UnreadableCheckpointError | None = None
@@ -276,7 +281,9 @@ class Snapshot:
             except UnreadableCheckpointError as error:
                 first_error = first_error or error
             checkpoint = self._loaded.checkpoint
-            if checkpoint is not None:
+            if isinstance(first_error, PathTwiceError) and self._loaded.compactions:
+                without |= self._loaded.compactions
+            elif checkpoint is not None:
                 forget_checkpoint(self.store, checkpoint)
                 if checkpoint in opened_again:
                     without |= frozenset(checkpoint.parts)

@@ -23,6 +23,7 @@ from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.engine.spark_manifest import scan_listed
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
 from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
+from lakehouse_lib.log.file_set import PathTwiceError
 from lakehouse_lib.log.landmark import replaced
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
 from lakehouse_lib.log.version_state import give_up
@@ -196,11 +197,16 @@ def distribute(
 
 
 def _replayed(snapshot: Snapshot, engine: ArrowEngine | SparkEngine, target: ObjectStore) -> pa.Table:
-    """A row a bucket (``SUMMARY``). Where a cleanup takes what the tasks were to read, they are planned anew."""
+    """A row a bucket (``SUMMARY``). Where a cleanup takes what the tasks were to read, they are planned anew; where a
+    path is live twice, the checkpoint is passed over."""
     tasks: list[Blocks | Later] | None = None
     failed: DeltaError | None = None
+    unusable: frozenset[ObjectMeta] = frozenset()
     for _ in range(_PLANS):
-        checkpoint, commits = _log(snapshot)
+        try:
+            checkpoint, commits = _log(snapshot, unusable)
+        except (LogCorruptedError, VersionNotFoundError) as error:
+            give_up(snapshot.store, error, failed, unusable)
         expected = sum(one.size for one in commits) // _BYTES_AN_ACTION
         if checkpoint is not None:
             expected += checkpoint.files.num_rows + checkpoint.tombstones.num_rows
@@ -211,6 +217,11 @@ def _replayed(snapshot: Snapshot, engine: ArrowEngine | SparkEngine, target: Obj
         groups = [Bucket(snapshot.store, target, snapshot.version)] * buckets
         try:
             return engine.exchange(snapshot_tasks.scatter, snapshot_tasks.gather, tasks, groups)
+        except PathTwiceError as error:
+            failed = error
+            if checkpoint is None:
+                raise
+            unusable |= frozenset(part.meta for part in checkpoint.files.parts)
         except (LogCorruptedError, VersionNotFoundError) as error:
             failed = error
         if load_snapshot(snapshot.store, snapshot.version).metadata.id != snapshot.metadata.id:
@@ -248,9 +259,11 @@ def _local_folder(engine: ArrowEngine | SparkEngine, snapshot: Snapshot) -> str:
     return engine.local_folder
 
 
-def _log(snapshot: Snapshot) -> tuple[CheckpointState | None, list[Commit]]:
-    """The checkpoint, read no further than its footers, and the commits after it."""
-    unusable: frozenset[ObjectMeta] = frozenset()
+def _log(
+    snapshot: Snapshot, unusable: frozenset[ObjectMeta] = frozenset()
+) -> tuple[CheckpointState | None, list[Commit]]:
+    """The checkpoint, read no further than its footers, and the commits after it; ``unusable`` objects are passed
+    over."""
     first_error: LogCorruptedError | None = None
     while True:
         try:

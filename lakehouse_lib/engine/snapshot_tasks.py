@@ -24,11 +24,13 @@ from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCH
 from lakehouse_lib.arrow_values import bools, int64s, strings
 from lakehouse_lib.engine.base import Piece, is_small
 from lakehouse_lib.errors import LogCorruptedError, StoreError
+from lakehouse_lib.log.checkpoints.columns import DISTINCT_PATHS, typed
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out, typed
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.replay import replay, state_of
+from lakehouse_lib.log.row_positions import left_out
 from lakehouse_lib.log.segment import Commit
 from lakehouse_lib.log.version_state import VersionState
 from lakehouse_lib.predicates import Predicate
@@ -170,6 +172,7 @@ def gather(bucket: Bucket, pieces: Iterator[Piece]) -> pa.Table:
     state = replay(
         state_of(CheckpointState(files, tombstones, None, None, {}, {}), bucket.store), commits, bucket.store
     )
+    state.files.check_paths()
     left = {"add": _left(base["add"], state.files), "remove": _left(base["remove"], state.tombstones)}
     path = f"{uuid.uuid4().hex}.parquet"
     _write(bucket.scratch, path, left)
@@ -316,6 +319,7 @@ def _write(scratch: ObjectStore, path: str, left: Mapping[str, pa.Table]) -> Non
         # Paths and statistics hardly repeat, and a dictionary of them costs more than it saves.
         pq.ParquetWriter(sink, schema, compression="snappy", use_dictionary=False) as writer,
     ):
+        writer.add_key_value_metadata(DISTINCT_PATHS)
         for action, one in structs.items():
             if not len(one):
                 continue

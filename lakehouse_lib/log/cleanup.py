@@ -15,7 +15,7 @@ from datetime import timedelta
 from urllib.parse import unquote
 
 from lakehouse_lib import features
-from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol, excerpt
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
@@ -146,10 +146,13 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
 
 
 def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
-    """Whether a cleanup could by now have taken the version after one of that time (both ms since the epoch): only when
-    that one has expired, an hour of wrong clocks allowed for."""
+    """Whether a cleanup could by now have taken the version after one of that time (both ms since the epoch).
+
+    Only when that one has expired, an hour of wrong clocks allowed for. Other engines' cleanups do not go by midnights
+    (delta-rs), so the moment itself counts.
+    """
     try:
-        return committed <= cutoff(now + _HOUR, LogRetention.of(configuration).duration)
+        return committed <= now + _HOUR - int(LogRetention.of(configuration).duration / timedelta(milliseconds=1))
     except InvalidArgumentError:  # whoever cleans up may read it otherwise
         return True
 
@@ -248,7 +251,8 @@ def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None
 
 
 def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None:
-    """Why a checkpoint cannot be read to its last byte; None when it can. None of it is kept in memory."""
+    """Why nothing can be built on a checkpoint: it cannot be read to its last byte, or has a live file twice. None when
+    it is sound. None of it is kept in memory."""
     forget_checkpoint(store, checkpoint)  # what was read earlier says nothing of what is there
     try:
         state = read_checkpoint(store, checkpoint)
@@ -259,6 +263,8 @@ def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None
                 for block in range(part.blocks):
                     if part.count(action, block):
                         part.read(action, block, schema.names)
+        for path in state.files.take(state.files.find_repeated()[:1], ["path"])["path"].to_pylist():
+            return f"the checkpoint {checkpoint.paths[0]} has {excerpt(path)} twice"
     except LogCorruptedError as error:
         return error.message
     return None

@@ -2,6 +2,9 @@
 those that later commits brought.
 
 The checkpoint's rows are shared by all versions that are built on it and never copied to make a later one.
+
+A path is live once, whatever its deletion vector: a file that is there twice has its rows read twice, and a verb would
+write them twice. What commits brought is compared when they are replayed; a checkpoint's paths, when they are read.
 """
 
 from __future__ import annotations
@@ -14,9 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.log.checkpoints.part import Part
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows, left_out
-from lakehouse_lib.log.keys import file_keys
+from lakehouse_lib.actions import FILE_SCHEMA, excerpt
+from lakehouse_lib.arrow_values import flags_of, int64s
+from lakehouse_lib.file_paths import canonical
+from lakehouse_lib.log.checkpoints.part import Part, UnreadableCheckpointError
+from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.repeats import fingerprints, repeated, repeated_numbers
+from lakehouse_lib.log.row_positions import left_out
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
@@ -24,6 +32,16 @@ from lakehouse_lib.store.base import ObjectStore
 #: A chunk a commit would make each question to the table cost as much as there were commits.
 _MOST_CHUNKS = 64
 _ROWS_A_CHUNK = 1_000  # of more rows a chunk costs nothing
+
+
+class PathTwiceError(UnreadableCheckpointError):
+    """A path is live twice by what was read of the log; other sources of the version may be sound.
+
+    Attributes:
+        path: as in the log.
+    """
+
+    path = ""
 
 
 class FileSet:
@@ -50,6 +68,7 @@ class FileSet:
         self._store = store
         self._changed = changed
         self._known = np.zeros(0, np.int64) if known is None else known
+        self._is_checked = False
 
     @property
     def num_rows(self) -> int:
@@ -69,11 +88,18 @@ class FileSet:
         return self.columns(self.schema.names)
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of all rows."""
-        return self._live(lambda base: base.columns(names), self.added.select(list(names)))
+        """Some columns of all rows.
+
+        Raises:
+            PathTwiceError: the paths are among them, and one is live twice.
+        """
+        rows = self._live(lambda base: base.columns(names), self.added.select(list(names)))
+        if "path" in names:
+            self.check_paths()
+        return rows
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """``columns`` piece by piece, of which the next ones are read meanwhile."""
+        """``columns`` piece by piece, of which the next ones are read meanwhile. Errors come with the last one."""
         if self.base is not None:
             known = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if known else self._changed_keys
@@ -82,6 +108,8 @@ class FileSet:
                 gone.append(positions)
                 yield piece
             self.__dict__["gone"] = np.unique(np.concatenate(gone))
+            if "path" in names:
+                self.check_paths()
         yield self.added.select(list(names))
 
     def stream(self, names: Sequence[str], parts: Sequence[Part] | None = None) -> Iterator[pa.Table]:
@@ -122,11 +150,52 @@ class FileSet:
         decide_added: Callable[[pa.Table], pa.Array],
         names: Sequence[str],
     ) -> pa.Table:
-        """Some columns of the rows that are kept; see ``CheckpointRows.select`` for the base's."""
+        """Some columns of the rows that are kept; see ``CheckpointRows.select`` for the base's.
+
+        Raises:
+            PathTwiceError: the paths are among them, and one of the kept ones is live twice.
+        """
         added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
         if self.base is None:
             return added.select(list(names))
-        return pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
+        kept = pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
+        if "path" in names and not self._is_checked and self.schema == FILE_SCHEMA:
+            self._check(kept["path"], self.base.version)  # of the others nothing is read for it
+        return kept
+
+    def check_paths(self) -> None:
+        """Compare the paths of all live files. Of a checkpoint's all are read the first time, unless its writer says
+        that it has compared them; later versions on it ask for the paths that commits brought.
+
+        Raises:
+            PathTwiceError: one is live twice.
+        """
+        if self._is_checked or self.base is None or self.schema != FILE_SCHEMA:
+            return
+        for path in self.paths_twice()[:1]:
+            raise _path_twice(self._store, self.base.version, path)
+        self._is_checked = True
+
+    def paths_twice(self) -> list[str]:
+        """The paths, as the log has them, of the files of the checkpoint that are live twice: there, or there and in
+        the commits after it."""
+        base = self.base
+        if base is None:
+            return []
+        twice = _repeated(base.take(self._unchanged(base.repeated), ["path"])["path"], self._store)
+        if len(self.added) and (base.has_vectors or _has_vectors(self.added)):
+            own = canonical(self.added["path"], self._store)
+            twice += base.take(self._unchanged(base.find_paths(own)), ["path"])["path"].to_pylist()
+        return twice
+
+    def check_added(self, version: int) -> None:
+        """Compare the paths of the files that commits brought, of which ``version`` is the last.
+
+        Raises:
+            PathTwiceError: one is live twice.
+        """
+        if _has_vectors(self.added):  # without, the keys of files are their paths, and those are there once
+            self._check(self.added["path"], version)
 
     def later(self, keys: pa.Array, added: pa.Table) -> FileSet:
         """After commits that change the files of ``keys`` and bring ``added``."""
@@ -156,6 +225,21 @@ class FileSet:
             return self._known
         return np.union1d(self._known, self.base.find(keys))
 
+    def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of these positions in the base whose rows no later commit changed."""
+        assert self.base is not None
+        if not len(positions):
+            return positions
+        if "gone" in self.__dict__:
+            return np.setdiff1d(positions, self.gone, assume_unique=True)
+        left = np.setdiff1d(positions, self._known, assume_unique=True)
+        keys = file_keys(self.base.take(left, KEY_COLUMNS), self._store)
+        return left[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
+
+    def _check(self, paths: pa.ChunkedArray, version: int) -> None:
+        for path in _repeated(paths, self._store)[:1]:
+            raise _path_twice(self._store, version, path)
+
     @property
     def _changed_keys(self) -> pa.Array:
         return pa.concat_arrays([pa.nulls(0, pa.string()), *self._changed])
@@ -163,3 +247,28 @@ class FileSet:
     @property
     def _base_rows(self) -> int:
         return 0 if self.base is None else self.base.num_rows
+
+
+def _has_vectors(files: pa.Table) -> bool:
+    return bool(files["deletionVector"].null_count < len(files))
+
+
+def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
+    error = PathTwiceError(
+        f"the file {excerpt(path)} is live twice, so its rows would be read twice",
+        table=store.root,
+        version=version,
+        hint="repair() reports which checkpoint or log compaction is wrong: restore that object from a backup, or "
+        "delete it if the commits that it covers are still there. Where the commits themselves add the path twice, "
+        "read a version from before",
+    )
+    error.path = path
+    return error
+
+
+def _repeated(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
+    """The log paths that name a file which another one names, too."""
+    numbers = [fingerprints(canonical(chunk, store)) for chunk in paths.chunks]
+    alike = paths.take(int64s(repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
+    texts: list[str] = alike.take(int64s(repeated(canonical(alike, store)))).to_pylist()
+    return texts

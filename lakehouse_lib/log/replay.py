@@ -58,7 +58,11 @@ def state_of(checkpoint: CheckpointState | None, store: ObjectStore) -> TableSta
 
 
 def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStore) -> TableState:
-    """Apply ``commits``, ascending, to ``base``. Cost: the commits' own size; the base's rows are not touched."""
+    """Apply ``commits``, ascending, to ``base``. Cost: the commits' own size; the base's rows are not touched.
+
+    Raises:
+        PathTwiceError: they make a path live twice, under different deletion vectors.
+    """
     if not commits:
         return base
     adds = pa.concat_tables([c.adds for c in commits])
@@ -86,8 +90,10 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
             domains.pop(domain.domain, None)
             if not domain.removed:
                 domains[domain.domain] = domain
+    files = base.files.later(keys, new_files)
+    files.check_added(commits[-1].version)
     return TableState(
-        base.files.later(keys, new_files),
+        files,
         base.tombstones.later(keys, new_tombstones),
         metadata,
         protocol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
@@ -40,13 +40,19 @@ class Commit:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The reconciled actions of the commits ``start`` to ``version``; they carry no commitInfo."""
+    """The reconciled actions of the commits ``start`` to ``version``; they carry no commitInfo.
+
+    Attributes:
+        modified: when it was written, ms since the epoch.
+        began: when the oldest of its commits was put, where they are all there; None: not, or nobody has asked.
+    """
 
     start: int
     version: int
     path: str
     size: int
     modified: int
+    began: int | None = None
 
     @property
     def object(self) -> ObjectMeta:
@@ -204,6 +210,7 @@ def _assemble(
             version=version,
             hint=f"Ask for a version up to {latest}",
         )
+    times = {c.version: c.modified for c in deltas if isinstance(c, Commit)}
     chain: list[Commit | Compaction] = []
     by_start: dict[int, Commit | Compaction] = {}
     for delta in deltas:
@@ -213,7 +220,7 @@ def _assemble(
             by_start[first] = delta if known is None or delta.version > known.version else known
     expected = start
     while expected <= wanted and expected in by_start:
-        chain.append(by_start[expected])
+        chain.append(_dated(by_start[expected], times))
         expected = chain[-1].version + 1
     if expected <= wanted:
         first = min((c.version for c in deltas if isinstance(c, Commit)), default=latest)
@@ -224,6 +231,15 @@ def _assemble(
     own = next((c for c in deltas if isinstance(c, Commit) and c.version == wanted), None)
     modified = own.modified if own is not None else (chain[-1] if chain else checkpoint).modified  # type: ignore[union-attr]
     return LogSegment(wanted, checkpoint, tuple(chain), modified, commit=own.object if own is not None else None)
+
+
+def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Compaction:
+    """With the time of its oldest commit, of a compaction whose commits are all among ``times``."""
+    if isinstance(delta, Commit):
+        return delta
+    covered = range(delta.start, delta.version + 1)
+    there = all(version in times for version in covered)
+    return replace(delta, began=min(times[version] for version in covered)) if there else delta
 
 
 def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
-from lakehouse_lib.errors import DeltaError, LogCorruptedError, StoreError, VersionNotFoundError
-from lakehouse_lib.log.action_lines import read_actions
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoints.reading import read_checkpoint
 from lakehouse_lib.log.commit import CommitActions, commit_nbytes, read_listed
-from lakehouse_lib.log.file_actions import TornLineError
+from lakehouse_lib.log.compactions import may_lack_removes, read_compaction, unusable
+from lakehouse_lib.log.file_set import PathTwiceError
 from lakehouse_lib.log.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.at_once import at_once
@@ -22,9 +22,16 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 @dataclass(frozen=True)
 class VersionState:
-    """A version, when its commit file was written (ms since the epoch), the checkpoint it is built on, what it says,
-    the checksum that was listed beside it, its commitInfo where its commit file was read, and that file as it was
-    listed, unless only a checkpoint or a compaction was there."""
+    """A version and what it was built from.
+
+    Attributes:
+        modified: when its commit file was written, ms since the epoch.
+        checkpoint: what it is built on; None when it is built from commits alone.
+        checksum: as it was listed beside the version; None: there was none.
+        info: its commitInfo; empty where its commit file was not read.
+        commit: its commit file as it was listed; None: only a checkpoint or a compaction was there.
+        compactions: the log compactions that stand for commits in it.
+    """
 
     version: int
     modified: int
@@ -33,6 +40,7 @@ class VersionState:
     checksum: ObjectMeta | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     commit: ObjectMeta | None = None
+    compactions: frozenset[ObjectMeta] = frozenset()
 
 
 def load_state(
@@ -40,15 +48,16 @@ def load_state(
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
-    A checkpoint or compaction that cannot be read is passed over for another one, an older one or the commits; and
-    where a cleanup takes a commit that was just listed, the checkpoint is looked for that made it needless. Columns of
-    files are read later, and a checkpoint may turn out unreadable then.
+    A checkpoint or compaction that cannot be read, or would make a path live twice, is passed over for another one, an
+    older one or the commits; and where a cleanup takes a commit that was just listed, the checkpoint is looked for that
+    made it needless. Columns of files are read later, and a checkpoint may turn out unreadable then.
 
     Args:
-        without: objects of checkpoints that did.
+        without: objects of checkpoints that did, and of compactions.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
+        PathTwiceError: the commits make a path live twice.
     """
     unreadable = without
     first_error: LogCorruptedError | None = None
@@ -109,6 +118,7 @@ def later_state(
     Raises:
         VersionNotFoundError: one of them was cleaned up after it was listed.
         LogCorruptedError: one is torn.
+        PathTwiceError: with these commits a path is live twice.
     """
 
     def read(commit: Commit) -> CommitActions:
@@ -117,7 +127,15 @@ def later_state(
     actions = at_once(store, read, commits)
     state = replay(earlier.state, actions, store)
     last, info = commits[-1], actions[-1].info
-    return VersionState(last.version, last.modified, earlier.checkpoint, state, info=info, commit=last.object)
+    return VersionState(
+        last.version,
+        last.modified,
+        earlier.checkpoint,
+        state,
+        info=info,
+        commit=last.object,
+        compactions=earlier.compactions,
+    )
 
 
 class _UnreadableError(Exception):
@@ -134,48 +152,29 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
     except LogCorruptedError as error:
         assert checkpoint is not None
         raise _UnreadableError(checkpoint.parts, error) from error
+    compactions = [delta for delta in segment.deltas if isinstance(delta, Compaction)]
+    used = frozenset(one.object for one in compactions)
     actions = at_once(store, partial(_delta, store), segment.deltas)
-    state = replay(base, actions, store)
+    try:
+        state = replay(base, actions, store)
+    except PathTwiceError as error:
+        if not compactions:
+            raise
+        raise _UnreadableError(tuple(used), error) from error
+    doubtful = [one for one in compactions if may_lack_removes(one, state.metadata)]
+    if doubtful:
+        why = "removes that had expired when it was written may be missing"
+        raise _UnreadableError([one.object for one in doubtful], unusable(store, doubtful[0], why))
     info = actions[-1].info if actions else {}  # a compaction has none
-    return VersionState(segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit)
+    return VersionState(
+        segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used
+    )
 
 
 def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:
     if isinstance(delta, Commit):
         return read_listed(store, delta.version, delta.object)
     try:
-        return CACHE.get(store, [delta.object], lambda: _compaction(store, delta), commit_nbytes)
+        return CACHE.get(store, [delta.object], lambda: read_compaction(store, delta), commit_nbytes)
     except LogCorruptedError as error:
         raise _UnreadableError([delta.object], error) from error
-
-
-def _compaction(store: ObjectStore, delta: Compaction) -> CommitActions:
-    def broken(why: str) -> LogCorruptedError:
-        return LogCorruptedError(
-            f"the log compaction {delta.path} cannot be read ({why})",
-            table=store.root,
-            version=delta.version,
-            hint="Delete it if the commits that it covers are still there",
-        )
-
-    try:
-        data = store.read(delta.path)
-        found = read_actions([data])
-    except TornLineError as error:
-        raise broken(f"line {error.number} {error.what}") from error
-    except StoreError as error:
-        raise broken(error.message) from error
-    if not data.strip():
-        raise broken("it is empty")
-    if len(found.metadata) > 1 or len(found.protocol) > 1:
-        raise broken("it has two metaData or two protocol actions")
-    return CommitActions(
-        delta.version,
-        found.adds,
-        found.removes,
-        found.changes,
-        found.metadata[0] if found.metadata else None,
-        found.protocol[0] if found.protocol else None,
-        found.transactions,
-        found.domains,
-    )

@@ -7,6 +7,7 @@ as well, a pointer to nothing, what killed processes left.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,12 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import deletion_vectors, features, file_paths
+from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.compactions import difference
+from lakehouse_lib.log.file_set import PathTwiceError
 from lakehouse_lib.log.last_checkpoint import read_hint
 from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.log.version_state import is_any_gone, load_state
@@ -33,6 +37,7 @@ from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
+_COLUMNS = ("path", "size", "deletionVector")
 #: A location in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -56,6 +61,11 @@ class Report:
         checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
         checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
             from a backup.
+        compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there. Mended:
+            deleted.
+        paths_live_twice: data files, as in the log, that are live twice, so that no verb reads them: a checkpoint that
+            is needed or the commits themselves are wrong. Not mended: restore the checkpoint from a backup, or read a
+            version from before. Nothing is known of the other data files then.
         checksums_wrong: path -> why. Mended: deleted.
         last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Mended: deleted; the next checkpoint brings
             another one.
@@ -71,6 +81,8 @@ class Report:
     commits_torn: dict[str, str] = field(default_factory=dict)
     checkpoints_unreadable: dict[str, str] = field(default_factory=dict)
     checkpoints_needed: dict[str, str] = field(default_factory=dict)
+    compactions_wrong: dict[str, str] = field(default_factory=dict)
+    paths_live_twice: list[str] = field(default_factory=list)
     checksums_wrong: dict[str, str] = field(default_factory=dict)
     last_checkpoint: str | None = None
     temporary: list[str] = field(default_factory=list)
@@ -118,17 +130,25 @@ def repair(
         LogCorruptedError: the latest version cannot be told, so nothing is mended.
         RetentionError: this machine's clock is ahead of the store's; nothing is mended.
     """
+    twice: list[str] = []
     try:
         latest = newest(snapshot)
-    except LogCorruptedError:
+    except LogCorruptedError as error:
         if not dry_run:
             raise
         latest = snapshot
+        twice += [error.path] if isinstance(error, PathTwiceError) else []
     latest.check_writable()
     store = latest.store
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     listing = list(store.list_from(names.LOG))
-    files = latest.file_columns(["path", "size", "deletionVector"])
+    try:
+        files = latest.file_columns(_COLUMNS)
+    except PathTwiceError:
+        if not dry_run:
+            raise
+        files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
+        twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
     objects = list_objects(store)
     # The listing shows a link to a file that is gone, too, with the size of the link.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
@@ -142,6 +162,8 @@ def repair(
         sizes_wrong=_wrong_sizes(files, objects, store),
         commits_missing=missing_commits(listing) and missing_commits(store.list_from(names.LOG)),
         commits_torn=_torn_commits(store, listing),
+        compactions_wrong=_wrong_compactions(store, listing),
+        paths_live_twice=twice,
         checksums_wrong=_wrong_checksums(store, listing),
         last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
@@ -160,7 +182,7 @@ def repair(
     # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
     if found.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
         store.delete_many([names.LAST_CHECKPOINT])
-    gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.temporary]
+    gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.compactions_wrong, *found.temporary]
     if gone:
         store.delete_many(gone)
     if not len(missing):
@@ -290,11 +312,27 @@ def _checkpoints(
         name = names.parse(meta.path)
         assert name is not None
         try:
-            load_state(store, name.version, without=frozenset(broken))
+            load_state(store, name.version, without=frozenset(broken)).state.files.check_paths()
             unreadable[meta.path] = why
         except DeltaError:
             needed[meta.path] = why
     return unreadable, needed
+
+
+def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
+    """Path -> why, of log compactions that say something else than their commits, which are all there."""
+    _, listed, compactions = sort_listing(listing)
+    commits = {commit.version: commit for commit in listed}
+    wrong: dict[str, str] = {}
+    for one in compactions:
+        covered = [commits[version] for version in range(one.start, one.version + 1) if version in commits]
+        if len(covered) <= one.version - one.start:
+            continue
+        with contextlib.suppress(LogCorruptedError, VersionNotFoundError):  # reported of the commits
+            why = difference(store, one, covered)
+            if why is not None:
+                wrong[one.path] = why
+    return wrong
 
 
 def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib.actions import FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
+from lakehouse_lib.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 
 ADD = pa.struct([one.with_nullable(True) for one in FILE_SCHEMA])
 # Statistics and tags of a removed file are for change readers of the commit; a checkpoint leaves them out.
@@ -71,6 +72,10 @@ FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
 #: A note on an object: no path has another spelling, so that the one in the log is the only one to look for.
 PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 
+#: A note on the object that a checkpoint begins with: its writer has compared the paths of all its files, and each is
+#: there once. A reader need not compare them again.
+DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
+
 #: Values that repeat. A dictionary of the others (paths, statistics, sizes) costs more than it saves.
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
 #: The least and the greatest JSON text say nothing.
@@ -127,6 +132,28 @@ def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
         rows = rows.combine_chunks()
     structs = [pa.StructArray.from_arrays(batch.columns, fields=list(kind)) for batch in rows.to_batches()]
     return pa.chunked_array(structs, kind)
+
+
+def typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    """A column as the schema has it, however its writer stored it: wider strings, members in another order or missing.
+
+    Raises:
+        pa.ArrowException: its values are none of ``kind``.
+    """
+    if stored is None:
+        return pa.chunked_array([pa.nulls(rows, kind)])
+    if kind != DELETION_VECTOR or not pa.types.is_struct(stored.type):
+        return stored if stored.type == kind else stored.cast(kind)
+    chunks = []
+    for chunk in stored.chunks:
+        fields = [
+            pc.struct_field(chunk, field.name).cast(field.type)
+            if chunk.type.get_field_index(field.name) >= 0
+            else pa.nulls(len(chunk), field.type)
+            for field in kind
+        ]
+        chunks.append(pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null()))
+    return pa.chunked_array(chunks, kind)
 
 
 @cache

@@ -17,7 +17,7 @@ from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.log.action_lines import read_actions
 from lakehouse_lib.log.checkpoints.bloom import may_hold
-from lakehouse_lib.log.checkpoints.columns import PLAIN_PATHS
+from lakehouse_lib.log.checkpoints.columns import DISTINCT_PATHS, PLAIN_PATHS
 from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.log.file_actions import TornLineError
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
@@ -209,6 +209,11 @@ class ParquetPart:
     def has_plain_paths(self) -> bool:
         """Whether its writer says that every path of it is spelled in its canonical form (``columns.PLAIN_PATHS``)."""
         return PLAIN_PATHS.items() <= (self._footer.metadata or {}).items()
+
+    @property
+    def has_distinct_paths(self) -> bool:
+        """Whether its writer says that no path of the checkpoint is there twice (``columns.DISTINCT_PATHS``)."""
+        return DISTINCT_PATHS.items() <= (self._footer.metadata or {}).items()
 
     def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         if path in self._leaves:

@@ -12,14 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.actions import DELETION_VECTOR
-from lakehouse_lib.arrow_values import bools, flags_of, int64s, null
+from lakehouse_lib.arrow_values import bools, flags_of, int64s, whole
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.file_paths import canonical
 from lakehouse_lib.log.checkpoints.bloom import hashes_of
+from lakehouse_lib.log.checkpoints.columns import typed
 from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoints.parallel import in_order
 from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys, key_paths
+from lakehouse_lib.log.repeats import fingerprints, repeated, repeated_numbers
+from lakehouse_lib.log.row_positions import left_out, nulled
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.schema import DataType
@@ -29,8 +32,6 @@ from lakehouse_lib.store.base import ObjectStore
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")
 
-#: Cutting around rows copies nothing, and leaves pieces.
-_CUTS = 1_000
 #: Rows of a piece of which nothing is kept: small enough that the allocator uses the same memory again and again.
 _BATCH = 16_384
 #: So many of ten thousand paths a Bloom filter may take for its own; it is rare that it takes more.
@@ -56,8 +57,8 @@ class CheckpointRows:
 
     def __init__(self, store: ObjectStore, version: int, parts: Sequence[Part], action: str, schema: pa.Schema) -> None:
         self.schema = schema
+        self.version = version
         self._store = store
-        self._version = version
         self._action = action
         self.parts = parts
         self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
@@ -125,6 +126,45 @@ class CheckpointRows:
             return self._find(number, keys)
 
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+
+    def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
+        """The positions, ascending, of the rows with one of these canonical paths, whatever their deletion vectors."""
+        hashes = self._hashes(paths)
+
+        def one(number: int) -> NDArray[np.int64]:
+            if self._filter(number, hashes) == 0:
+                return np.zeros(0, np.int64)
+            return np.flatnonzero(_are_in(self._paths(number), paths)) + int(self._starts[number])
+
+        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+
+    @cached_property
+    def repeated(self) -> NDArray[np.int64]:
+        """The positions, ascending, of the rows whose path another row has, too: none, unless the checkpoint is wrong.
+        Nothing is read where its writer says that it has compared all paths (``columns.DISTINCT_PATHS``)."""
+        noted = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
+        return np.zeros(0, np.int64) if noted else self.find_repeated()
+
+    def find_repeated(self) -> NDArray[np.int64]:
+        """``repeated`` by a look at every path, whatever the checkpoint's writer says."""
+        numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
+        alike = repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
+        return alike[repeated(canonical(self.take(alike, ["path"])["path"], self._store))]
+
+    def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Some columns of the rows at these positions, ascending. What is read for them is not kept."""
+        tables = [pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))]
+        for number in np.unique(np.searchsorted(self._starts, positions, side="right") - 1):
+            first, last = np.searchsorted(positions, self._starts[number : number + 2])
+            columns = self._read(int(number), names)
+            rows = pa.Table.from_arrays([columns[name] for name in names], schema=tables[0].schema)
+            tables.append(rows.take(int64s(positions[first:last] - self._starts[number])))
+        return pa.concat_tables(tables)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a file may have a deletion vector, by the footers."""
+        return any(not block.part.is_empty(self._action, block.number, "deletionVector") for block in self._blocks)
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, hardly
@@ -232,6 +272,10 @@ class CheckpointRows:
             return None
         return block.part.may_have(self._action, block.number, "path", hashes) if block.part.has_plain_paths else None
 
+    def _paths(self, number: int) -> pa.Array:
+        """The canonical paths of a block."""
+        return canonical(whole(self._read(number, ["path"])["path"]), self._store)
+
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:
             part, number = self._blocks[block].part, self._blocks[block].number
@@ -287,7 +331,7 @@ class CheckpointRows:
         try:
             return {name: typed(stored.get(name), self.schema.field(name).type, rows) for name in names}
         except pa.ArrowException as error:
-            raise unreadable(self._store, block.part.path, self._version, str(error)) from error
+            raise unreadable(self._store, block.part.path, self.version, str(error)) from error
 
     def _partition(self, number: int, key: str, data_type: DataType, gone: NDArray[np.int64]) -> pa.Array:
         """Partition values of a block; what they are in the rows at the positions ``gone`` does not matter."""
@@ -298,7 +342,7 @@ class CheckpointRows:
                 self._partitions[entry] = partition_column(rows, key, data_type)
             except LogCorruptedError:
                 # Perhaps of files that are gone, from when the column was of another type.
-                return partition_column(_nulled(rows, gone), key, data_type)
+                return partition_column(nulled(rows, gone), key, data_type)
         return self._partitions[entry]
 
     def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
@@ -350,45 +394,3 @@ class CheckpointRows:
 
 def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
     return flags_of(pc.is_in(of_block, value_set=keys))
-
-
-def left_out(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) -> pa.Table:
-    """The rows but those at these positions, ascending; up to so many are left out by cutting around them."""
-    if not len(positions):
-        return rows
-    if len(positions) > cuts:
-        keep = np.ones(len(rows), np.bool_)
-        keep[positions] = False
-        return rows.filter(bools(keep))
-    starts = [0, *(positions + 1)]
-    ends = [*positions, len(rows)]
-    return pa.concat_tables([rows.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s] or [rows[:0]])
-
-
-def _nulled(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
-    """The rows, but null at these positions."""
-    live = np.ones(len(rows), np.bool_)
-    live[positions] = False
-    return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null(pa.int64())))
-
-
-def typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
-    """A column as the schema has it, however its writer stored it: wider strings, members in another order or missing.
-
-    Raises:
-        pa.ArrowException: its values are none of ``kind``.
-    """
-    if stored is None:
-        return pa.chunked_array([pa.nulls(rows, kind)])
-    if kind != DELETION_VECTOR or not pa.types.is_struct(stored.type):
-        return stored if stored.type == kind else stored.cast(kind)
-    chunks = []
-    for chunk in stored.chunks:
-        fields = [
-            pc.struct_field(chunk, field.name).cast(field.type)
-            if chunk.type.get_field_index(field.name) >= 0
-            else pa.nulls(len(chunk), field.type)
-            for field in kind
-        ]
-        chunks.append(pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null()))
-    return pa.chunked_array(chunks, kind)

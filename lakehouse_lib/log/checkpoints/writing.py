@@ -8,7 +8,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoints.columns import ADD, CLASSIC, REMOVE, actions_table, file_actions, write_parquet
+from lakehouse_lib.log.checkpoints.columns import (
+    ADD,
+    CLASSIC,
+    DISTINCT_PATHS,
+    REMOVE,
+    actions_table,
+    file_actions,
+    write_parquet,
+)
 from lakehouse_lib.log.checkpoints.contents import cut, few_actions, remembered
 from lakehouse_lib.log.checkpoints.writing_v2 import has_policy_v2, write_v2
 from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
@@ -29,9 +37,10 @@ def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tom
         tombstones_since: ms since the epoch; removes from before are forgotten (a remove without a time is from 1970).
 
     Raises:
-        LogCorruptedError: the checkpoint before turned out unreadable.
+        LogCorruptedError: the checkpoint before turned out unreadable, or a path is live twice.
         StoreError: the store failed; what is left of the attempt is no checkpoint.
     """
+    state.files.check_paths()
     write = write_v2 if has_policy_v2(state) else _write_classic
     hint = write(store, version, state, tombstones_since)
     write_hint(store, hint)
@@ -53,7 +62,7 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
                 counts[name] += len(piece)
                 yield actions_table(CLASSIC, name, file_actions(piece, kind))
 
-    write_parquet(sink, CLASSIC, tables(), row_group=_ROW_GROUP)
+    write_parquet(sink, CLASSIC, tables(), row_group=_ROW_GROUP, notes=DISTINCT_PATHS)
     data = sink.getvalue()
     store.put(names.checkpoint(version), data)
     return LastCheckpoint(version, sum(counts.values()), len(data), counts["add"])

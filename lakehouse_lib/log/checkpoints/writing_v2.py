@@ -26,6 +26,7 @@ from lakehouse_lib.log import names
 from lakehouse_lib.log.checkpoints.columns import (
     ADD,
     CHECKPOINT_METADATA,
+    DISTINCT_PATHS,
     FILES,
     PLAIN_PATHS,
     REMOVE,
@@ -99,7 +100,9 @@ def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableStat
     newest = load_segment(store, version).checkpoint
     if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
         return state
-    return load_state(store, version).state
+    newer = load_state(store, version).state
+    newer.files.check_paths()
+    return newer
 
 
 def _has_later(store: ObjectStore, version: int) -> bool:
@@ -177,7 +180,7 @@ def _write(
     ]
     sink = io.BytesIO()
     rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in few])
-    write_parquet(sink, TOP, [rows], row_group=len(rows))
+    write_parquet(sink, TOP, [rows], row_group=len(rows), notes=DISTINCT_PATHS)
     top = _put(store, names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
     return LastCheckpoint(
         version,

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
 #: What repair() repairs. All else that it finds is left, and whatever it may find one day until it is named here.
-_REPAIRED = ("files_removed", "checkpoints_unreadable", "checksums_wrong", "last_checkpoint", "temporary")
+_REPAIRED = (
+    "files_removed",
+    "checkpoints_unreadable",
+    "compactions_wrong",
+    "checksums_wrong",
+    "last_checkpoint",
+    "temporary",
+)
 
 
 class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
