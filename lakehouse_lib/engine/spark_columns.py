@@ -13,10 +13,13 @@ from typing import Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.widening import changes_of
 
 #: The name of a column or of a struct's member in some files.
 Names = Callable[[Field], str]
 
+#: Spark reads whole numbers of these types into decimals with at least so many digits before the point.
+_SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
 _ABSENT = "__lakehouse_absent"
 
@@ -69,7 +72,7 @@ def as_seen(field: Field, names: Names) -> Any:
     if field.type == _VOID:
         column = F.lit(None)
     else:
-        column = _renamed(F.col(quoted(names(field))), field.type, names)
+        column = _renamed(F.col(quoted(names(field))), field.type, names, _integer_digits(field))
     return column.alias(field.name, metadata=_told(field.metadata))
 
 
@@ -83,47 +86,59 @@ def spark_type(kind: DataType) -> Any:
     return struct_type(StructType([Field("c", _nullable(kind))])).fields[0].dataType
 
 
-def _renamed(column: Any, kind: DataType, names: Names) -> Any:
+def _renamed(column: Any, kind: DataType, names: Names, digits: int) -> Any:
     from pyspark.sql import functions as F
 
     if _has_void(kind):
         if isinstance(kind, StructType):
             members = [
-                (F.lit(None) if one.type == _VOID else _renamed(column.getField(names(one)), one.type, names)).alias(
-                    one.name
-                )
+                (F.lit(None) if one.type == _VOID else _renamed_member(column, one, names)).alias(one.name)
                 for one in kind.fields
             ]
             return F.when(column.isNotNull(), F.struct(*members))
         if isinstance(kind, ArrayType):
-            return F.transform(column, lambda item: _renamed(item, kind.element_type, names))
+            return F.transform(column, lambda item: _renamed(item, kind.element_type, names, digits))
         assert isinstance(kind, MapType)
         entries = F.transform(
             F.map_entries(column),
             lambda entry: F.struct(
-                _renamed(entry.getField("key"), kind.key_type, names).alias("key"),
-                _renamed(entry.getField("value"), kind.value_type, names).alias("value"),
+                _renamed(entry.getField("key"), kind.key_type, names, digits).alias("key"),
+                _renamed(entry.getField("value"), kind.value_type, names, digits).alias("value"),
             ),
         )
         return F.map_from_entries(entries)
     # A cast of structs goes by position, so one to the same types under other names renames.
-    return column if str(_in_files(kind, names)) == str(kind) else column.cast(spark_type(kind))
+    return column if str(_in_files(kind, names, digits)) == str(kind) else column.cast(spark_type(kind))
+
+
+def _renamed_member(column: Any, member: Field, names: Names) -> Any:
+    return _renamed(column.getField(names(member)), member.type, names, _integer_digits(member))
 
 
 def _member(field: Field, names: Names) -> Field:
     if field.type == _VOID:
         return Field(f"{_ABSENT}_{field.name}", PrimitiveType("boolean"))
-    return Field(names(field), _in_files(field.type, names), True, _told(field.metadata))
+    return Field(names(field), _in_files(field.type, names, _integer_digits(field)), True, _told(field.metadata))
 
 
-def _in_files(kind: DataType, names: Names) -> DataType:
+def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
+    """The type to ask a scan for; its decimals have at least so many digits before the point, if there is room."""
     if isinstance(kind, StructType):
         return StructType([_member(one, names) for one in kind.fields])
     if isinstance(kind, ArrayType):
-        return ArrayType(_in_files(kind.element_type, names))
+        return ArrayType(_in_files(kind.element_type, names, digits))
     if isinstance(kind, MapType):
-        return MapType(_in_files(kind.key_type, names), _in_files(kind.value_type, names))
+        return MapType(_in_files(kind.key_type, names, digits), _in_files(kind.value_type, names, digits))
+    if isinstance(kind, PrimitiveType) and kind.decimal is not None and digits:
+        precision, scale = kind.decimal
+        return PrimitiveType(f"decimal({min(max(precision, digits + scale), 38)},{scale})")
     return kind
+
+
+def _integer_digits(field: Field) -> int:
+    """Digits that Spark asks of a decimal which it reads whole numbers of old files into, however few they need; 0
+    where the column never was of whole numbers."""
+    return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 
 
 def _nullable(kind: DataType) -> DataType:

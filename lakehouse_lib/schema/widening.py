@@ -17,11 +17,17 @@ _WIDER = {
     "float": ("double",),
     "date": ("timestamp_ntz",),
 }
-_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+#: Decimal digits that hold every value. The protocol now asks for 10 of the types up to integer and for 20 of long;
+#: writers before it (delta-spark 3) asked for no more than these.
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
 def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
-    """Whether the protocol lets a column change from ``old`` to ``new`` while its files stay."""
+    """Whether a column may have changed from ``old`` to ``new`` while its files stay: no value loses anything.
+
+    That is every change that the protocol lists (PROTOCOL.md, Type Widening), and those to narrower decimals that
+    writers made before it was settled.
+    """
     if old == new or new.type in _WIDER.get(old.type, ()):
         return True
     wide = new.decimal
@@ -32,25 +38,31 @@ def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:
-    """Refuse columns whose recorded changes of type are none that the protocol knows: their old files mean something
-    that only the writer can tell.
+    """Refuse columns with a recorded change of type that may lose something: what their old files mean only the writer
+    knows.
 
     Raises:
         UnsupportedFeatureError: names the column and the change.
     """
     for name, change in _recorded(fields):
-        old, new = change.get("fromType"), change.get("toType")
-        try:
-            known = is_widening(PrimitiveType(str(old)), PrimitiveType(str(new)))
-        except InvalidSchemaError:
-            known = False
-        if not known:
+        types = _types(change)
+        if types is None or not is_widening(*types):
+            old, new = change.get("fromType"), change.get("toType")
             raise UnsupportedFeatureError(
-                f"column {name!r} was changed from {old} to {new} (typeWidening), which the protocol does not know",
+                f"column {name!r} was changed from {old} to {new} (typeWidening); expected a type that holds every "
+                f"value of {old}",
                 table=table,
                 version=version,
                 hint="Leave the column out, or rewrite the table with the engine that changed it",
             )
+
+
+def changes_of(field: Field) -> Iterator[tuple[str, PrimitiveType]]:
+    """The recorded changes of a column or of its elements, not of its members: the old type's name and the new type."""
+    for change in _changes(field):
+        types = _types(change)
+        if types is not None:
+            yield types[0].type, types[1]
 
 
 def has_changes(fields: Iterable[Field]) -> bool:
@@ -62,10 +74,23 @@ def _recorded(fields: Iterable[Field]) -> Iterator[tuple[str, Mapping[str, Any]]
     pending = [(one.name, one) for one in fields]
     while pending:
         name, one = pending.pop()
-        changes = one.metadata.get(CHANGES)
-        for change in changes if isinstance(changes, list) else [] if changes is None else [changes]:
-            yield name, change if isinstance(change, Mapping) else {}
+        for change in _changes(one):
+            yield name, change
         pending.extend((f"{name}.{inner.name}", inner) for inner in _members(one.type))
+
+
+def _changes(field: Field) -> Iterator[Mapping[str, Any]]:
+    changes = field.metadata.get(CHANGES)
+    for change in changes if isinstance(changes, list) else [] if changes is None else [changes]:
+        yield change if isinstance(change, Mapping) else {}
+
+
+def _types(change: Mapping[str, Any]) -> tuple[PrimitiveType, PrimitiveType] | None:
+    """The old and the new type of a change; None where one is not a type."""
+    try:
+        return PrimitiveType(str(change.get("fromType"))), PrimitiveType(str(change.get("toType")))
+    except InvalidSchemaError:
+        return None
 
 
 def _members(kind: DataType) -> Iterator[Field]:

@@ -52,6 +52,9 @@ WIDENINGS = [
     *[("decimal(5,2)", wide) for wide in ("decimal(10,2)", "decimal(20,4)", "decimal(7,4)")],
     ("decimal(10,2)", "decimal(38,5)"),
     ("decimal(20,2)", "decimal(38,5)"),
+    # What delta-spark 3 wrote before the protocol asked for ten digits.
+    ("byte", "decimal(4,1)"),
+    ("short", "decimal(6,1)"),
 ]
 
 
