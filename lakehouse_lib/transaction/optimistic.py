@@ -33,6 +33,7 @@ from lakehouse_lib.actions import (
 from lakehouse_lib.arrow_values import literal
 from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import (
+    CommitFailedError,
     CommitUnknownError,
     ConcurrentTransactionError,
     DeltaProtocolError,
@@ -56,6 +57,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import ISOLATION_LEVEL, IsolationLevel, TableProperties
 from lakehouse_lib.transaction.base_version import check_base, may_follow_a_cleanup, outrun
+from lakehouse_lib.transaction.freed_names import check_name
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.predecessor import Predecessor
 
@@ -159,20 +161,30 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
+        # Before the look at the log: the less time passes between that and the put, the better.
+        self._sync_files()
+        looked = clock.now()
         lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
         if lost is not None:
             return Conflict(lost)
-        for table in self._adds:
-            self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
-        return self._attempts(properties)
+        return self._attempts(properties, looked)
 
-    def _attempts(self, properties: CommitProperties) -> Outcome:
+    def _sync_files(self) -> None:
+        try:
+            for table in self._adds:
+                self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
+        except StoreError:
+            if self._snapshot is not None:
+                check_base(self._snapshot, self._store)  # raises where the files went with their table
+            raise
+
+    def _attempts(self, properties: CommitProperties, looked: int) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
         deadline = time.monotonic() + _DEADLINE_SECONDS
         before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
         if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
-            # The names of versions that are gone are free again, and a commit there would be told and never seen.
+            # The names of versions that are gone are free again, and a commit there would be reported and never seen.
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following
@@ -186,6 +198,11 @@ class OptimisticTransaction:
                 return self._unknown(commit.version, txn_id, put)
             if put:
                 if self._snapshot is not None:
+                    freed = check_name(commit, looked, self._snapshot.configuration, self._store)
+                    if isinstance(freed, CommitFailedError):
+                        return Conflict(freed)
+                    if freed is not None:
+                        return self._unknown(commit.version, txn_id, freed)
                     self._snapshot.remember(OwnCommit(commit, len(data)))
                     run_hooks(self._snapshot, commit)
                 return Committed(commit.version, attempt)
@@ -200,6 +217,7 @@ class OptimisticTransaction:
                 )
             # Before the winners are read, not after: what is put next should be as fresh as can be.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
+            looked = clock.now()
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following

@@ -36,6 +36,7 @@ class Scenario:
     founding: what happens before.
     with_hooks: what follows a commit (checksum, checkpoint, cleanup) happens, too.
     version: that the actors have open; default the last one.
+    others_clean_up: another engine deletes commits as soon as a checkpoint covers them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Scenario:
     reorders_appends: bool = False
     with_hooks: bool = True
     version: int | None = None
+    others_clean_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,10 @@ class _Stage:
 
     def __init__(self, scenario: Scenario) -> None:
         world = World(Seeded(scenario.name, CALM), scenario.name)
-        ledger = Ledger(lambda: world.now, Terms(_HOUR, 24 * _HOUR, scenario.reorders_appends))
+        ledger = Ledger(
+            lambda: world.now,
+            Terms(_HOUR, 24 * _HOUR, scenario.reorders_appends, others_clean_up=scenario.others_clean_up),
+        )
         bucket = Bucket(ledger.watch)
         founder = Actor("founder", SimulatedStore(world, bucket, "founder"), ledger)
         with hooks_watched(lambda *_: False), remembered():

@@ -51,13 +51,15 @@ class State(NamedTuple):
 class Terms:
     """What the table promises. ``retention``: ms for which files that were replaced, or wait for their commit, stay;
     ``log_retention``: ms for which replaced versions can be opened; ``has_times``: commits
-    have theirs inside; ``has_row_ids``: rows have ids for life."""
+    have theirs inside; ``has_row_ids``: rows have ids for life; ``others_clean_up``: another engine deletes commits as
+    soon as a checkpoint covers them."""
 
     retention: float
     log_retention: float
     reorders_appends: bool = False
     has_times: bool = False
     has_row_ids: bool = False
+    others_clean_up: bool = False
 
 
 class Ledger:
@@ -160,11 +162,15 @@ class Ledger:
 
     def is_kept(self, version: int) -> bool:
         """Whether the log has to know a version still: it was there at the retention's first midnight, or later."""
+        if self.terms.others_clean_up:
+            return version >= max((known for known, _ in self._checkpoints.values()), default=0)
         since = self.now() - self.terms.log_retention
         return self._replaced_at(version) > since - since % _DAY
 
     def _commit(self, version: int, path: str, data: bytes) -> None:
         if version != len(self.states):
+            if self.terms.others_clean_up and any(version < known for known, _ in self._checkpoints.values()):
+                return  # of no reader: its writer must not report that it is committed
             raise Violation(f"commit {version} is written when {len(self.states) - 1} is the latest")
         actions = actions_of(data)
         before = self.states[-1] if self.states else State(frozenset(), {}, {}, {}, 0, 0)

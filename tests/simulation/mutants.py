@@ -173,6 +173,11 @@ MUTANTS = (
         instead(cleanup, "unreadable_because", lambda *_: None),
         ("append", "cleanup"),
     ),
+    Mutant(
+        "no look after the put where others clean up",
+        instead(optimistic, "check_name", _no_check),
+        ("append",),
+    ),
     Mutant("any table taken for the one that was opened", instead(Landmark, "check", lambda *_: None), ("append",)),
 )
 

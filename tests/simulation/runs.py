@@ -16,6 +16,7 @@ from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
 from tests.simulation.founding import Founded, Founding, FoundingError, Work, found
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
+from tests.simulation.other_engine import AT_ONCE, overtake
 from tests.simulation.shortcuts import remembered
 from tests.simulation.store import Bucket, SimulatedStore
 from tests.simulation.traces import shape
@@ -24,6 +25,8 @@ from tests.simulation.world import Step, World
 _HOUR = 3_600_000.0
 _RETENTION_HOURS = 1
 _LOG_RETENTION_HOURS = 24
+#: What is done beside another engine that cleans up.
+_BESIDE_OTHERS = ("append", "increment", "delete", "insert", "overwrite", "compact", "deliver", "count")
 #: Ways in which the first appends differ, and checkpoints.
 _VARIANTS = 6
 
@@ -45,6 +48,7 @@ class Plan:
         age: of the table then, hours.
         weather: what goes wrong while they work.
         actors: what each of them does.
+        others_clean_up: one of them is another engine, which deletes commits as soon as a checkpoint covers them.
     """
 
     seed: int | str
@@ -59,6 +63,7 @@ class Plan:
     age: float
     weather: Weather
     actors: tuple[tuple[str, tuple[Work, ...]], ...]
+    others_clean_up: bool = False
 
 
 @dataclass
@@ -107,6 +112,13 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         founding = ["append"] * more.randint(0, 3)
         held = {name: more.randint(0, len(founding)) for name in actors}
         remade = tuple(Work("append", f"{seed} again {number}") for number in range(more.randint(0, 4)))
+    others_clean_up = not is_old and remade is None and random.Random(f"{seed} others").random() < 0.03
+    if others_clean_up:
+        people = {
+            name: tuple(one if one.verb in _BESIDE_OTHERS else one._replace(verb="append") for one in works)
+            for name, works in people.items()
+        }
+        people[actors[0]] = (Work("overtake", f"{seed} overtake"),)
     works_before = tuple(
         # Of an old table's appends, which are many, only the checkpoint differs.
         Work(verb, f"{number} {more.randrange(_VARIANTS) if number < 2 - 2 * is_old or verb != 'append' else ''}")
@@ -126,6 +138,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
         weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
         actors=tuple(people.items()),
+        others_clean_up=others_clean_up,
     )
 
 
@@ -139,6 +152,7 @@ def configuration_of(plan: Plan) -> dict[str, str]:
         "delta.checkpointPolicy": "v2" if plan.has_sidecars else "classic",
         "delta.enableInCommitTimestamps": str(plan.has_times).lower(),
         "delta.enableRowTracking": str(plan.has_row_ids).lower(),
+        **(AT_ONCE if plan.others_clean_up else {}),
     }
 
 
@@ -149,6 +163,7 @@ def founding_of(plan: Plan) -> Founding:
         plan.reorders_appends,
         plan.has_times,
         plan.has_row_ids,
+        plan.others_clean_up,
     )
     return Founding(tuple(configuration_of(plan).items()), terms, plan.founding)
 
@@ -189,7 +204,10 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
     def live(person: Actor, works: tuple[Work, ...]) -> Callable[[], None]:
         def work() -> None:
             for one in works:
-                person.do(*one)
+                if one.verb == "overtake":
+                    person.attempt(one.verb, lambda: overtake(person))
+                else:
+                    person.do(*one)
 
         return work
 
@@ -239,7 +257,8 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
 
 def audit(auditor: Actor) -> None:
     """Versions that are promised can be opened and read: the last two, and the oldest."""
-    promised = [number for number in range(len(auditor.ledger.states)) if auditor.ledger.is_promised(number)]
+    ledger = auditor.ledger
+    promised = [number for number in range(len(ledger.states)) if ledger.is_promised(number) and ledger.is_kept(number)]
     for version in dict.fromkeys((*promised[-2:], *promised[:1])):
         auditor.read_version(version)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakehouse_lib.actions import Transaction
 from tests.simulation.actors import Actor
 from tests.simulation.exploration import Exploration, Fault, Scenario, explore
+from tests.simulation.other_engine import AT_ONCE, overtake
 from tests.simulation.world import Fate, Step
 
 Act = Callable[[Actor], None]
@@ -155,6 +156,18 @@ def _cleans_up_to_a_torn_checkpoint() -> Scenario:
     return Scenario("append 0 | cleanup up to a torn checkpoint", actors, found)
 
 
+def _commits_beside_another_engine() -> Scenario:
+    """The retention is over at once, and another engine's cleanup frees the name that a commit is to have, below its
+    checkpoint: nothing may be reported as committed there."""
+
+    def found(founder: Actor) -> None:
+        founder.create({**_PROPERTIES, **AT_ONCE})
+        founder.change("append", founder.at_hand, rows={"founder's": (0, 0)})
+
+    actors = {"a": _attempted("append", _append(0)), "b": _attempted("overtake", overtake)}
+    return Scenario("append 0 | overtake", actors, found, with_hooks=False, others_clean_up=True)
+
+
 PAIRS = (
     _scenario("append 0 | append 0"),
     _scenario("delete 0 | append 0"),
@@ -178,6 +191,7 @@ PAIRS = (
     _scenario("delete 0 | vacuum"),
     _commits_on_an_expired_version(),
     _cleans_up_to_a_torn_checkpoint(),
+    _commits_beside_another_engine(),
     _scenario("insert 1 from 0 | delete 0"),
     _scenario("insert 1 from 0 | compact"),
     _scenario("insert 1 from 0 | insert 0 from 1"),

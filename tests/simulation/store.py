@@ -130,6 +130,10 @@ class SimulatedStore:
     def open_output(self, path: str) -> pa.NativeFile:
         raise AssertionError(f"{path}: actors put their data files")
 
+    def meet(self, verb: str, act: Callable[[], None]) -> None:
+        """Let something happen to the whole table, as if it were one call."""
+        self._call(verb, "", act)
+
     def _call(self, verb: str, path: str, act: Callable[[], _Result]) -> _Result:
         call = Call("", verb, path)
         fate = self.world.pause(call)

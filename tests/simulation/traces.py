@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from tests.simulation.world import Call
 
 _READS = ("read", "head", "list")
+#: Meets every other call.
+_EVERYTHING = "overtake"
 
 
 def independent(one: Call, other: Call) -> bool:
     """Whether the order of two calls of different actors makes no difference to anybody."""
+    if _EVERYTHING in (one.verb, other.verb):
+        return False
     if one.verb in _READS and other.verb in _READS:
         return True
     if one.verb == "list" or other.verb == "list":
@@ -32,8 +36,14 @@ def shape(calls: Sequence[Call]) -> int:
     changed: dict[str, int] = {}
     read: dict[str, int] = {}
     depths = []
+    floor = 0
     for call in calls:
         path = call.path
+        if call.verb == _EVERYTHING:
+            floor = max([floor, *actors.values()]) + 1
+            actors[call.actor] = floor
+            depths.append((floor, call.actor, call.verb, path))
+            continue
         if path.startswith("part-"):
             if path not in names and call.verb == "put":
                 made[call.actor] += 1
@@ -42,7 +52,7 @@ def shape(calls: Sequence[Call]) -> int:
             folder = ""
         else:
             folder = path if call.verb == "list" else "_delta_log"
-        before = actors.get(call.actor, 0)
+        before = max(actors.get(call.actor, 0), floor)
         if call.verb == "list":
             depth = max(before, changed.get(f"in {folder}", 0)) + 1
             read[f"in {folder}"] = max(read.get(f"in {folder}", 0), depth)

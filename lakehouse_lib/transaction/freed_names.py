@@ -1,0 +1,86 @@
+"""Whether the name of a version was free for a commit only because a cleanup of the log had freed it.
+
+A cleanup deletes the commits below a checkpoint. Where other writers commit this version and later ones, write a
+checkpoint and clean up, all between the look at the log and the put, the put of this version succeeds again: below
+their checkpoint, where no reader looks. That takes a retention (``delta.logRetentionDuration``) that is shorter than
+the time between look and put.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import CommitFailedError, StoreError
+from lakehouse_lib.file_paths import canonical
+from lakehouse_lib.log import clock, names
+from lakehouse_lib.log.cleanup import may_free_the_next
+from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.transaction.base_version import outrun
+
+
+def check_name(
+    commit: CommitActions, looked: int, configuration: Mapping[str, str], store: ObjectStore
+) -> CommitFailedError | StoreError | None:
+    """Look whether a commit that was just put is below a checkpoint that others have written without it.
+
+    Nothing is read where the retention is longer than what has passed since ``looked``, an hour of wrong clocks
+    allowed for.
+
+    Args:
+        commit: as it was put, by this writer.
+        looked: when the log was last seen to end before the commit, ms since the epoch.
+        configuration: the table's properties.
+
+    Returns:
+        None: the version is this commit. CommitFailedError: it is not; the commit's file is deleted again. StoreError:
+        the log does not say.
+    """
+    if not may_free_the_next(configuration, looked, clock.now()):
+        return None
+    try:
+        listing = list(store.list_from(names.LOG, names.first_name(commit.version)))
+        checkpoints, commits, _ = sort_listing(listing)
+        if not checkpoints:
+            return None  # and so no cleanup has deleted a commit of this version
+        if _was_before(checkpoints, commits, commit.version):
+            with contextlib.suppress(StoreError):  # no reader looks at it, and its data files are deleted next
+                store.delete_many([names.commit(commit.version)])
+            return outrun(store, commit.version)
+        if _is_visible(commit, store):
+            return None
+    except StoreError as error:
+        return error
+    return StoreError(
+        "others have written a checkpoint of this version or a later one meanwhile, in which nothing of the commit is",
+        table=store.root,
+        version=commit.version,
+        hint="Raise delta.logRetentionDuration above the time that a commit may take",
+    )
+
+
+def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], version: int) -> bool:
+    """Whether one of the checkpoints is older than the commit of ``version``, by the store's clock."""
+    own = next((one.modified for one in commits if one.version == version), None)
+    return own is not None and any(one.modified < own for one in checkpoints)
+
+
+def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
+    """Whether the latest version has a file that the commit added, or that it removed has none live; others may have
+    removed what was added since."""
+    latest = load_snapshot(store)
+    gone = canonical(latest.tombstones["path"], store)
+    if len(commit.adds):
+        there = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
+        return _any_among(canonical(commit.adds["path"], store), there)
+    return _any_among(canonical(commit.removes["path"], store), gone)
+
+
+def _any_among(paths: pa.Array, there: pa.Array) -> bool:
+    return bool(pc.any(pc.is_in(paths, value_set=there), min_count=0).as_py())

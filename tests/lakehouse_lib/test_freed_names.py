@@ -1,0 +1,128 @@
+"""A commit under a name that a cleanup has freed between the look at the log and the put."""
+
+import json
+import time
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import CommitFailedError, CommitUnknownError
+from lakehouse_lib.log import names
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import freed_names, optimistic
+
+AT_ONCE = {"delta.logRetentionDuration": "interval 0 seconds", "delta.enableExpiredLogCleanup": "true"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Ten rows in two versions; the log's retention is over at once."""
+    write_deltalake(tmp_path, pa.table({"id": range(5)}), configuration=AT_ONCE)
+    write_deltalake(tmp_path, pa.table({"id": range(5, 10)}), mode="append")
+    return DeltaTable(tmp_path)
+
+
+def by_delta_rs(root, versions=4):
+    """Another writer's commits, its checkpoint, and its cleanup of all before that."""
+    for number in range(versions):
+        deltalake.write_deltalake(str(root), pa.table({"id": [100 + number]}), mode="append")
+    other = deltalake.DeltaTable(str(root))
+    other.create_checkpoint()
+    other.cleanup_metadata()
+
+
+def meanwhile(monkeypatch, act):
+    """Do something once between the look at the log and the put."""
+    put = optimistic.put_commit
+    done = []
+
+    def late(store, version, data, txn_id):
+        if not done:
+            done.append(True)
+            act()
+        return put(store, version, data, txn_id)
+
+    monkeypatch.setattr(optimistic, "put_commit", late)
+
+
+def ids(root):
+    return sorted(deltalake.DeltaTable(str(root)).to_pyarrow_table()["id"].to_pylist())
+
+
+VERBS = {
+    "append": lambda table: write_deltalake(table, pa.table({"id": [1000]}), mode="append"),
+    "delete": lambda table: table.delete("id < 5"),
+    "compact": lambda table: table.optimize.compact(),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(table, tmp_path, monkeypatch, verb):
+    def others():
+        by_delta_rs(tmp_path)
+        time.sleep(0.05)  # the put comes later than the checkpoint by the file system's clock
+        assert not (tmp_path / names.commit(2)).exists()
+
+    meanwhile(monkeypatch, others)
+    before = set(tmp_path.glob("*.parquet"))
+    with pytest.raises(CommitFailedError, match="cleaned up past the version"):
+        VERBS[verb](table)
+    expected = [*range(10), *range(100, 104)]
+    assert ids(tmp_path) == expected
+    assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == expected
+    assert not (tmp_path / names.commit(2)).exists()
+    ours = {path for path in set(tmp_path.glob("*.parquet")) - before if "-c000" in path.name}
+    live = {path.rpartition("/")[2] for path in DeltaTable(tmp_path).file_uris()}
+    assert {path.name for path in ours} <= live
+    # Once more, on the version that is there now.
+    write_deltalake(tmp_path, pa.table({"id": [1000]}), mode="append")
+    assert ids(tmp_path) == [*expected, 1000]
+
+
+def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkeypatch):
+    """Their checkpoint has its rows."""
+    check = optimistic.check_name
+
+    def later(commit, looked, configuration, store):
+        by_delta_rs(tmp_path)
+        return check(commit, looked, configuration, store)
+
+    monkeypatch.setattr(optimistic, "check_name", later)
+    write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+    assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
+
+
+def test_where_the_log_does_not_say_nothing_is_said_either(table, tmp_path, monkeypatch):
+    """The checkpoint is not older than the commit by the store's clock, and has nothing of it."""
+    meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
+    monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
+    with pytest.raises(CommitUnknownError, match="in which nothing of the commit is"):
+        write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+
+
+def test_a_long_retention_costs_no_look(tmp_path, monkeypatch):
+    write_deltalake(tmp_path, pa.table({"id": [1]}), configuration={"delta.logRetentionDuration": "interval 2 hours"})
+    listed = []
+    listing = LocalStore.list_from
+    table = DeltaTable(tmp_path)
+    monkeypatch.setattr(
+        LocalStore, "list_from", lambda self, folder, start="": listed.append(start) or listing(self, folder, start)
+    )
+    monkeypatch.setattr(optimistic, "run_hooks", lambda *_: None)
+    write_deltalake(table, pa.table({"id": [2]}), mode="append")
+    assert names.first_name(1) not in listed
+
+
+def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
+    """What takes long is not between the look and the put."""
+    steps = []
+    for owner, name in ((LocalStore, "sync"), (optimistic, "check_base"), (optimistic, "put_commit")):
+        real = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *args, real=real, name=name, **named: (steps.append(name), real(*args, **named))[1]
+        )
+    write_deltalake(table, pa.table({"id": [3]}), mode="append")
+    assert steps[:3] == ["sync", "check_base", "put_commit"]
+    assert json.loads((table.store.read(names.commit(2))).splitlines()[0])["commitInfo"]["operation"] == "WRITE"

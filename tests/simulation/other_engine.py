@@ -1,0 +1,44 @@
+"""Another engine's writer, which cleans up the log without waiting for midnight, as delta-rs does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakehouse_lib.log import names
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.snapshot import load_snapshot
+from tests.simulation.actors import Actor
+from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.store import SimulatedStore
+from tests.simulation.world import Call, Fate, World
+
+#: Properties of a table on which this is allowed.
+AT_ONCE: Mapping[str, str] = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.enableExpiredLogCleanup": "false",  # of our own writers
+}
+
+
+class _Instant(World):
+    """All that happens here takes one call of the world around it."""
+
+    def pause(self, call: Call) -> Fate:
+        return Fate()
+
+
+def overtake(actor: Actor) -> None:
+    """Two commits, a checkpoint of the second, and a cleanup of every commit before it, between two calls of others."""
+    actor.store.meet("overtake", lambda: _overtake(actor))
+
+
+def _overtake(actor: Actor) -> None:
+    instant = _Instant(Seeded(actor.name, CALM), actor.name)
+    instant.now = actor.store.world.now
+    name = f"{actor.name}'s other engine after {len(actor.ledger.states)}"
+    other = Actor(name, SimulatedStore(instant, actor.store.bucket, actor.name), actor.ledger)
+    for number in range(2):
+        other.snapshot = None
+        other.change("append", other.at_hand, rows={f"{name} {number}": (0, 0)})
+    latest = load_snapshot(other.store)
+    checkpoint(latest)
+    other.store.delete_many([names.commit(version) for version in range(latest.version)])
