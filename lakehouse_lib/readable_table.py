@@ -98,7 +98,11 @@ class ReadableTable:
         """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
 
         The timestamp (ms since the epoch) is the commit's, by which time travel goes, not the one its writer noted.
+
+        Raises:
+            TableNotFoundError: the table was deleted, or deleted and made anew, after it was opened.
         """
+        self._snapshot.check_same_table()
         return history(self.store, limit)
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -342,10 +346,10 @@ class ReadableTable:
             InvalidArgumentError: bounds that are none.
             TableNotFoundError: the table was deleted and made anew since it was opened.
         """
-        from lakehouse_lib.change_data import change_feed, check_same_table, commit_range, read_changes
+        from lakehouse_lib.change_data import change_feed, commit_range, read_changes
         from lakehouse_lib.predicates import parse
 
-        check_same_table(self._snapshot)
+        self._snapshot.check_same_table()
         commits = commit_range(
             self.store,
             starting_version,

@@ -231,6 +231,19 @@ class Snapshot:
             raise replaced(self.store, self.version)
         return latest if latest.version > self.version else self
 
+    def check_same_table(self) -> None:
+        """Refuse a log that is not the one this version was read from: versions of a table made anew are other ones.
+
+        Raises:
+            TableNotFoundError: the table was deleted, or deleted and made anew.
+        """
+        found = self.store.head(names.commit(self.version))
+        if found is not None:
+            with contextlib.suppress(VersionNotFoundError):  # cleaned up since
+                self.landmark.check(self.store, found)
+                return
+        self.update()
+
     def remember(self, own: OwnCommit) -> None:
         """A later commit, so that ``update`` need not read back what this process has put; a large one is not kept."""
         if len(own.actions.adds) + len(own.actions.removes) <= _REMEMBERED_FILES:

@@ -99,7 +99,12 @@ class DeltaTable(ReadableTable):
     # Moving to another version.
 
     def load_as_version(self, version: int | str | datetime) -> None:
-        """Move to a version, or to the one of a time (a datetime, or ISO 8601 text; without a zone: UTC)."""
+        """Move to a version, or to the one of a time (a datetime, or ISO 8601 text; without a zone: UTC).
+
+        Raises:
+            VersionNotFoundError: there is no such version, or it was cleaned up.
+            TableNotFoundError: the table was deleted, or deleted and made anew, after it was opened.
+        """
         if isinstance(version, str):
             try:
                 version = datetime.fromisoformat(version)
@@ -111,6 +116,7 @@ class DeltaTable(ReadableTable):
             raise InvalidArgumentError(
                 "the version None", table=self.table_uri, hint="update_incremental() moves to the latest version"
             )
+        self._snapshot.check_same_table()
         if isinstance(version, datetime):
             moment = version if version.tzinfo is not None else version.replace(tzinfo=UTC)
             self._snapshot = load_snapshot(self.store, timestamp=moment)

@@ -2,6 +2,6 @@
 
 from lakehouse_lib.change_data.feed import ChangeFeed, change_feed
 from lakehouse_lib.change_data.reading import read_changes
-from lakehouse_lib.change_data.versions import CommitRange, check_same_table, commit_range
+from lakehouse_lib.change_data.versions import CommitRange, commit_range
 
-__all__ = ["ChangeFeed", "CommitRange", "change_feed", "check_same_table", "commit_range", "read_changes"]
+__all__ = ["ChangeFeed", "CommitRange", "change_feed", "commit_range", "read_changes"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, Versi
 from lakehouse_lib.log import names
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
 
@@ -30,21 +28,6 @@ class CommitRange:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Version and time of each."""
         return iter(enumerate(self.times, start=self.first))
-
-
-def check_same_table(opened: Snapshot) -> None:
-    """Nothing, where the log is still the one that a version was read from: the versions of a table made anew are other
-    ones, and who asks for what came after the last one seen would miss the first of them.
-
-    Raises:
-        TableNotFoundError: the table was deleted, or deleted and made anew.
-    """
-    found = opened.store.head(names.commit(opened.version))
-    if found is not None:
-        with contextlib.suppress(VersionNotFoundError):  # cleaned up since
-            opened.landmark.check(opened.store, found)
-            return
-    opened.update()
 
 
 def commit_range(

@@ -236,3 +236,30 @@ def test_changes_of_the_new_table_are_not_told_as_those_of_the_old(tmp_path, cou
     with pytest.raises(TableNotFoundError, match=ANOTHER):
         held.load_cdf(2, allow_out_of_range=True)
     assert DeltaTable(tmp_path).load_cdf(0).read_all()["name"].to_pylist() == [f"new{n}" for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_history_and_moving_to_a_version_of_the_new_table_are_refused(tmp_path, count):
+    path = tmp_path / "t"
+    make(path, 2, "old")
+    held = DeltaTable(str(path))
+    shutil.rmtree(path)
+    make(path, count, "new")
+    for act in (held.history, lambda: held.load_as_version(0), lambda: held.load_as_version("2100-01-01")):
+        with pytest.raises(TableNotFoundError, match="another table is there now|the log ends|was deleted"):
+            act()
+    assert held.version() == 1
+    shutil.rmtree(path)
+    with pytest.raises(TableNotFoundError):
+        held.history()
+
+
+def test_history_of_a_version_that_was_cleaned_up_is_that_of_its_table(tmp_path):
+    first = create(tmp_path / "t")
+    held = DeltaTable(tmp_path / "t")
+    checkpoint(append(append(first, "a"), "b"))
+    for version in (0, 1):
+        (tmp_path / "t" / names.commit(version)).unlink()
+    assert [one["version"] for one in held.history()] == [2]
+    held.load_as_version(2)
+    assert held.version() == 2
