@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -273,9 +274,11 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
 
 
 def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether objects are there; those nobody allowed us to look at pass for being there."""
+    """Whether objects are there; those in folders that may not be read pass for being there."""
 
     def look(path: str) -> bool:
+        if "\0" in unquote(path):
+            return False  # of no file, in whatever folder
         if _ELSEWHERE.match(path):
             return True
         try:

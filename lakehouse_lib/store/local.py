@@ -237,6 +237,8 @@ class LocalStore:
             os.close(lock)
 
     def _full(self, path: str) -> Path:
+        if "\0" in path:
+            raise PathOutsideTableError(f"the path {path!r} has a NUL byte, so it names no file", table=self._root)
         if path.startswith("/") or ".." in path.split("/"):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return Path(self._root, path)
@@ -246,8 +248,10 @@ class LocalStore:
 
     def _is_allowed(self, path: str) -> bool:
         """Whether it is an absolute path of a file below one of the other folders that may be read."""
-        return ".." not in path.split("/") and any(
-            path.startswith(f"{one.rstrip('/')}/") for one in self._allowed_roots
+        return (
+            "\0" not in path
+            and ".." not in path.split("/")
+            and any(path.startswith(f"{one.rstrip('/')}/") for one in self._allowed_roots)
         )
 
     def _write_aside(self, path: str, data: bytes) -> Path:
