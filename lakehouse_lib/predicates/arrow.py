@@ -201,18 +201,24 @@ class _Rendering:
     def _in(self, node: In, exact: bool) -> Any:
         operand = self.value(node.operand)
         if _is_floating(node.operand.type):
-            listed = [*node.values, *([-0.0] if any(one == 0 for one in node.values) else [])]
-            values = self._float_scalar(node.operand, listed)
-            if values is None:
-                operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
+            found = self._in_floats(node, operand)
         else:
-            values = array_of(node.values, node.operand.type)
-        found = operand.isin(values)
+            found = operand.isin(array_of(node.values, node.operand.type))
         if not exact:
             return found
         if node.has_null:
             return found | pc.scalar(_UNKNOWN)
         return found | (operand.is_null() & pc.scalar(_UNKNOWN))
+
+    def _in_floats(self, node: In, operand: Any) -> Any:
+        """``isin`` compares bits, of which NaN has many and zero two."""
+        numbers = [one for one in node.values if not math.isnan(one)]
+        listed = [*numbers, *([-0.0] if 0 in numbers else [])]
+        values = self._float_scalar(node.operand, listed)
+        if values is None:
+            operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
+        found = operand.isin(values)
+        return found if len(numbers) == len(node.values) else found | pc.is_nan(operand)
 
     def _like(self, node: Like) -> Any:
         operand = self.value(node.operand)
