@@ -124,7 +124,9 @@ class DataFileWriter:
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._row_groups = 0
-        self._nan_columns: frozenset[statistics.ColumnPath] = frozenset()
+        self._floats: dict[statistics.ParquetPath, statistics.FloatRange] = {}
+        self._nan_columns: frozenset[statistics.ParquetPath] = frozenset()
+        self._opened: list[str] = []
         self._rows: list[FileRow] = []
 
     @property
@@ -162,41 +164,30 @@ class DataFileWriter:
             return
         group = pa.concat_tables(self._pending)
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+        ranges = statistics.float_ranges(group)
+        known, self._nan_columns = (
+            self._nan_columns,
+            self._nan_columns | {path for path, one in ranges.items() if one.has_nan},
+        )
         if self._writer is None:
             self._open(group)
-        assert self._writer is not None
+        elif known != self._nan_columns:
+            self._write_again()
+        self._write_group(group)
+        self._floats = statistics.united(self._floats, ranges)
         assert self._sink is not None
-        with self._failures():
-            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
-        self._nan_columns |= statistics.nan_columns(group)
-        self._row_groups += 1
         written = self._sink.tell()
         if written + written // self._row_groups // 2 >= self._size:
             self.roll()
 
     def roll(self) -> None:
         """Close the open file; later rows go to a new one."""
-        if self._writer is None or self._sink is None:
+        if self._writer is None:
             return
-        with self._failures():
-            self._writer.close()
-            size = self._sink.tell()
-            self._sink.close()
-        self._rows.append(
-            FileRow(
-                file_paths.encode(self._path),
-                self._values,
-                size,
-                clock.now(),
-                statistics.from_footer(
-                    self._writer.writer.metadata,
-                    self._target.schema,
-                    indexed=self._indexed,
-                    nan_columns=self._nan_columns,
-                ),
-            )
-        )
-        self._writer = self._sink = None
+        footer, size = self._close()
+        stats = statistics.from_footer(footer, self._target.schema, indexed=self._indexed, floats=self._floats)
+        self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
+        self._floats = {}
 
     def finish(self) -> list[FileRow]:
         """Close what is open; every file that was written."""
@@ -206,13 +197,52 @@ class DataFileWriter:
 
     def abort(self) -> None:
         """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
-        done = [file_paths.decode(row.path, self._target.store) for row in self._rows]
-        with suppress(OSError):
-            if self._sink is not None:
+        if self._writer is not None:
+            # Before its sink: it would write a footer there when it is collected.
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+            self._writer.is_open = False
+        if self._sink is not None:
+            with suppress(OSError):
                 self._sink.close()
-        with suppress(DeltaError):  # the error that brought us here is the one to tell
-            self._target.store.delete_many([*done, *([self._path] if self._sink is not None else [])])
+        with suppress(DeltaError):  # the error that brought us here is the one to report
+            self._target.store.delete_many(self._opened)
         self._writer = self._sink = None
+
+    def _write_group(self, group: pa.Table) -> None:
+        assert self._writer is not None
+        with self._failures():
+            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+        self._row_groups += 1
+
+    def _close(self) -> tuple[pq.FileMetaData, int]:
+        """Close the open file; its footer and size."""
+        assert self._writer is not None
+        assert self._sink is not None
+        with self._failures():
+            self._writer.close()
+            size = self._sink.tell()
+            self._sink.close()
+        footer = self._writer.writer.metadata
+        self._writer = self._sink = None
+        return footer, size
+
+    def _write_again(self) -> None:
+        """Write the open file's rows to a new file, without statistics of the columns in which NaN has now come.
+
+        Parquet takes what has statistics when a file is opened. A file is written twice at most once a column, for
+        later files of this writer have none of these columns from the start.
+        """
+        self._close()
+        before = self._path
+        with self._failures(), self._target.store.open_input(before) as source:
+            file = pq.ParquetFile(source)
+            for number in range(file.num_row_groups):
+                group = file.read_row_group(number).cast(self._schema)
+                if self._writer is None:
+                    self._open(group)
+                self._write_group(group)
+        self._target.store.delete_many([before])
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
         """Ids that rows keep are near each other: as differences they take a bit or two, else some four bytes a row."""
@@ -236,6 +266,7 @@ class DataFileWriter:
         codec, suffix = _CODECS[self._codec]
         name = f"part-{next(self._numbers):05d}-{self._job}-c000{suffix}.parquet"
         self._path = f"{self._folder}/{name}" if self._folder else name
+        self._opened.append(self._path)
         self._sink = self._target.store.open_output(self._path)
         dictionaries = _repeating(first)
         # Readers take types from the log, so the Arrow schema need not be in every footer.
@@ -247,10 +278,10 @@ class DataFileWriter:
                 use_dictionary=dictionaries,
                 column_encoding=self._encodings(dictionaries),
                 store_schema=False,
+                write_statistics=statistics.footer_columns(self._schema, self._nan_columns),
                 write_page_index=True,
             )
         self._row_groups = 0
-        self._nan_columns = frozenset()
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:

@@ -4,7 +4,7 @@ The bounds written are bounds whoever reads them: strings are cut as the protoco
 rounded outwards, decimals are exact JSON numbers, -0.0 and 0.0 are widened to each other.
 
 NaN is the greatest number in SQL, but Parquet footers leave it out of max, and only some writers then leave out max.
-So a floating-point max is written only where it is known that it holds: see ``nan_columns``.
+So a floating-point max is written only where it is known that it holds: see ``floats``.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, leaves
+from lakehouse_lib.statistics.floats import FloatRange, ParquetPath
 
 #: Strings are cut to this many characters; a max may take twice as many to stay above every value.
 STRING_PREFIX = 32
@@ -50,7 +50,7 @@ def from_footer(
     schema: Schema,
     *,
     indexed: StatisticsColumns,
-    nan_columns: Collection[ColumnPath] | None = None,
+    floats: Mapping[ParquetPath, FloatRange] | None = None,
 ) -> str:
     """The ``stats`` of a data file: JSON with numRecords, minValues, maxValues and nullCount.
 
@@ -58,7 +58,7 @@ def from_footer(
         meta: the file's footer.
         schema: the table's; columns are matched regardless of case.
         indexed: the columns to write statistics of.
-        nan_columns: the floating-point columns that hold a NaN, by ``nan_columns`` of the rows written. None: not
+        floats: what ``float_ranges`` says of all rows written; the footer is not asked of these columns. None: not
             known; then a floating-point column gets a max only from parquet-mr, which drops bounds where a NaN is.
 
     A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
@@ -78,36 +78,22 @@ def from_footer(
         if found is None:
             continue
         path, kind = found
-        values = _range_of(meta, index)
+        of_rows = floats.get(parquet_path) if floats is not None and parquet_path is not None else None
+        values = _range_of(meta, index) if of_rows is None else _range_in_rows(of_rows)
         if values.nulls is not None:
             nulls[path] = str(values.nulls)
         if not values.known or values.low is None:
             continue
-        floats = kind.type in _FLOATING
         low = _bound_text(kind, values.low, upper=False)
         high = _bound_text(kind, values.high, upper=True)
+        holds = trusts_max if of_rows is None else not of_rows.has_nan
         if low is not None:
             lows[path] = low
-        if high is not None and (not floats or (trusts_max if nan_columns is None else path not in nan_columns)):
+        if high is not None and (holds or kind.type not in _FLOATING):
             highs[path] = high
     body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
     parts = [f'"numRecords":{meta.num_rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
     return "{" + ",".join(parts) + "}"
-
-
-def nan_columns(data: pa.Table | pa.RecordBatch) -> frozenset[ColumnPath]:
-    """The floating-point columns of ``data``, structs included, that hold a NaN. Unite it over a file's batches."""
-    found = set()
-    columns: list[tuple[ColumnPath, Any]] = [((name,), data.column(i)) for i, name in enumerate(data.schema.names)]
-    while columns:
-        path, column = columns.pop()
-        if pa.types.is_struct(column.type):
-            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-                names = [chunk.type.field(i).name for i in range(chunk.type.num_fields)]
-                columns += [((*path, name), child) for name, child in zip(names, chunk.flatten(), strict=True)]
-        elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            found.add(path)
-    return frozenset(found)
 
 
 def _leaf_paths(schema: pa.Schema) -> Iterator[ColumnPath | None]:
@@ -128,6 +114,10 @@ def _leaves_below(path: ColumnPath | None, kind: pa.DataType) -> Iterator[Column
         yield from _leaves_below(None, kind.value_type)
     else:
         yield path
+
+
+def _range_in_rows(floats: FloatRange) -> _Range:
+    return _Range(floats.low, floats.high, True, floats.nulls)
 
 
 def _range_of(meta: pq.FileMetaData, index: int) -> _Range:

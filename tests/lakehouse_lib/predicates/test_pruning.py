@@ -20,7 +20,7 @@ from lakehouse_lib.partition_values import to_strings
 from lakehouse_lib.predicates import evaluate_partitions, from_filters, matches, may_match, parse
 from lakehouse_lib.predicates.pruning import Known, decide, needs
 from lakehouse_lib.schema import ArrayType, Field, MapType, Schema
-from lakehouse_lib.statistics import Bounds, from_footer, indexed_columns, nan_columns
+from lakehouse_lib.statistics import Bounds, float_ranges, from_footer, indexed_columns
 from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
 EVERYTHING = indexed_columns(SCHEMA, {}, [])
@@ -41,7 +41,7 @@ def stats_of(table: pa.Table, row_group_size: int, nan_known: bool) -> str:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=row_group_size)
     meta = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
-    return from_footer(meta, SCHEMA, indexed=EVERYTHING, nan_columns=nan_columns(table) if nan_known else None)
+    return from_footer(meta, SCHEMA, indexed=EVERYTHING, floats=float_ranges(table) if nan_known else None)
 
 
 @st.composite

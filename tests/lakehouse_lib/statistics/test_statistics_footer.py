@@ -19,12 +19,15 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.schema import ArrayType, Field, PrimitiveType, Schema, StructType
 from lakehouse_lib.statistics import (
     Bounds,
+    FloatRange,
     bounds_of,
+    float_ranges,
+    footer_columns,
     from_footer,
     indexed_columns,
     leaves,
-    nan_columns,
     num_records,
+    united,
 )
 from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, VALUES, array, rows
 
@@ -60,8 +63,8 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
 @given(rows(), st.integers(1, 4), st.booleans(), st.booleans())
 def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known):
     meta = footer(table, row_group_size=row_group_size, store_decimal_as_integer=as_integer)
-    nans = nan_columns(table) if nan_known else None
-    text = from_footer(meta, SCHEMA, indexed=ALL, nan_columns=nans)
+    floats = float_ranges(table) if nan_known else None
+    text = from_footer(meta, SCHEMA, indexed=ALL, floats=floats)
     assert json.loads(text)["numRecords"] == table.num_rows
     files = files_of([text])
     assert num_records(files).to_pylist() == [table.num_rows]
@@ -77,7 +80,7 @@ def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known
             assert pc.less_equal(bounds.min.cast(column.type, safe=False), low)[0].as_py(), path
         if bounds.max[0].is_valid:
             assert pc.greater_equal(bounds.max.cast(column.type, safe=False), high)[0].as_py(), path
-            assert not pa.types.is_floating(column.type) or (nan_known and path not in nan_columns(table))
+            assert not pa.types.is_floating(column.type) or (nan_known and len(numbers) == len(column) - column.null_count)
         elif kind in ("int64", "date32[day]", "decimal128(5, 2)"):
             assert column.null_count == len(column), path
         if kind in ("int8", "int16", "int32", "int64", "date32[day]", "decimal128(5, 2)"):
@@ -86,9 +89,10 @@ def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known
 
 def stats(kind: str, values: list, **options) -> tuple[object, object, object]:
     schema = Schema([Field("x", kind)])
-    meta = footer(pa.table({"x": array(values, kind)}), **options)
+    table = pa.table({"x": array(values, kind)})
     indexed = indexed_columns(schema, {}, [])
-    body = json.loads(from_footer(meta, schema, indexed=indexed, nan_columns=()), parse_float=Decimal)
+    text = from_footer(footer(table, **options), schema, indexed=indexed, floats=float_ranges(table))
+    body = json.loads(text, parse_float=Decimal)
     return tuple(body[key].get("x") for key in ("minValues", "maxValues", "nullCount"))
 
 
@@ -217,7 +221,31 @@ def test_moments_in_any_zone_and_rounded_outwards():
     assert bounds.max.to_pylist() == [moment + dt.timedelta(milliseconds=1), None]
 
 
-def test_nan_columns_of_a_table():
-    table = pa.table({"a": [1.0, float("nan")], "b": [1.0, None], "s": [{"f": float("nan")}, None], "i": [1, 2]})
-    assert nan_columns(table) == {("a",), ("s", "f")}
-    assert nan_columns(table.to_batches()[0].slice(0, 1)) == {("s", "f")}
+def test_ranges_of_floats_at_every_depth():
+    nan = float("nan")
+    table = pa.table(
+        {
+            "a": [1.0, nan, None],
+            "s": [{"f": nan, "i": 1}, None, {"f": None, "i": 2}],
+            "l": [[2.0, nan], None, []],
+            "m": pa.array([[("k", 3.0)], None, []], pa.map_(pa.string(), pa.float32())),
+            "i": [1, 2, 3],
+        }
+    )
+    assert float_ranges(table) == {
+        ("a",): FloatRange(1.0, 1.0, 1, True),
+        ("s", "f"): FloatRange(None, None, 2, True),
+        ("l", "list", "element"): FloatRange(2.0, 2.0, 0, True),
+        ("m", "key_value", "value"): FloatRange(3.0, 3.0, 0, False),
+    }
+    halves = (float_ranges(table.slice(0, 1)), float_ranges(table.slice(1)))
+    assert united(*halves) == float_ranges(table)
+    assert float_ranges(table.slice(0, 1))[("a",)] == FloatRange(1.0, 1.0, 0, False)
+    assert footer_columns(table.schema, []) is True
+    assert footer_columns(table.schema, [("s", "f"), ("l", "list", "element")]) == [
+        "a",
+        "s.i",
+        "m.key_value.key",
+        "m.key_value.value",
+        "i",
+    ]

@@ -1,0 +1,104 @@
+"""Floating-point columns of rows that are being written: what a Parquet footer may not say of them, and the log must.
+
+NaN is the greatest number in SQL, but parquet-cpp leaves it out of the min and max of a row group. Spark believes
+these and skips the row group for ``x > 5``. So a file that holds a NaN in a column has no statistics of that column in
+its footer, and what the log says of it is found in the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: A Parquet column's names from the top, as ``path_in_schema`` has them: ("s", "x"), ("l", "list", "element").
+ParquetPath = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FloatRange:
+    """The numbers of a column: ``low`` and ``high`` leave NaN out, None where there is none; ``nulls`` are rows."""
+
+    low: float | None
+    high: float | None
+    nulls: int
+    has_nan: bool
+
+    def united(self, other: FloatRange) -> FloatRange:
+        """Of both their rows."""
+        lows = [one.low for one in (self, other) if one.low is not None]
+        highs = [one.high for one in (self, other) if one.high is not None]
+        return FloatRange(
+            min(lows, default=None),
+            max(highs, default=None),
+            self.nulls + other.nulls,
+            self.has_nan or other.has_nan,
+        )
+
+
+def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
+    """The floating-point columns of ``data`` at every depth; of those in lists and maps ``nulls`` means nothing."""
+    found = {}
+    for name, column in zip(data.column_names, data.columns, strict=True):
+        for path, values in _float_leaves((name,), column):
+            bounds = pc.min_max(values)
+            low, high = bounds["min"].as_py(), bounds["max"].as_py()
+            numbers = low is not None and low == low
+            has_nan = bool(pc.any(pc.is_nan(values), min_count=0).as_py())
+            found[path] = FloatRange(low if numbers else None, high if numbers else None, values.null_count, has_nan)
+    return found
+
+
+def united(
+    ranges: Mapping[ParquetPath, FloatRange], more: Mapping[ParquetPath, FloatRange]
+) -> dict[ParquetPath, FloatRange]:
+    """Of the rows of both, which have the same columns; either may be of no rows, and empty."""
+    return {**ranges, **{path: one.united(ranges[path]) if path in ranges else one for path, one in more.items()}}
+
+
+def footer_columns(schema: pa.Schema, without: Iterable[ParquetPath]) -> bool | list[str]:
+    """``write_statistics`` of pyarrow's ParquetWriter: all columns but ``without``."""
+    left_out = {".".join(path) for path in without}
+    if not left_out:
+        return True
+    dotted = (".".join(path) for field in schema for path in _leaves((field.name,), field.type))
+    return [path for path in dotted if path not in left_out]
+
+
+def _leaves(path: ParquetPath, kind: pa.DataType) -> Iterator[ParquetPath]:
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            yield from _leaves((*path, kind.field(index).name), kind.field(index).type)
+    elif pa.types.is_map(kind):
+        yield from _leaves((*path, "key_value", "key"), kind.key_type)
+        yield from _leaves((*path, "key_value", "value"), kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves((*path, "list", "element"), kind.value_type)
+    else:
+        yield path
+
+
+def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[ParquetPath, pa.ChunkedArray]]:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        yield path, column
+    elif pa.types.is_struct(kind):
+        # With the struct's own nulls, which a footer counts as its members' too.
+        members = [chunk.flatten() for chunk in column.chunks]
+        for index in range(kind.num_fields):
+            yield from _below((*path, kind.field(index).name), kind.field(index).type, [one[index] for one in members])
+    elif pa.types.is_map(kind):
+        # What lies outside a slice counts, too: at worst a footer says less.
+        yield from _below((*path, "key_value", "key"), kind.key_type, [one.keys for one in column.chunks])
+        yield from _below((*path, "key_value", "value"), kind.item_type, [one.items for one in column.chunks])
+    elif pa.types.is_list(kind):
+        yield from _below((*path, "list", "element"), kind.value_type, [one.flatten() for one in column.chunks])
+
+
+def _below(
+    path: ParquetPath, kind: pa.DataType, chunks: list[pa.Array]
+) -> Iterator[tuple[ParquetPath, pa.ChunkedArray]]:
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+        yield from _float_leaves(path, pa.chunked_array(chunks, kind))
