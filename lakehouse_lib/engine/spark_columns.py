@@ -21,6 +21,7 @@ Names = Callable[[Field], str]
 #: Spark reads whole numbers of these types into decimals with at least so many digits before the point.
 _SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
+_FLOATING = (PrimitiveType("float"), PrimitiveType("double"))
 _ABSENT = "__lakehouse_absent"
 
 
@@ -73,7 +74,22 @@ def as_seen(field: Field, names: Names) -> Any:
         column = F.lit(None)
     else:
         column = _renamed(F.col(quoted(names(field))), field.type, names, _integer_digits(field))
+    if field.type in _FLOATING:
+        # Times one every value stays as it is. Spark pushes no condition below it, to where the footers of parquet-cpp
+        # and parquet-rs leave NaN out of a row group's max: it would skip rows with NaN, which is above every number.
+        column = column * F.lit(1).cast(spark_type(field.type))
     return column.alias(field.name, metadata=_told(field.metadata))
+
+
+def has_floats_in_structs(schema: StructType) -> bool:
+    """Whether a struct has a floating-point member, on which Spark could push a condition down to row groups."""
+    return any(isinstance(one.type, StructType) and _has_floats(one.type) for one in schema.fields)
+
+
+def _has_floats(kind: StructType) -> bool:
+    return any(
+        _has_floats(one.type) if isinstance(one.type, StructType) else one.type in _FLOATING for one in kind.fields
+    )
 
 
 def quoted(name: str) -> str:

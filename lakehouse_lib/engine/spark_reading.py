@@ -44,6 +44,10 @@ OPTIONS = {
     "ignoreMissingFiles": "false",
 }
 
+#: Of the scan of structs with floating-point members, of whose NaN the statistics in footers may say nothing: Spark
+#: skips no row group or page by statistics. ``as_seen`` keeps it from that for columns that are no members.
+_WITHOUT_STATISTICS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
+
 
 def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> Any:
     """The rows of ``files`` that the scan's predicate is true for, with the scan's columns.
@@ -161,6 +165,8 @@ class _Part:
         options = {**OPTIONS, **scan_options(self.spark, self.snapshot.store)}
         if not folders:
             options["recursiveFileLookup"] = "true"
+        if spark_columns.has_floats_in_structs(stored):
+            options |= _WITHOUT_STATISTICS
         return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
     def _seen(self, frame: Any, held: dict[str, str]) -> Any:

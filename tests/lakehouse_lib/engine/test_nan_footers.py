@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Row
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine import data_writer
@@ -142,3 +144,20 @@ def test_a_failure_after_a_late_nan_leaves_no_file(tmp_path):
     with pytest.raises(RuntimeError, match="the source broke"):
         write_stream(batches(), target)
     assert list((tmp_path / "t").rglob("*.parquet")) == []
+
+
+def test_a_frame_of_files_whose_footers_leave_nan_out(tmp_path, spark):
+    """delta-rs writes such footers, and so did this library."""
+    rows = rows_of([1, 2, 3, 4], [1.0, NAN, -0.0, None])
+    deltalake.write_deltalake(tmp_path / "t", rows)
+    table = DeltaTable(tmp_path / "t")
+    (path,) = table.file_uris()
+    assert statistics_in(path)["d"] == statistics_in(path)["s.d"] == (True, True)
+    frame = table.to_spark(spark)
+    found = {sql: sorted(row["id"] for row in frame.where(sql).collect()) for sql in CONDITIONS}
+    assert found == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
+    assert found["d > 5"] == found["s.d > 5"] == [2]
+    as_written = {row["id"]: repr((row["d"], row["s"], row["f"])) for row in frame.collect()}
+    assert as_written[1] == repr((1.0, Row(d=1.0, i=1), 1.0))
+    assert as_written[3] == repr((-0.0, Row(d=-0.0, i=1), 1.0))
+    assert as_written[4] == repr((None, Row(d=None, i=1), 1.0))

@@ -80,7 +80,9 @@ def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known
             assert pc.less_equal(bounds.min.cast(column.type, safe=False), low)[0].as_py(), path
         if bounds.max[0].is_valid:
             assert pc.greater_equal(bounds.max.cast(column.type, safe=False), high)[0].as_py(), path
-            assert not pa.types.is_floating(column.type) or (nan_known and len(numbers) == len(column) - column.null_count)
+            assert not pa.types.is_floating(column.type) or (
+                nan_known and len(numbers) == len(column) - column.null_count
+            )
         elif kind in ("int64", "date32[day]", "decimal128(5, 2)"):
             assert column.null_count == len(column), path
         if kind in ("int8", "int16", "int32", "int64", "date32[day]", "decimal128(5, 2)"):
