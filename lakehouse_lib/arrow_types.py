@@ -33,3 +33,21 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(kind) else kind
+
+
+def as_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with its columns, one after the other, in the types of ``schema``; their names are the same.
+
+    A column of that type stays as it is: a cast to its own type breaks a list of nulls (its values become as many as
+    there are lists).
+
+    Raises:
+        ArrowInvalid: a value is not a valid one of its new type, or a member that is not nullable is null.
+    """
+    if not len(schema):
+        return table  # rows without columns
+    columns = [
+        column if column.type == one.type else column.cast(one.type)
+        for one, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakehouse_lib import deletion_vectors, file_paths, partition_values
-from lakehouse_lib.arrow_types import without_views
+from lakehouse_lib.arrow_types import as_types, without_views
 from lakehouse_lib.arrow_values import flags_of
 from lakehouse_lib.engine.conform import DoesNotFit, Members, conform, has_field_ids
 from lakehouse_lib.engine.missing_file import missing_file
@@ -224,7 +224,7 @@ class TableReader:
         kept = None if deleted_too else file.kept(index)
         if kept is not None:
             plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])
-            table = (table if plain == table.schema else table.cast(plain)).filter(kept)
+            table = as_types(table, plain).filter(kept)
         count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.

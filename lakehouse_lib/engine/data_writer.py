@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib import file_paths, partition_values, statistics
+from lakehouse_lib.arrow_types import as_types
 from lakehouse_lib.arrow_values import int64s
 from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
 from lakehouse_lib.engine.file_rows import FileRow, files_table
@@ -141,12 +142,15 @@ class DataFileWriter:
             SchemaMismatchError: a null where the table allows none. A foreign writer may have left one in a file.
         """
         try:
-            rows = rows.cast(self._schema)
-        except (ValueError, pa.ArrowInvalid) as error:
+            nulls = {one.name: rows.column(one.name).null_count for one in self._schema if not one.nullable}
+            if any(nulls.values()):
+                raise ValueError(", ".join(f"{name} has {count} nulls" for name, count in nulls.items() if count))
+            rows = as_types(rows.select(self._schema.names), self._schema)
+        except ValueError as error:
             raise SchemaMismatchError(
                 f"rows do not fit the table's schema: {error}",
                 table=self._target.store.root,
-                hint="Make the column nullable, or mend the rows with the engine that wrote them",
+                hint="Make the column nullable, or repair the rows with the engine that wrote them",
             ) from error
         size = max(1, rows.nbytes)
         step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
@@ -238,7 +242,7 @@ class DataFileWriter:
         with self._failures(), self._target.store.open_input(before) as source:
             file = pq.ParquetFile(source)
             for number in range(file.num_row_groups):
-                group = file.read_row_group(number).cast(self._schema)
+                group = as_types(file.read_row_group(number), self._schema)
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
@@ -331,9 +335,10 @@ def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
 
 
 def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
+    if not len(table):
+        return
     if not target.partition_columns:
-        if len(table):
-            yield (), table
+        yield (), table
         return
     codes = np.zeros(len(table), dtype=np.int64)
     for name in target.partition_columns:

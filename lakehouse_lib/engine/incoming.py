@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
 from lakehouse_lib.schema import Schema
 
 
@@ -33,6 +33,7 @@ def incoming(data: Any) -> Incoming:
 
     Raises:
         InvalidArgumentError: nothing of the kind, or what Arrow has no columns for.
+        InvalidSchemaError: a column's name has NUL in it.
     """
     if is_spark_dataframe(data):
         # That a column has no nulls is what Spark infers of these rows, and nobody's promise for those to come.
@@ -51,12 +52,22 @@ def is_spark_dataframe(data: object) -> bool:
 def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
+    # pyarrow's own keep their names whole, which Arrow's C interface does not.
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
     kind = f"data of type {type(data).__module__}.{type(data).__qualname__}"
-    if type(data).__module__.startswith("polars.") and "Object" in map(str, getattr(data, "dtypes", ())):
+    polars_types = _polars_types(data)
+    if "Object" in map(str, polars_types.values()):
         # Polars hands out where its objects are in memory.
         raise InvalidArgumentError(
             f"{kind} with a column of Python objects cannot be written", hint="Cast the column of type Object first"
         )
+    cut = next((name for name in _names(data, polars_types) if "\0" in name), None)
+    if cut is not None:
+        # Arrow's C interface ends a name there, and Polars ends the process.
+        raise InvalidSchemaError(f"{kind} has a column named {cut!r}, with NUL in it", hint="Rename the column first")
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
@@ -64,7 +75,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             batch = pa.record_batch(data)
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
         if isinstance(data, Sequence) and data and all(hasattr(item, "__arrow_c_array__") for item in data):
-            batches = [pa.record_batch(item) for item in data]
+            batches = [item if isinstance(item, pa.RecordBatch) else pa.record_batch(item) for item in data]
             return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
     except pa.ArrowException as error:
         raise InvalidArgumentError(
@@ -76,3 +87,30 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         hint="Give an Arrow table, a RecordBatchReader or a list of record batches that is not empty; a pandas, Polars "
         "or Spark frame; a DuckDB relation; or a DeltaTable",
     )
+
+
+def _polars_types(data: Any) -> Mapping[str, Any]:
+    """The columns' types of a Polars frame or series; of other data nothing."""
+    if not type(data).__module__.startswith("polars."):
+        return {}
+    if hasattr(data, "collect_schema"):
+        types: Mapping[str, Any] = data.collect_schema()
+        return types
+    return {data.name: data.dtype} if hasattr(data, "dtype") else {}
+
+
+def _names(data: Any, polars_types: Mapping[str, Any]) -> Iterator[str]:
+    """The names of a frame's columns; of a Polars frame those of structs' members, too."""
+    if not polars_types:
+        columns = getattr(data, "columns", None)
+        yield from (one for one in ([] if columns is None else columns) if isinstance(one, str))
+        return
+    yield from polars_types
+    pending = list(polars_types.values())
+    while pending:
+        kind = pending.pop()
+        for member in getattr(kind, "fields", ()):
+            yield member.name
+            pending.append(member.dtype)
+        if getattr(kind, "inner", None) is not None:
+            pending.append(kind.inner)

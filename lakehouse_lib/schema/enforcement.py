@@ -88,6 +88,8 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
     """
     target = schema.to_arrow()
     if data.schema.equals(target, check_metadata=False) and all(one.nullable and _flat(one.type) for one in target):
+        for one, column in zip(target, data.columns, strict=True):
+            _refuse_invalid(column, one.name, table)
         return data.replace_schema_metadata(None)
     enforce(schema, data.schema, table=table)
     by_name = {name.lower(): i for i, name in enumerate(data.schema.names)}
@@ -103,6 +105,7 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
             columns.append(pa.chunked_array(chunks, one.type))
         else:
             columns.append(_align_array(column, one, one.name, table))
+        _refuse_invalid(columns[-1], one.name, table)
     if isinstance(data, pa.RecordBatch):
         if not columns:
             return data.select([])
@@ -216,19 +219,33 @@ def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | Non
         )
 
 
+def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
+    """Arrow takes arrays of other programs as they are: text need not be UTF-8, nor a decimal have its digits."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatchError(
+            f"{name}: expected {type_from_arrow(column.type)}, got values that are not valid: {error}",
+            table=table,
+            hint="Decode text by the encoding that it was written in, or write it as binary.",
+        ) from error
+
+
 def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         # Not decoded: Arrow takes nothing from views, which Polars' categories are.
         array = array.dictionary.cast(without_views(array.type.value_type)).take(array.indices)
     elif pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
+        values = array.values.cast(without_views(array.type.value_type))
+        array = pc.run_end_decode(
+            pa.RunEndEncodedArray.from_arrays(array.run_ends, values).slice(array.offset, len(array))
+        )
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if pa.types.is_struct(target):
         return _align_struct(array, target, name, table)
     if pa.types.is_map(target):
-        entries = pa.struct([array.type.key_field, array.type.item_field])
-        offsets, members = _unfolded(array.cast(pa.list_(entries)))
+        offsets, members = _unfolded(_as_list(array))
         keys = _align_array(members.field(0), target.key_field, f"{name}.key", table)
         items = _align_array(members.field(1), target.item_field, f"{name}.value", table)
         return pa.MapArray.from_arrays(offsets, keys, items, type=target)
@@ -268,8 +285,18 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
 
 
 def _where(there: pa.Array | None, child: pa.Array) -> pa.Array:
-    # Arrow filters no views.
-    return child if there is None else child.cast(without_views(child.type)).filter(there)
+    if there is None:
+        return child
+    plain = without_views(child.type)  # Arrow filters no views
+    return (child if plain == child.type else child.cast(plain)).filter(there)
+
+
+def _as_list(entries: pa.Array) -> pa.Array:
+    """A map as the list of structs that it is; a cast breaks values that are lists of nulls."""
+    pairs, buffers = entries.values, entries.buffers()[:2]
+    return pa.Array.from_buffers(
+        pa.list_(pairs.type), len(entries), buffers, entries.null_count, entries.offset, children=[pairs]
+    )
 
 
 def _unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:

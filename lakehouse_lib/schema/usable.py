@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
 
-#: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them.
-FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+#: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them; and NUL,
+#: which ends a name where Arrow hands columns to another program.
+FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=\0")
 #: Columns that a change data feed adds to the table's own.
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
@@ -22,15 +23,19 @@ def check_names(schema: StructType, known: StructType | None = None, *, table: s
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    there = set() if known is None else set(_all_names(known, ""))
-    parts = [name.split("\0") for name in _all_names(schema, "") if name not in there]
-    bad = [".".join(part) for part in parts if not part[-1] or FORBIDDEN_IN_NAMES & set(part[-1])]
+    there = set() if known is None else set(_all_names(known, ()))
+    bad = [".".join(path) for path in _all_names(schema, ()) if path not in there and not is_storable(path[-1])]
     if bad:
         raise InvalidSchemaError(
             f"column names that Parquet cannot hold: {', '.join(repr(one) for one in bad)}",
             table=table,
-            hint="Rename them without spaces and without any of ,;{}()= or line breaks.",
+            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL.",
         )
+
+
+def is_storable(name: str) -> bool:
+    """Whether Parquet can hold a column, or a struct's member, of that name: one that is not empty, and is text."""
+    return bool(name) and not FORBIDDEN_IN_NAMES & set(name) and not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
@@ -89,12 +94,11 @@ def has_variant(kind: DataType) -> bool:
     return kind.type == "variant"
 
 
-def _all_names(kind: DataType, above: str) -> Iterator[str]:
-    # \0 separates the parts, because a name may hold a dot.
+def _all_names(kind: DataType, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     if isinstance(kind, StructType):
         for one in kind.fields:
-            yield above + one.name
-            yield from _all_names(one.type, f"{above}{one.name}\0")
+            yield (*above, one.name)
+            yield from _all_names(one.type, (*above, one.name))
     elif isinstance(kind, ArrayType):
         yield from _all_names(kind.element_type, above)
     elif isinstance(kind, MapType):

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 
 from lakehouse_lib.schema import ArrayType, Field, Schema, StructType, align
 
-_LEAVES = st.sampled_from([pa.int8(), pa.uint16(), pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()])
+_TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
+_LEAVES = st.sampled_from([pa.int8(), pa.uint16(), pa.null(), *_TEXTS])
 _TYPES = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
@@ -42,6 +43,8 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
         found = st.lists(_values(kind.value_type), max_size=2)
     elif types.is_integer(kind):
         found = st.integers(0, 100)
+    elif types.is_null(kind):
+        found = st.none()
     else:
         texts = st.sampled_from(["", "a", "a text longer than a view's twelve bytes"])
         found = texts.map(str.encode) if kind == pa.binary_view() else texts
