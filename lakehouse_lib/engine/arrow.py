@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_lib import schema as schemas
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_writer import write_stream
@@ -22,6 +21,7 @@ from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.schema import aligned
 from lakehouse_lib.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -85,8 +85,7 @@ class ArrowEngine:
                 table=target.store.root,
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
             )
-        aligned = (schemas.align(batch, target.schema, table=target.store.root) for batch in rows.rows)
-        return write_stream(aligned, target)
+        return write_stream(aligned(rows.rows, target.schema, table=target.store.root), target)
 
     def read(
         self,

@@ -30,7 +30,7 @@ from lakehouse_lib.engine.spark_tasks import (
 )
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import align
+from lakehouse_lib.schema import aligned
 from lakehouse_lib.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -116,7 +116,8 @@ class SparkEngine:
         rows = incoming(data)
         frame = rows.rows
         if not rows.is_spark:
-            table = align(rows.rows.read_all(), target.schema, table=target.store.root)
+            batches = aligned(rows.rows, target.schema, table=target.store.root)
+            table = pa.Table.from_batches(batches, target.schema.to_arrow())
             frame = self.spark.createDataFrame(table, spark_reading.struct_type(target.schema))
         with spark_failures():
             if spark_s3a.is_in_s3(target.store):

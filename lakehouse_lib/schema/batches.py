@@ -1,0 +1,126 @@
+"""Batches of foreign rows as batches of the table, in pieces whose text, bytes and lists 32-bit offsets can count.
+
+Columns of views, large and dictionary-encoded types may hold more in one batch than the table's own types, of which an
+array has at most 2 GiB: Arrow's casts refuse that, or wrap the offsets around without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow_values import bits_of, numbers_of
+from lakehouse_lib.errors import SchemaMismatchError
+from lakehouse_lib.schema.enforcement import align
+from lakehouse_lib.schema.types import Schema
+
+#: Bytes of one column in a piece: a few pieces at a time are in memory twice, as they came and as the table has them.
+PIECE_BYTES = 256 << 20
+_MOST_BYTES = (1 << 31) - 1
+
+
+def aligned(
+    batches: Iterable[pa.RecordBatch], schema: Schema, *, table: str | None = None, piece_bytes: int = PIECE_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Each batch, in pieces where a column of it holds more than ``piece_bytes``, as ``align`` brings it into shape.
+
+    Raises:
+        SchemaMismatchError: as ``align``; or a single row has more than 2 GiB in a column.
+    """
+    for batch in batches:
+        for piece in _pieces(batch, piece_bytes, table):
+            yield align(piece, schema, table=table)
+
+
+def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Iterator[pa.RecordBatch]:
+    sizes = [weight(column) for column in batch.columns]
+    largest = max(sizes, default=0)
+    if largest <= piece_bytes:
+        yield batch
+        return
+    if len(batch) == 1:
+        if largest > _MOST_BYTES:
+            raise SchemaMismatchError(
+                f"{batch.schema.names[sizes.index(largest)]}: expected at most 2 GiB in a row, got {largest} bytes",
+                table=table,
+                hint="Cut the value in several rows, or store it as an object of its own and its location here.",
+            )
+        yield batch
+        return
+    middle = len(batch) // 2
+    yield from _pieces(batch.slice(0, middle), piece_bytes, table)
+    yield from _pieces(batch.slice(middle), piece_bytes, table)
+
+
+def weight(array: pa.Array) -> int:
+    """Bytes of text and binary, or members of lists, in the fullest array that the values take once they are plain."""
+    kind, types = array.type, pa.types
+    if types.is_struct(kind):
+        return max((weight(array.field(index)) for index in range(kind.num_fields)), default=0)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
+        first, end = _ends(array)
+        return max(end - first, weight(array.values.slice(first, end - first)))
+    if types.is_nested(kind) and not types.is_union(kind) and not types.is_run_end_encoded(kind):
+        members = array.flatten()  # views of lists, and lists of one size
+        return max(len(members), weight(members))
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        first, end = _ends(array)
+        return end - first
+    return int(_lengths(array).sum()) if _has_lengths(kind) else 0
+
+
+def _ends(array: pa.Array) -> tuple[int, int]:
+    """The offsets before the first value and after the last one."""
+    if not len(array):
+        return 0, 0
+    kind = array.type
+    wide = pa.types.is_large_list(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32)
+    return int(offsets[array.offset]), int(offsets[array.offset + len(array)])
+
+
+def _has_lengths(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _has_lengths(kind.value_type)
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+    )
+
+
+def _lengths(array: pa.Array) -> NDArray[Any]:
+    """Bytes of each value; 0 for null."""
+    if not len(array):
+        return np.zeros(0, np.int64)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        of_values = _lengths(array.dictionary)
+        places = array.indices.drop_null()
+        lengths: NDArray[Any] = of_values[numbers_of(places, places.type.to_pandas_dtype())]
+        return lengths
+    if pa.types.is_run_end_encoded(kind):
+        first = array.find_physical_offset()
+        count = array.find_physical_length()
+        ends = numbers_of(array.run_ends, array.run_ends.type.to_pandas_dtype())[first : first + count]
+        within = np.minimum(ends.astype(np.int64) - array.offset, len(array))
+        runs = np.diff(within, prepend=0)
+        repeated: NDArray[Any] = runs * _lengths(array.values.slice(first, count))
+        return repeated
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        lengths = np.frombuffer(array.buffers()[1], np.int32)[4 * array.offset : 4 * (array.offset + len(array)) : 4]
+    else:
+        wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+        offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32)
+        lengths = np.diff(offsets[array.offset : array.offset + len(array) + 1])
+    if array.null_count:
+        lengths = np.where(bits_of(array.buffers()[0], array.offset, len(array)), lengths, 0)
+    return lengths.astype(np.int64)

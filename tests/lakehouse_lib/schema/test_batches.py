@@ -1,0 +1,79 @@
+"""Batches come out as they went in, in pieces that hold no more of a column than asked for, however it is encoded."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from lakehouse_lib.errors import SchemaMismatchError
+from lakehouse_lib.schema import Schema, aligned, batches
+from lakehouse_lib.schema.batches import weight
+
+_TEXT = [pa.string(), pa.large_string(), pa.string_view()]
+_BYTES = [pa.binary(), pa.large_binary(), pa.binary_view()]
+_VALUES = st.lists(st.none() | st.sampled_from(["", "a", "twelve bytes", "more than twelve bytes"]), max_size=9)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[pa.Array, int]:
+    """A column in some encoding, and the bytes of its values."""
+    values = draw(_VALUES)
+    kind = draw(st.sampled_from(_TEXT + _BYTES))
+    plain = pa.array(values, pa.string()).cast(pa.binary() if kind in _BYTES else pa.string()).cast(kind)
+    encoding = draw(
+        st.sampled_from(["plain", "dictionary", "runs", "list", "large list", "list view", "struct", "map"])
+    )
+    size = sum(len(one or "") for one in values)
+    if encoding == "plain" or not values:
+        return plain, size
+    if encoding == "dictionary":
+        places = draw(st.lists(st.none() | st.integers(0, len(values) - 1), max_size=12))
+        used = [values[place] or "" for place in places if place is not None]
+        return pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), plain), sum(map(len, used))
+    if encoding == "runs":
+        ends = [3 * (place + 1) for place in range(len(values))]
+        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), plain), 3 * size
+    if encoding == "struct":
+        return pa.StructArray.from_arrays([plain], ["x"]), size
+    if encoding == "map":
+        keys = pa.array(["k"] * len(values))
+        return pa.MapArray.from_arrays([0, len(values)], keys, plain), max(size, len(values))
+    lists = {
+        "list": lambda: pa.ListArray.from_arrays([0, 1, len(values)], plain),
+        "large list": lambda: pa.LargeListArray.from_arrays([0, 1, len(values)], plain),
+        "list view": lambda: pa.ListViewArray.from_arrays([0, 1], [1, len(values) - 1], plain),
+    }
+    return lists[encoding](), max(size, len(values))
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns())
+def test_a_weight_is_what_the_values_take_once_they_are_plain(drawn):
+    column, size = drawn
+    assert weight(column) == size
+    assert weight(column.slice(len(column))) == 0
+    assert weight(column.slice(0, 1)) <= size
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns(), st.integers(0, 30))
+def test_pieces_are_the_rows_in_order(drawn, most):
+    column, _ = drawn
+    batch = pa.record_batch({"x": column})
+    pieces = list(aligned([batch], Schema.from_arrow(batch.schema), piece_bytes=most))
+    assert [value for piece in pieces for value in piece["x"].to_pylist()] == column.to_pylist()
+    assert all(weight(piece["x"]) <= most or len(piece) == 1 for piece in pieces)
+
+
+def test_a_batch_that_is_small_stays_whole():
+    batch = pa.record_batch({"x": ["a"] * 100})
+    assert len(list(aligned([batch], Schema.from_arrow(batch.schema)))) == 1
+
+
+def test_a_row_that_no_array_can_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(batches, "_MOST_BYTES", 100)
+    batch = pa.record_batch({"id": [1, 2], "x": pa.array(["a", "b" * 101], pa.string_view())})
+    with pytest.raises(SchemaMismatchError, match="x: expected at most 2 GiB in a row, got 101 bytes"):
+        list(aligned([batch], Schema.from_arrow(batch.schema), table="t", piece_bytes=10))
