@@ -162,7 +162,7 @@ class _Rendering:
             return _null_safe(node.operator, left, self.value(node.right), literal=True)
         right = self.value(node.right)
         if _is_floating(node.left.type) or _is_floating(node.right.type):
-            left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+            left, right = _as_double(left, node.left.type), _as_double(right, node.right.type)
             return _between_floats(node.operator, left, right)
         left, right = _common(left, node.left.type, right, node.right.type)
         return _null_safe(node.operator, left, right, literal=False)
@@ -321,6 +321,13 @@ def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataT
     if any(one.type in ("date", "timestamp", "timestamp_ntz") for one in kinds):
         return left.cast(pa.timestamp("us")).cast(_UTC), right.cast(pa.timestamp("us")).cast(_UTC)
     return left.cast(pa.int64()), right.cast(pa.int64())
+
+
+def _as_double(value: Any, data_type: DataType | None) -> Any:
+    """The nearest double, as Spark has it."""
+    if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
+        value = value.cast(pa.string())  # Arrow's own cast of a decimal misses it by a bit: 0.95 is 0.9500000000000001
+    return value.cast(pa.float64(), safe=False)
 
 
 def _is_floating(data_type: DataType | None) -> bool:

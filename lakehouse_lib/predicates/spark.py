@@ -29,6 +29,8 @@ _OF_DAYS = ("year", "month", "day")
 #: Compared with each other, Spark would read one of the two in the session's time zone.
 _ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
 
+_MOST_DIGITS = 38
+_WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
@@ -43,6 +45,8 @@ def render(node: Node) -> str:
         case Comparison():
             if {_type_name(node.left), _type_name(node.right)} in _ZONE_APART:
                 return f"({_micros(node.left)} {node.operator} {_micros(node.right)})"
+            if _passes_38_digits(node.left.type, node.right.type):
+                return _by_parts(node)
             return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
         case Arithmetic():
             return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
@@ -104,6 +108,43 @@ def _micros(node: Node) -> str:
             seconds = f"CAST(extract(SECOND FROM {text}) * 1000000 AS BIGINT)"
             return f"(unix_date(CAST({text} AS DATE)) * {_DAY}L + {clock} + {seconds})"
     return f"unix_micros({text})"
+
+
+def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
+    """Whether Spark would round one of two decimals to compare them: no decimal has the digits of both."""
+    sizes = [_digits(one) for one in (left, right)]
+    known = [one for one in sizes if one is not None]
+    return len(known) == 2 and max(whole for whole, _ in known) + max(scale for _, scale in known) > _MOST_DIGITS
+
+
+def _digits(kind: DataType | None) -> tuple[int, int] | None:
+    """Digits before and after the point, of a decimal or a whole number."""
+    if not isinstance(kind, PrimitiveType):
+        return None
+    if kind.decimal is not None:
+        precision, scale = kind.decimal
+        return precision - scale, scale
+    return (_WHOLE_DIGITS[kind.type], 0) if kind.type in _WHOLE_DIGITS else None
+
+
+def _by_parts(node: Comparison) -> str:
+    """A comparison of decimals by their floors and, where these are equal, by what is left: from 0 to below 1."""
+    sizes = (_digits(node.left.type), _digits(node.right.type))
+    scale = max(one[1] for one in sizes if one is not None)
+    numbers = [
+        render(one) if size is None or size[1] else f"CAST({render(one)} AS DECIMAL({size[0]},0))"
+        for one, size in zip((node.left, node.right), sizes, strict=True)
+    ]
+    (a, b), (x, y) = (
+        [f"floor({one})" for one in numbers],
+        [f"CAST(pmod({one}, CAST(1 AS DECIMAL(1,0))) AS DECIMAL({scale},{scale}))" for one in numbers],
+    )
+    match node.operator:
+        case "=" | "<=>":
+            return f"(({a} {node.operator} {b}) AND ({x} {node.operator} {y}))"
+        case "!=":
+            return f"(({a} != {b}) OR ({x} != {y}))"
+    return f"(({a} {node.operator[0]} {b}) OR (({a} = {b}) AND ({x} {node.operator} {y})))"
 
 
 def _compared(node: Node) -> str:
