@@ -62,7 +62,8 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
     if value is None:
         return Literal(None, kind)
     if isinstance(value, str) and kind.type in TEMPORAL:
-        found = parse_date(value) if kind.type == "date" else parse_timestamp(value)
+        by_wall_clock = kind.type == "timestamp_ntz"
+        found = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
         if found is None:
             raise InvalidPredicateError(
                 f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."

@@ -301,7 +301,8 @@ def _micros(operand: Node, literal: Literal) -> int:
         found = parse_date(value) if date_only else None
         if found is not None:
             return found * _DAY
-        micros = None if date_only else parse_timestamp(value)
+        by_wall_clock = isinstance(kind, PrimitiveType) and kind.type == "timestamp_ntz"
+        micros = None if date_only else parse_timestamp(value, by_wall_clock=by_wall_clock)
         if micros is not None:
             return micros
     raise mismatch(operand, f"compared with {describe(literal)}")
@@ -316,10 +317,14 @@ def parse_date(text: str) -> int | None:
         return None
 
 
-def parse_timestamp(text: str) -> int | None:
+def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
     """µs since 1970 of an ISO-8601 timestamp, in UTC where it names no zone; a finer fraction is cut. Or None.
 
     Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris), of which a repeated hour is the first.
+
+    Args:
+        by_wall_clock: the text stands for a timestamp without a zone: what its clock shows counts, as in Spark, and a
+            zone that it names does not.
     """
     match = _TIMESTAMP.match(text.strip())
     if match is None:
@@ -333,6 +338,7 @@ def parse_timestamp(text: str) -> int | None:
     offset = _offset(zone, dt.datetime.combine(moment, clock)) if zone else 0
     if offset is None:
         return None
+    offset = 0 if by_wall_clock else offset
     seconds = (moment.toordinal() - 719_163) * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - offset
     return seconds * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
 

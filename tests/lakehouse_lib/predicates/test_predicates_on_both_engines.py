@@ -98,6 +98,7 @@ CASES = {
     "t = '2024-03-09 21:30:00.123456 America/New_York'": [1],
     "t BETWEEN '2024-03-10T02:30:00.123455Z' AND TIMESTAMP '2024-03-10 04:30:00.123456+02:00'": [1],
     "n = TIMESTAMP_NTZ '2024-03-10 02:30:00.123456'": [1],
+    "n = TIMESTAMP '2024-03-10 04:30:00.123456+02:00'": [1],
     "d >= DATE '2024-03-31' - INTERVAL 1 MONTH": [1],
     "d = date_sub(DATE '2024-03-05', 5)": [1],
     "d = date_sub('2024-03-05', 5)": [1],
@@ -133,6 +134,31 @@ def test_spark(table, spark):
         rows = engine.read(table, ["id"], parse(sql, table.schema)).collect()
         found[sql] = sorted(row["id"] for row in rows)
     assert found == CASES
+
+
+# The zone of a string does not count beside a timestamp without one; Spark's own SQL is the judge.
+ZONES_OF_STRINGS = {
+    "n = '2024-03-10 02:30:00.123456 America/New_York'": [1],
+    "n = '2024-03-10 02:30:00.123456+05:00'": [1],
+    "n IN ('2024-03-10 02:30:00.123456Z', '1969-12-31 23:59:59.999999-08:00')": [1, 2],
+    "n BETWEEN '1969-12-31 23:59:59-08:00' AND '1970-01-01 00:00:00+08:00'": [2],
+    "n > '2024-03-10 02:30:00.123455+18:00'": [1],
+    "n = CAST('2024-03-10 02:30:00.123456-03:30' AS TIMESTAMP_NTZ)": [1],
+    "n = TIMESTAMP_NTZ '2024-03-10 02:30:00.123456+01:00'": [1],
+}
+
+
+def test_zones_of_strings_beside_timestamps_without_one(table, spark):
+    from lakehouse_lib.engine.arrow import ArrowEngine
+    from lakehouse_lib.engine.spark import SparkEngine
+
+    files = spark.read.parquet(*(f"file:{table.store.root}/{path}" for path in table.files["path"].to_pylist()))
+    for sql, expected in ZONES_OF_STRINGS.items():
+        parsed = parse(sql, table.schema)
+        on_arrow = ArrowEngine().read(table, ["id"], parsed).read_all()["id"].to_pylist()
+        on_spark = [row["id"] for row in SparkEngine(spark).read(table, ["id"], parsed).collect()]
+        judge = [row["id"] for row in files.where(sql).select("id").collect()]
+        assert [sorted(on_arrow), sorted(on_spark), sorted(judge)] == [expected] * 3, sql
 
 
 SPARK_ONLY = {
