@@ -23,6 +23,7 @@ from lakehouse_lib.engine.file_rows import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
 from lakehouse_lib.store import ObjectMeta
+from lakehouse_lib.store.local import LocalStore
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
@@ -58,6 +59,8 @@ class FooterTask:
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write the DataFrame; the files table. How many files come is up to its partitions."""
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
+    if isinstance(target.store, LocalStore):
+        target.store.make_root()  # Spark would not tell what is in the way
     try:
         writer = shaped(frame, target).write.options(**_OPTIONS).option("compression", codec_of(target.configuration))
         if target.partition_columns:

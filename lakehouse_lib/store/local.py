@@ -31,6 +31,9 @@ _LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
+#: Where a folder is to be made, or an object stored, something else is.
+_NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
+_NO_FOLDER_HINT = "Choose another location for the table, or move away what is there"
 #: What trying again does not change.
 _REFUSALS = {
     errno.EACCES: _PERMISSION,
@@ -40,6 +43,7 @@ _REFUSALS = {
     errno.EDQUOT: _SPACE,
     errno.EFBIG: "Commit fewer files at once",
     errno.ENAMETOOLONG: "Use shorter names",
+    **dict.fromkeys(_NO_FOLDER, _NO_FOLDER_HINT),
 }
 
 
@@ -195,6 +199,15 @@ class LocalStore:
         with self._failures(path):
             return pa.OSFile(str(self._readable(path)), "rb")
 
+    def make_root(self) -> None:
+        """Make the table's folder, for a program that writes there by itself.
+
+        Raises:
+            StoreError: something else is in its place, or it may not be made.
+        """
+        with self._failures(""):
+            self._make_folder(Path(self._root))
+
     def open_output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
@@ -302,7 +315,16 @@ class LocalStore:
         except OSError as error:
             kind = StoreRefusedError if storing and error.errno in _REFUSALS else StoreError
             hint = _REFUSALS.get(error.errno or 0) if storing else None
-            raise kind(f"{path or 'the folder'}: {error.strerror or error}", table=self._root, hint=hint) from error
+            text = f"{path or 'the folder'}: {error.strerror or error}"
+            obstacle = self._obstacle(path) if error.errno in _NO_FOLDER else None
+            if obstacle is not None:
+                text, hint = f"{obstacle} is {_described(obstacle)}; expected a folder", _NO_FOLDER_HINT
+            raise kind(text, table=self._root, hint=hint) from error
+
+    def _obstacle(self, path: str) -> Path | None:
+        """What is in the place of a folder that the object at ``path`` would be in; None: nothing is."""
+        above = reversed(Path(self._root, path or "object").parents)
+        return next((one for one in above if os.path.lexists(one) and not one.is_dir()), None)
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
@@ -315,6 +337,11 @@ def _tag(status: os.stat_result) -> str:
     fine = status.st_mtime_ns % 1_000_000 != 0
     ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS
     return f"{status.st_ino}.{status.st_mtime_ns}" if fine and ticked else ""
+
+
+def _described(path: Path) -> str:
+    """A file, or a link that leads to no folder."""
+    return f"a link to {str(path.readlink())!r}, which leads to no folder" if path.is_symlink() else "a file"
 
 
 def _is_folder(status: os.stat_result) -> bool:
