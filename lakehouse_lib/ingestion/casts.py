@@ -81,6 +81,17 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
         return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column).cast(data_type), bad
 
 
+def decoded(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Bytes as text, with replacement characters where they are not UTF-8, and a mask of these cells."""
+    try:
+        return column.cast(pa.string()), np.zeros(len(column), bool)
+    except pa.ArrowInvalid:
+        values = column.to_pylist()
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in values]
+        wrong = [text is not None and text.encode() != value for text, value in zip(texts, values, strict=True)]
+        return pa.array(texts, pa.string()), np.array(wrong, bool)
+
+
 def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """An Arrow boolean array as a NumPy mask; NULL is False."""
     return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)

@@ -18,7 +18,7 @@ from pyarrow import csv
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import mask
+from lakehouse_lib.ingestion.casts import decoded, mask
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.ingestion.source_format import SourceFormat
 
@@ -132,7 +132,7 @@ def _block(
         extra[ahead] += lines
     lines_of_rows = line + row_starts[:rows] + np.cumsum(extra)[:rows]
 
-    texts, not_text = zip(*(_decoded(column) for column in columns), strict=True)
+    texts, not_text = zip(*(decoded(column) for column in columns), strict=True)
     keep = np.zeros(rows, bool)  # a record without any value is a blank line
     for column in columns:
         keep |= mask(pc.is_valid(column))
@@ -141,7 +141,7 @@ def _block(
     checks = [
         (name, NOT_TEXT.format(encoding=encoding), wrong[kept])
         for name, wrong in zip(schema.names, not_text, strict=True)
-        if wrong is not None
+        if wrong.any()
     ]
     block = TextBlock(
         [text if isinstance(kept, slice) else text.take(pa.array(kept)) for text in texts],
@@ -177,17 +177,6 @@ class _QuoteCounter:
 
     def close(self) -> None:
         self.closed = True
-
-
-def _decoded(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]] | None]:
-    """Bytes as text; where they are no UTF-8, with replacement characters and a mask of those cells."""
-    try:
-        return column.cast(pa.string()), None
-    except pa.ArrowInvalid:
-        values = column.to_pylist()
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in values]
-        wrong = [text is not None and text.encode() != value for text, value in zip(texts, values, strict=True)]
-        return pa.array(texts, pa.string()), np.array(wrong, bool)
 
 
 def _one_array(column: Any) -> Any:

@@ -17,7 +17,7 @@ from lakehouse_lib.arrow_types import rebuilt
 from lakehouse_lib.engine.data_reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import cast_or_find, type_name
+from lakehouse_lib.ingestion.casts import cast_or_find, decoded, type_name
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.schema.arrow import is_list
 
@@ -47,9 +47,13 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                     meant = stored.field(field.name).type
                     if pa.types.is_timestamp(meant) or pa.types.is_nested(meant):
                         values = values.cast(meant)
-                    column, wrong = cast_or_find(values, field.type)
+                    values, garbled = _as_utf8(values)
+                    kept = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
+                    column, wrong = cast_or_find(kept, field.type)
                     columns.append(column)
-                    checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
+                    is_text = pa.types.is_string(field.type) and garbled.any()
+                    reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
+                    checks.append((field.name, reason, wrong | garbled))
                     texts.append(_Texts(values))
                 yield TypedBlock(columns, lines, checks, texts, FaultyRecords())
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -71,6 +75,36 @@ class _Texts:
             return values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def _as_utf8(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """The values, and a mask of those that have text which is not UTF-8: what reads Parquet takes it as it is.
+
+    Such a text comes with replacement characters, what is nested and has one as null.
+    """
+    garbled = np.zeros(len(values), bool)
+    if _is_valid(values):
+        return values, garbled
+    if not pa.types.is_nested(values.type):
+        return decoded(values.cast(pa.large_binary()))
+    pending = [np.arange(len(values))]
+    while pending:
+        rows = pending.pop()
+        if _is_valid(values.take(pa.array(rows))):
+            continue
+        if len(rows) == 1:
+            garbled[rows] = True
+        else:
+            pending += np.array_split(rows, 2)
+    return pc.if_else(pa.array(garbled), None, values), garbled
+
+
+def _is_valid(values: Any) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _by_today_s_calendar(column: Any, name: str, file: DataFile, shown: str) -> Any:

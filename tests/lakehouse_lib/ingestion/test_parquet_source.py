@@ -90,3 +90,26 @@ def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any])
     ):
         with pytest.raises(SourceRefusedError, match=f"{path}: expected timestamp_ntz, got timestamp"):
             loaded(tmp_path, values, expected, **options)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array([b"a", b"\xffb", None, b"c"]).view(pa.string())
+    inner = pa.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
+    pq.write_table(pa.table({"id": range(4), "s": texts.cast(kind), "l": inner}), tmp_path / "a.parquet")
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.string()))])
+    (block,) = read_parquet(tmp_path / "a.parquet", schema)
+    assert {name: (reason, wrong.tolist()) for name, reason, wrong in block.checks} == {
+        "id": ("not a valid long", [False] * 4),
+        "s": ("not valid utf-8 text", [False, True, False, False]),
+        "l": ("not a valid list<item: string>", [False, True, False, False]),
+    }
+    assert [column.to_pylist() for column in block.columns[1:]] == [
+        ["a", None, None, "c"],
+        [["a"], None, [None], ["c"]],
+    ]
+    assert [one.take(pa.array([1, 3])).to_pylist() for one in block.texts] == [
+        ["1", "3"],
+        ["\ufffdb", "c"],
+        [None, "['c']"],
+    ]
