@@ -169,13 +169,12 @@ class DataFileWriter:
         group = pa.concat_tables(self._pending)
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
         ranges = statistics.float_ranges(group)
-        known, self._nan_columns = (
-            self._nan_columns,
-            self._nan_columns | {path for path, one in ranges.items() if one.has_nan},
-        )
+        with_nan = {path for path, one in ranges.items() if one.has_nan}
+        is_new = not with_nan <= self._nan_columns
+        self._nan_columns |= with_nan
         if self._writer is None:
             self._open(group)
-        elif known != self._nan_columns:
+        elif is_new:
             self._write_again()
         self._write_group(group)
         self._floats = statistics.united(self._floats, ranges)
@@ -246,7 +245,8 @@ class DataFileWriter:
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
-        self._target.store.delete_many([before])
+        with suppress(DeltaError):  # no commit names it
+            self._target.store.delete_many([before])
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
         """Ids that rows keep are near each other: as differences they take a bit or two, else some four bytes a row."""
