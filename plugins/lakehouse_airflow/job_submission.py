@@ -8,12 +8,16 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.hooks.spark_submit import (
+    ALLOWED_SPARK_BINARIES,
+    DEFAULT_SPARK_BINARY,
+    SparkSubmitHook,
+)
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 import spark_jobs
@@ -39,8 +43,8 @@ class JobSubmission(SparkSubmitHook):
         driver_memory: such as ``2g``; Spark's default otherwise.
 
     Raises:
-        AirflowFailException: there is no such connection (the provider would go on with YARN), it asks for deploy
-            mode ``cluster``, or its extra is no JSON object.
+        AirflowFailException: there is no such connection (the provider would go on with YARN), its extra is not a JSON
+            object, or it has a value that must not come from a connection (``_check_extra``).
     """
 
     def __init__(
@@ -60,13 +64,9 @@ class JobSubmission(SparkSubmitHook):
                 "local[*] or spark://host:7077 as its host"
             ) from None
         extra = extra_of(connection)
-        if extra.get("deploy-mode", "client") != "client":
-            raise AirflowFailException(
-                f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}: set it "
-                "to client, because the job's result is read from the driver's output"
-            )
+        _check_extra(conn_id, extra)
         local = (connection.host or "").startswith("local")
-        spark_submit = _spark_submit(extra.get("spark-binary"))
+        spark_submit = _spark_submit(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
         super().__init__(
             conn_id=conn_id,
             name=f"lakehouse-{job}",
@@ -146,8 +146,39 @@ class JobSubmission(SparkSubmitHook):
             yield line
 
 
-def _spark_submit(configured: str | None) -> str:
-    name = configured or "spark-submit"
+def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
+    """Refuse what a connection must not decide. Who may edit connections may not choose what runs on the workers.
+
+    The provider has the same rules for ``spark-binary`` and ``spark-home``, but only for a binary that it looks up
+    itself. It writes ``keytab`` into a file in the temporary folder and never removes it.
+
+    Raises:
+        AirflowFailException: names the connection, the key of the extra and, where it holds no secret, the value.
+    """
+    if extra.get("deploy-mode", "client") != "client":
+        raise AirflowFailException(
+            f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}: set it "
+            "to client, because the job's result is read from the driver's output"
+        )
+    binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
+    if binary not in ALLOWED_SPARK_BINARIES:
+        raise AirflowFailException(
+            f"the Spark connection {conn_id!r} has spark-binary {binary!r}; expected one of "
+            f"{', '.join(ALLOWED_SPARK_BINARIES)}, which is looked up on the worker's PATH"
+        )
+    if extra.get("spark-home"):
+        raise AirflowFailException(
+            f"the Spark connection {conn_id!r} has spark-home in its extra, which is not allowed: put the spark-submit "
+            "of that folder on the worker's PATH"
+        )
+    if extra.get("keytab"):
+        raise AirflowFailException(
+            f"the Spark connection {conn_id!r} has keytab in its extra, which would be left in a file on the worker: "
+            "keep the keytab on the workers and set spark.kerberos.keytab and spark.kerberos.principal in spark_conf"
+        )
+
+
+def _spark_submit(name: str) -> str:
     beside_python = Path(sys.executable).parent / name
     # Airflow may run from an environment whose bin folder is not on PATH.
     return shutil.which(name) or (str(beside_python) if beside_python.exists() else name)

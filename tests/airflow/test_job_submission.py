@@ -57,6 +57,52 @@ def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         submission()
 
 
+def with_extra(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client", **extra}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+
+
+def test_a_connection_names_no_other_program_than_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    script = tmp_path / "spark-submit"
+    script.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    names = ["spark-sql", "Spark-Submit", "spark-submit ", " spark-submit", "spark-submit\n", "bash", "", "."]
+    for name in [*names, str(script), "./spark-submit", "../x/spark-submit", ["spark-submit"], {"spark-submit": 1}, 1]:
+        with_extra(monkeypatch, **{"spark-binary": name})
+        with pytest.raises(AirflowFailException) as refused:
+            submission()
+        assert f"'spark_default' has spark-binary {name!r}; expected one of spark-submit, spark2" in str(refused.value)
+    assert not ran.exists()
+    with_extra(monkeypatch, **{"spark-binary": None})
+    assert submission()._connection["spark_binary"].endswith("spark-submit")
+
+
+@pytest.mark.parametrize("name", ["spark-submit", "spark2-submit", "spark3-submit"])
+def test_the_providers_own_names_of_spark_submit_are_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    script = tmp_path / name
+    script.write_text('#!/bin/sh\necho \'{"lakehouse": "result", "version": 1}\'\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with_extra(monkeypatch, **{"spark-binary": name})
+    assert submission().run() == {"version": 1}
+
+
+@pytest.mark.parametrize(("key", "value"), [("spark-home", "/opt/theirs"), ("keytab", "aHVudGVyMg==")])
+def test_a_connection_brings_no_spark_and_no_keytab(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str, value: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the provider would leave the keytab
+    with_extra(monkeypatch, **{key: value})
+    with pytest.raises(AirflowFailException, match=f"'spark_default' has {key} in its extra") as refused:
+        submission()
+    assert value not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "local[2]", "extra": '{"deploy-mode": "client"'}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
