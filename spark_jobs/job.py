@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from spark_jobs.parent_process import die_with_parent
+from spark_jobs.private_files import is_private, read_private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 Result = Mapping[str, Any]
 #: Checks the arguments without Spark. Returns what is left to do with it, or the result when that is nothing.
 Prepare = Callable[[argparse.Namespace], "Callable[[SparkSession], Result] | Result"]
+#: In the environment of a driver that spark-submit has started: its parent is a JVM, which listens there.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 class FailedAfterWork(Exception):
@@ -63,6 +67,9 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
         the exit code, 0 or 1. An error of this library is one message; any other leaves its traceback on standard
         error as well.
     """
+    if _SUBMITTED in os.environ:
+        # Without its JVM the job must commit nothing. One that is gone already is missed by the session.
+        die_with_parent()
     # Nothing but the line may go to standard output, whatever libraries print.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         try:
@@ -97,9 +104,9 @@ def parse_json(text: str, path: str, what: str) -> Any:
 
 
 def read_text_file(path: str, what: str) -> str:
-    """A text file named on the command line; InvalidArgumentError when it cannot be read."""
+    """A text file named on the command line, or a private one; InvalidArgumentError when it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_private(path) if is_private(path) else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InvalidArgumentError(f"{what} {path} cannot be read: {reason}", hint="Name a readable file") from error
@@ -148,6 +155,8 @@ def _session(job: str) -> Any:
     conf.setIfMissing("spark.ui.enabled", "false")
     conf.set("spark.ui.showConsoleProgress", "false")  # a Python process has it on unless told otherwise
     conf.set("spark.sql.session.timeZone", "UTC")
+    # Tasks carry storage options and predicates, and Spark keeps tasks in its local files. They stay when it is killed.
+    conf.setIfMissing("spark.io.encryption.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
         conf.setIfMissing("spark.driver.host", "127.0.0.1")

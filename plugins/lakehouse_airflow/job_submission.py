@@ -23,6 +23,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 import spark_jobs
 from lakehouse_airflow.connection_extra import extra_of
 from lakehouse_airflow.failures import failure
+from lakehouse_airflow.supervisor import dying_with_supervisor
+from spark_jobs.parent_process import tied_to_this_process
+from spark_jobs.private_files import in_memory, private_path
 
 _MARK = '{"lakehouse":'
 
@@ -38,6 +41,8 @@ class JobSubmission(SparkSubmitHook):
     Args:
         job: the module's name in ``spark_jobs``.
         arguments: its command line. Nothing secret: command lines are logged.
+        private_files: options of the job that name a file, with the text of that file. It is on no disk and on no
+            command line.
         conn_id: a Spark connection with deploy mode ``client``, because the result is read from the driver's output.
         conf: Spark properties.
         driver_memory: such as ``2g``; Spark's default otherwise.
@@ -52,6 +57,7 @@ class JobSubmission(SparkSubmitHook):
         job: str,
         arguments: Sequence[str],
         *,
+        private_files: Mapping[str, str] | None = None,
         conn_id: str,
         conf: dict[str, str] | None = None,
         driver_memory: str | None = None,
@@ -70,7 +76,10 @@ class JobSubmission(SparkSubmitHook):
         super().__init__(
             conn_id=conn_id,
             name=f"lakehouse-{job}",
-            application_args=list(arguments),
+            application_args=[
+                *arguments,
+                *(word for option in private_files or {} for word in (option, private_path(option.lstrip("-")))),
+            ],
             conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
             driver_memory=driver_memory,
             env_vars={
@@ -81,11 +90,13 @@ class JobSubmission(SparkSubmitHook):
             spark_binary=spark_submit,
         )
         self._job = job
+        self._private_files = {option.lstrip("-"): text for option, text in (private_files or {}).items()}
         self._outcome: dict[str, Any] | None = None
         self._is_killed = False
 
     def run(self) -> dict[str, Any]:
-        """Runs the job to its end and returns its result.
+        """Runs the job to its end and returns its result. The job ends at once when this process or, in a task that
+        Airflow supervises, the supervisor does, however they are killed.
 
         Raises:
             AirflowFailException, AirflowException: the job's error, as ``failures.failure`` sorts them; or Spark died
@@ -96,12 +107,15 @@ class JobSubmission(SparkSubmitHook):
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
         died: AirflowException | None = None
         try:
-            # What Spark and its libraries print may be any bytes; an error here would leave the job running.
-            self.submit(str(application), start_new_session=True, encoding="utf-8", errors="replace")
+            with dying_with_supervisor(), in_memory(self._private_files) as memory:
+                # What Spark and its libraries print may be any bytes.
+                self.submit(str(application), stdin=memory, start_new_session=True, encoding="utf-8", errors="replace")
         except AirflowException as error:
             died = error
         finally:
+            self._kill()  # a timeout of the task comes as an exception, and leaves the job running
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
+                self._submit_sp.wait()
                 self._submit_sp.stdout.close()
         outcome = self._outcome or {}
         if outcome.get("lakehouse") == "error":
@@ -130,6 +144,9 @@ class JobSubmission(SparkSubmitHook):
         if self._submit_sp is not None and self._submit_sp.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._submit_sp.pid, signal.SIGKILL)
+
+    def _get_spark_binary_path(self) -> list[str]:
+        return tied_to_this_process(super()._get_spark_binary_path())
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         if self._is_killed:  # while the process was being started, when nobody had its number

@@ -35,12 +35,12 @@ class JobInThisProcess:
 
     done_before_failing = None
 
-    def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
-        self.file = Path(arguments[arguments.index("--deletes-file") + 1])
+    def __init__(self, job: str, arguments: list[str], *, private_files: dict[str, str], **_: Any) -> None:
+        self.deletes = json.loads(private_files["--deletes-file"])
 
     def run(self) -> dict[str, Any]:
         tables = []
-        for each in json.loads(self.file.read_text()):
+        for each in self.deletes:
             table = DeltaTable(each["table"])
             metrics = table.delete(each["predicate"], label=f"erasure {each['request']}")
             tables.append({"table": each["table"], "version": table.version(), "metrics": metrics})

@@ -228,10 +228,10 @@ class BreaksOff(JobInThisProcess):
     """Its second delete fails; what the first one did is reported."""
 
     def run(self) -> dict[str, Any]:
-        deletes = json.loads(self.file.read_text())
-        self.file.write_text(json.dumps(deletes[:1]))
+        failing = self.deletes[1]
+        self.deletes = self.deletes[:1]
         self.done_before_failing = super().run()
-        raise AirflowException(f"StoreError: it failed where {deletes[0]['predicate']}")
+        raise AirflowException(f"StoreError: it failed where {failing['predicate']}")
 
 
 def test_what_a_delete_did_before_it_broke_off_is_in_the_record(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:

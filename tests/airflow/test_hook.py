@@ -74,9 +74,9 @@ def test_operators_take_a_table_below_the_connections_root(below_the_root: Path,
     assert (vacuumed["version"], vacuumed["retention_hours"]) == (1, None)
     assert LakehouseCleanupOperator(task_id="t", table="raw").execute({})["files_deleted"] == 0
     optimize = LakehouseOptimizeOperator(task_id="t", table="raw")
-    assert optimize.arguments(LakehouseHook(), tmp_path) == ["--table", str(below_the_root)]
+    assert optimize.arguments(LakehouseHook()) == ["--table", str(below_the_root)]
     z_order = LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"])
-    assert z_order.arguments(LakehouseHook(), tmp_path) == ["--table", str(below_the_root), "--columns", "o_custkey"]
+    assert z_order.arguments(LakehouseHook()) == ["--table", str(below_the_root), "--columns", "o_custkey"]
     with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*: give columns"):
         LakehouseZOrderOperator(task_id="t", table="raw").execute({})
 

@@ -23,8 +23,8 @@ class LakehouseDeleteRowsOperator(LakehouseJobOperator):
         super().__init__(**kwargs)
         self.predicate = predicate
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
-        # Through a file: thousands of keys do not fit a command line, and command lines are logged.
-        file = scratch / "predicate.sql"
-        file.write_text(self.predicate, encoding="utf-8")
-        return ["--table", hook.uri(self.table), "--predicate-file", str(file)]
+    def arguments(self, hook: LakehouseHook) -> list[str]:
+        return ["--table", hook.uri(self.table)]
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return {"--predicate-file": self.predicate}

@@ -116,11 +116,8 @@ class LakehouseEraseOperator(SubmitOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
         return [found["table"] for found in self._found]
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
-        # Through a file: thousands of keys do not fit a command line, and command lines are logged.
-        file = scratch / "deletes.json"
-        file.write_text(json.dumps(self._found), encoding="utf-8")
-        return ["--deletes-file", str(file)]
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return {"--deletes-file": json.dumps(self._found)}
 
 
 class LakehousePurgeOperator(BaseOperator):

@@ -24,7 +24,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         quarantine = load_registry().table(self.table).quarantine
         return [*super().locations(hook), *([quarantine] if quarantine else [])]
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
+    def arguments(self, hook: LakehouseHook) -> list[str]:
         table = load_registry().table(self.table)
         source = table.source
         if source is None:

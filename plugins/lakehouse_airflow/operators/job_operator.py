@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
@@ -58,24 +56,33 @@ class SubmitOperator(BaseOperator):
         self._submission: JobSubmission | None = None
         self._is_killed = False
 
-    @abstractmethod
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:
-        """The job's command line. Files it needs may be written into ``scratch``, which lives as long as the job."""
+    def arguments(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
+        """The job's command line; default none. It is logged, and everyone on the machine sees it."""
+        return []
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        """Options of the job that name a file, with the text that the file is to have; default none.
+
+        For what is secret, personal or too long for a command line. The text is on no disk (spark_jobs.private_files).
+        """
+        return {}
 
     @abstractmethod
     def locations(self, hook: LakehouseHook) -> list[str]:
         """Of all tables that the job opens."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        with as_task_failure(), TemporaryDirectory(prefix="lakehouse-") as scratch:
+        with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
-            arguments = self.arguments(hook, Path(scratch))
+            arguments = self.arguments(hook)
+            private_files = self.private_files(hook)
             options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
             if any(options.values()):
-                arguments += ["--storage-options-file", str(_secret_file(Path(scratch), options))]
+                private_files["--storage-options-file"] = json.dumps(options)
             self._submission = JobSubmission(
                 self.job,
                 arguments,
+                private_files=private_files,
                 conn_id=self.spark_conn_id,
                 conf=self.spark_conf,
                 driver_memory=self.driver_memory,
@@ -118,11 +125,3 @@ class LakehouseJobOperator(SubmitOperator):
         if result.get("version") is not None:
             self.made_version = (self.table, result["version"])
         return result
-
-
-def _secret_file(scratch: Path, value: object) -> Path:
-    """A file that this user alone can read: command lines are logged, and seen by all of the machine."""
-    file = scratch / "storage_options.json"
-    file.touch(mode=0o600, exist_ok=False)
-    file.write_text(json.dumps(value), encoding="utf-8")
-    return file

@@ -27,7 +27,7 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         self.target_file_size = target_file_size
         self.skip_clustered = skip_clustered
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
+    def arguments(self, hook: LakehouseHook) -> list[str]:
         uri, entry = hook.uri(self.table), registered(self.table)
         if self.skip_clustered and entry is not None and entry.cluster_by:
             raise AirflowSkipException(

@@ -58,7 +58,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [*super().locations(hook), *(hook.uri(name) for name in self.inputs)]
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
+    def arguments(self, hook: LakehouseHook) -> list[str]:
         try:
             version = int(self.app_version)
         except ValueError:

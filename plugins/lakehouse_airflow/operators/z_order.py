@@ -38,7 +38,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         self.target_file_size = target_file_size
         self.full = full
 
-    def arguments(self, hook: LakehouseHook, scratch: Path) -> list[str]:  # noqa: ARG002
+    def arguments(self, hook: LakehouseHook) -> list[str]:
         uri, entry = hook.uri(self.table), registered(self.table)
         return [
             *("--table", uri),

@@ -1,0 +1,260 @@
+"""A worker of Airflow that runs one real job on a table in S3, and is killed (SIGKILL) at a moment of one's choice.
+
+The worker is Airflow's own supervisor with its own task process; only the API server behind it is a stub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from lakehouse_lib import write_deltalake
+from lakehouse_lib.store import open_store
+from tests.s3_server import Answer, Forward, LostAnswer, Request, S3Server
+
+#: In the storage options, and in the predicate as a person's key is.
+SECRET, PERSON = "hunter2/the+secret=of+a+killed+worker", "person-0123456789-of-a-killed-worker"
+FILES = 3
+_SECONDS_TO_DIE = 10
+
+_DAG = """
+import os
+from airflow.sdk import DAG
+from lakehouse_airflow.operators.delete_rows import LakehouseDeleteRowsOperator
+
+with DAG("killed"):
+    LakehouseDeleteRowsOperator(task_id="delete", table=os.environ["TABLE"], predicate=os.environ["PREDICATE"])
+"""
+
+_WORKER = """
+import sys, uuid
+import httpx
+from airflow.sdk.api.client import Client
+from airflow.sdk.api.datamodels._generated import BundleInfo, TaskInstance
+from airflow.sdk.execution_time.supervisor import supervise_task
+
+NOW = "2026-01-01T00:00:00Z"
+RUN = {
+    "dag_id": "killed", "run_id": "r", "run_type": "manual", "state": "running", "partition_key": None,
+    "consumed_asset_events": [], "end_date": None, "start_date": NOW, "run_after": NOW, "logical_date": NOW,
+    "data_interval_start": NOW, "data_interval_end": NOW,
+}
+
+def answer(request):
+    begins = request.url.path.endswith("/run")
+    return httpx.Response(200, json={"dag_run": RUN, "max_tries": 0, "should_retry": False} if begins else {"ok": True})
+
+ti = TaskInstance(
+    id=uuid.uuid4(), task_id="delete", dag_id="killed", run_id="r", try_number=1, dag_version_id=uuid.uuid4()
+)
+client = Client(base_url=None, token="", dry_run=True, transport=httpx.MockTransport(answer))
+bundle = BundleInfo(name="dags-folder")
+sys.exit(supervise_task(
+    ti=ti, bundle_info=bundle, dag_rel_path="killed.py", token="", client=client, subprocess_logs_to_stdout=True
+))
+"""
+
+_SPARK_CONF = """
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={temporary}
+spark.shuffle.compress        false
+spark.shuffle.spill.compress  false
+"""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When to kill what: a process has ``command`` in its command line, or such a request has come to the store.
+
+    The request is answered only where it is ``answered``; then the store has done what it asked for.
+    """
+
+    name: str
+    victim: Literal["task", "supervisor", "both"]
+    command: str = ""
+    request: Callable[[Request], bool] | None = None
+    answered: bool = False
+
+
+def _is_data(request: Request) -> bool:
+    return request.key.endswith(".parquet")
+
+
+def _is_commit(request: Request) -> bool:
+    return request.verb == "PUT" and request.key.endswith(f"_delta_log/{FILES:020}.json")
+
+
+MOMENTS = (
+    Moment("the task begins", "supervisor", command="-c"),
+    Moment("spark-submit is about to start", "task", command="parent_process.py"),
+    Moment("spark-submit looks for its classes", "both", command="org.apache.spark.launcher.Main"),
+    Moment("the JVM starts", "task", command="org.apache.spark.deploy.SparkSubmit"),
+    Moment("the driver starts", "supervisor", command="spark_jobs/delete_rows.py"),
+    Moment("the driver opens the table", "task", request=lambda one: one.verb == "LIST"),
+    Moment("a Python worker reads", "supervisor", request=lambda one: one.verb == "GET" and _is_data(one)),
+    Moment("a Python worker writes", "both", request=lambda one: one.verb == "PUT" and _is_data(one)),
+    Moment("the commit is on its way", "task", request=_is_commit),
+    Moment("the commit is done", "supervisor", request=_is_commit, answered=True),
+)
+
+
+class Scene:
+    """A table of people in S3, and the folders that its jobs may leave something in."""
+
+    def __init__(self, folder: Path, s3: S3Server) -> None:
+        self.folder, self._copy = folder / "left", folder / "copy"
+        self.s3 = s3
+        self.uri = f"s3://lake/{folder.name}"
+        self.options = s3.options | {"aws_secret_access_key": SECRET, "retry_timeout": "5s"}
+        temporary, conf, dags = (self.folder / name for name in ("tmp", "conf", "dags"))
+        for one in (temporary, conf, dags):
+            one.mkdir(parents=True)
+        (conf / "spark-defaults.conf").write_text(_SPARK_CONF.format(temporary=temporary))
+        (dags / "killed.py").write_text(_DAG)
+        aws = {"endpoint_url": s3.url, "aws_allow_http": True, "region_name": "us-east-1", "retry_timeout": "5"}
+        connection = {"conn_type": "aws", "login": "testing", "password": SECRET, "extra": aws}
+        spark = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+        self._environment = os.environ | {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+            "AIRFLOW_CONN_LAKEHOUSE_DEFAULT": json.dumps(connection),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
+            "PREDICATE": f"name = '{PERSON}'",
+            "SCENE": str(folder),
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_LOCAL_DIRS": str(temporary),
+            "TABLE": self.uri,
+            "TMPDIR": str(temporary),
+        }
+        for number in range(FILES):
+            rows = pa.table({"name": [PERSON, f"kept {number}"]})
+            write_deltalake(self.uri, rows, mode="append", storage_options=self.options)
+
+    def run(self) -> None:
+        """One worker, which nobody kills."""
+        with self._worker() as worker:
+            assert worker.wait(180) == 0, self._log()
+
+    def kill_at(self, moment: Moment) -> None:
+        """Start a worker, kill it at that moment, and wait until no process of it is left.
+
+        Raises:
+            AssertionError: the moment did not come, or a process lives on.
+        """
+        with self._worker() as worker:
+            killed = threading.Event()
+            left: set[psutil.Process] = set()
+
+            def kill() -> None:
+                left.update(self._processes(worker))
+                for process in self._victims(worker, moment):
+                    process.kill()
+                killed.set()
+
+            def interfere(request: Request, forward: Forward, _: object) -> Answer:
+                if killed.is_set() or moment.request is None or not moment.request(request):
+                    return forward()
+                if moment.answered:
+                    forward()
+                kill()
+                raise LostAnswer
+
+            with self.s3.interfering(interfere):
+                deadline = time.monotonic() + 180
+                while not killed.is_set():
+                    assert time.monotonic() < deadline, f"{moment.name}: never; {self._log()}"
+                    assert worker.poll() is None, f"{moment.name}: ended before; {self._log()}"
+                    if moment.command and self._has_come(worker, moment.command):
+                        kill()
+                    time.sleep(0.005)
+                deadline = time.monotonic() + _SECONDS_TO_DIE
+                while alive := self._alive(left, worker):
+                    assert time.monotonic() < deadline, f"{moment.name}: {alive} live on"
+                    time.sleep(0.02)
+
+    def files_that_tell(self) -> list[str]:
+        """Files that hold the secret or the person's key."""
+        files = [file for file in self.folder.rglob("*") if file.is_file()]
+        assert files
+        markers = (SECRET.encode(), json.dumps(SECRET)[1:-1].replace("/", "\\/").encode(), PERSON.encode())
+        return [str(file) for file in files if any(marker in file.read_bytes() for marker in markers)]
+
+    def names(self) -> list[str]:
+        """The names in the table, as delta-rs reads it."""
+        return sorted(self._table().to_pyarrow_table()["name"].to_pylist())
+
+    def deletes(self) -> int:
+        """How many commits have deleted rows."""
+        return [commit["operation"] for commit in self._table().history()].count("DELETE")
+
+    def _table(self) -> DeltaTable:
+        """A copy on this disk: delta-rs keeps Python's lock while it waits for a server, which is in this process."""
+        store = open_store(self.uri, self.options)
+        for found in store.walk():
+            file = self._copy / found.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(store.read(found.path))
+        return DeltaTable(self._copy)
+
+    @contextmanager
+    def _worker(self) -> Iterator[subprocess.Popen[bytes]]:
+        with (self.folder / "log").open("wb") as log:
+            command = [sys.executable, "-c", _WORKER]
+            worker = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log, start_new_session=True)
+        try:
+            yield worker
+        finally:
+            for process in self._processes(worker):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            worker.wait()
+
+    def _victims(self, worker: subprocess.Popen[bytes], moment: Moment) -> list[psutil.Process]:
+        supervisor = psutil.Process(worker.pid)
+        tasks = supervisor.children()
+        assert len(tasks) == 1, tasks
+        return {"task": tasks, "supervisor": [supervisor], "both": [supervisor, *tasks]}[moment.victim]
+
+    def _has_come(self, worker: subprocess.Popen[bytes], command: str) -> bool:
+        for process in psutil.Process(worker.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if any(command in word for word in process.cmdline()):
+                    return True
+        return False
+
+    def _alive(self, known: set[psutil.Process], worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        worker.poll()
+        return [one for one in known | self._processes(worker) if _lives(one)]
+
+    def _processes(self, worker: subprocess.Popen[bytes]) -> set[psutil.Process]:
+        """The worker, what it has started, and whatever else has its environment."""
+        found = set()
+        with suppress(psutil.NoSuchProcess):
+            supervisor = psutil.Process(worker.pid)
+            found = {supervisor, *supervisor.children(recursive=True)}
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if process.environ().get("SCENE") == str(self.folder):
+                    found.add(process)
+        return found
+
+    def _log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,34 @@
+"""A worker that is killed leaves nothing behind: no key on a disk, no process, and a table that a rerun finishes.
+
+The moments that take longest to come to are here; `make test-worker-kills` has all ten.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.killed_workers import FILES, MOMENTS, Scene
+from tests.s3_server import S3Server, serving
+
+pytestmark = pytest.mark.usefixtures("airflow_db")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with serving("lake") as server:
+        yield server
+
+
+def test_nothing_is_left_of_a_worker_that_is_killed(tmp_path: Path, s3: S3Server) -> None:
+    scene = Scene(tmp_path, s3)
+    for moment in (
+        moment for moment in MOMENTS if moment.name in ("a Python worker reads", "the commit is on its way")
+    ):
+        scene.kill_at(moment)
+        assert scene.files_that_tell() == [], moment
+        assert scene.deletes() == 0, moment
+    scene.run()
+    assert scene.names() == [f"kept {number}" for number in range(FILES)]
+    assert scene.deletes() == 1
+    assert scene.files_that_tell() == []
