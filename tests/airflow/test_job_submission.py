@@ -342,16 +342,16 @@ def test_loads_and_maintenance_aim_at_one_file_size(
         body["tables"]["orders"]["target_file_size"] = registered
         registry_file.write_text(json.dumps(body))
     for operator in (LakehouseIngestOperator, LakehouseOptimizeOperator, LakehouseZOrderOperator):
-        line = arguments(operator(task_id="t", table="orders"), tmp_path)
+        line = arguments(operator(task_id="t", table="orders"))
         assert parsed(operator.job, line).target_file_size == registered
     for operator in (LakehouseOptimizeOperator, LakehouseZOrderOperator):
-        line = arguments(operator(task_id="t", table="orders", target_file_size=5), tmp_path)
+        line = arguments(operator(task_id="t", table="orders", target_file_size=5))
         assert parsed(operator.job, line).target_file_size == 5
 
 
 def test_a_table_that_will_be_clustered_is_not_compacted_first(registry_file: Path, tmp_path: Path) -> None:
     with pytest.raises(AirflowSkipException, match="'orders' is clustered by o_custkey"):
-        arguments(LakehouseOptimizeOperator(task_id="t", table="orders", skip_clustered=True), tmp_path)
+        arguments(LakehouseOptimizeOperator(task_id="t", table="orders", skip_clustered=True))
     for table in ("customer", "/any/where"):
-        assert arguments(LakehouseOptimizeOperator(task_id="t", table=table, skip_clustered=True), tmp_path)
-    assert arguments(LakehouseOptimizeOperator(task_id="t", table="orders"), tmp_path)
+        assert arguments(LakehouseOptimizeOperator(task_id="t", table=table, skip_clustered=True))
+    assert arguments(LakehouseOptimizeOperator(task_id="t", table="orders"))

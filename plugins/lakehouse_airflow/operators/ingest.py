@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
