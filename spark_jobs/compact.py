@@ -37,7 +37,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.optimize.compact(target_size=options.target_file_size)
-        return {"table": options.table, "version": table.version(), "metrics": metrics}
+        return {"table": options.table, "version": metrics["version"], "metrics": metrics}
 
     return run
 

@@ -41,7 +41,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.delete(predicate)
-        return {"table": options.table, "version": table.version(), "metrics": metrics}
+        return {"table": options.table, "version": metrics["version"], "metrics": metrics}
 
     return run
 

@@ -74,7 +74,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
                 metrics = table.delete(each.predicate, label=f"erasure {each.request}")
             except Exception as error:
                 raise FailedAfterWork(_masked(error, each.predicate), {"tables": done}) from None
-            done.append({"table": each.table, "version": table.version(), "metrics": metrics})
+            done.append({"table": each.table, "version": metrics["version"], "metrics": metrics})
         return {"tables": done}
 
     return run

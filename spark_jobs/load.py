@@ -178,6 +178,8 @@ class Load:
             number += 1
         report = self._report(files)
         report.batches, report.waiting, report.version_before = done, sorted(waiting), version_before
+        made = [entry["version"] for entry in done if entry["version"] is not None]
+        report.version = made[-1] if made else report.version  # others may have committed since
         report.refused.update(refused)
         return report
 

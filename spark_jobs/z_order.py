@@ -39,7 +39,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.optimize.z_order(list(options.columns), target_size=options.target_file_size, full=options.full)
-        return {"table": options.table, "version": table.version(), "metrics": metrics}
+        return {"table": options.table, "version": metrics["version"], "metrics": metrics}
 
     return run
 

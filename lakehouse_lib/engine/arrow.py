@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.data_writer import write_stream
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
+from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.schema import aligned
@@ -64,7 +64,7 @@ class ArrowEngine:
         groups: Sequence[G],
     ) -> pa.Table:
         with (
-            tempfile.TemporaryDirectory(prefix="lakehouse-") as folder,
+            scratch_folder() as folder,
             ThreadPoolExecutor(self.parallelism, "lakehouse-task") as pool,
         ):
             kept = _Pieces(Path(folder), len(groups))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -18,6 +18,7 @@ from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.arrow_values import int64s, strings
 from lakehouse_lib.engine import snapshot_tasks, spark_reading
 from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
 from lakehouse_lib.engine.spark import SparkEngine
 from lakehouse_lib.engine.spark_manifest import scan_listed
@@ -232,9 +233,9 @@ def _replayed(snapshot: Snapshot, engine: ArrowEngine | SparkEngine, target: Obj
 
 @contextmanager
 def _folder_of_its_own(folder: str | PathLike[str], snapshot: Snapshot) -> Iterator[str]:
+    own = ExitStack()
     try:
-        # What a task's second attempt still writes at the end must not spoil an answer that is there.
-        own = tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-", dir=folder, ignore_cleanup_errors=True)
+        path = own.enter_context(scratch_folder(folder))
     except OSError as error:
         raise InvalidArgumentError(
             f"the scratch folder {folder}: {error.strerror or error}",
@@ -242,7 +243,7 @@ def _folder_of_its_own(folder: str | PathLike[str], snapshot: Snapshot) -> Itera
             version=snapshot.version,
             hint="Give as scratch= a folder that exists and can be written to",
         ) from error
-    with own as path:
+    with own:
         yield path
 
 

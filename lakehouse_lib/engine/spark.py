@@ -20,6 +20,7 @@ from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.scan import Scan
 from lakehouse_lib.engine.scratch import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark_tasks import (
     PIECES,
     RESULTS,
@@ -108,7 +109,7 @@ class SparkEngine:
         tasks: Sequence[T],
         groups: Sequence[G],
     ) -> pa.Table:
-        with tempfile.TemporaryDirectory(prefix="lakehouse-", dir=self.local_folder) as folder:
+        with scratch_folder(self.local_folder) as folder:
             sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
             return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import shutil
-import tempfile
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import file_paths
 from lakehouse_lib.engine import spark_s3a
 from lakehouse_lib.engine.missing_file import missing_file
+from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark_columns import struct_type
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import StructType
@@ -148,6 +148,6 @@ def _text(lines: pa.Array) -> bytes:
 
 @cache
 def _scratch() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="lakehouse-manifests-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    lasting = ExitStack()
+    atexit.register(lasting.close)
+    return Path(lasting.enter_context(scratch_folder()))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -191,3 +192,20 @@ def test_a_table_without_columns_to_cluster_by_is_skipped(registry_file: Path) -
 
     with pytest.raises(AirflowSkipException, match="no cluster_by"):
         LakehouseZOrderOperator(task_id="t", table="customer").execute({})
+
+
+def test_the_link_leads_to_the_version_that_the_task_made(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
+    run = LakehouseCheckpointOperator.run
+
+    def before_others(self: LakehouseCheckpointOperator, hook: LakehouseHook) -> dict[str, Any]:
+        result = run(self, hook)
+        DeltaTable(str(orders)).optimize.compact()
+        return result
+
+    monkeypatch.setattr(LakehouseCheckpointOperator, "run", before_others)
+    assert checkpoint.execute({})["version"] == 1
+    assert TableVersionLink().get_link(checkpoint, ti_key=None).endswith("/tables/orders/versions/1")
+    history = LakehouseHistoryOperator(task_id="t", table="orders")
+    history.execute({})
+    assert TableVersionLink().get_link(history, ti_key=None) == ""  # it made none

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class LakehouseTableOperator(BaseOperator):
     """Runs ``run`` on one table and returns what it returns (XCom).
+
+    The link "Table version" leads to the ``version`` of what ``run`` returns; without one there is no link.
 
     Args:
         table: a table's name in the registry, or its location.
@@ -46,7 +48,8 @@ class LakehouseTableOperator(BaseOperator):
         with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
-            version = hook.version(self.table)
+        # Not the latest: others may have committed since.
+        version = result.get("version") if isinstance(result, Mapping) else None
         if version is not None:
             self.made_version = (self.table, version)
         return result
