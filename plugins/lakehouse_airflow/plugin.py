@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from airflow import plugins_manager
 from airflow.plugins_manager import AirflowPlugin
+
+logger = logging.getLogger(__name__)
 
 
 class LakehousePlugin(AirflowPlugin):
@@ -12,8 +16,16 @@ class LakehousePlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        # A property, because every Airflow process loads plugins and only the API server needs this import.
-        from lakehouse_airflow.links import URL_PREFIX
-        from lakehouse_airflow.pages import app
+        """The pages; none where they cannot be imported, which is an import error of the plugin.
 
+        A property, because every Airflow process loads plugins and only the API server needs this import. Airflow reads
+        it unguarded while that server starts.
+        """
+        try:
+            from lakehouse_airflow.links import URL_PREFIX
+            from lakehouse_airflow.pages import app
+        except Exception as error:
+            logger.exception("the pages of the plugin %s cannot be imported", self.name)
+            plugins_manager.get_import_errors()[str(self.source or self.name)] = f"{type(error).__name__}: {error}"
+            return []
         return [{"app": app, "url_prefix": URL_PREFIX, "name": "Lakehouse"}]

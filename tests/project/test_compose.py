@@ -41,6 +41,16 @@ def test_it_is_valid_by_the_compose_specification() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_one_service_builds_the_image_and_the_others_use_it() -> None:
+    ours = {name: service for name, service in SERVICES.items() if service["image"].startswith("lakehouse:")}
+    assert set(SERVICES) - set(ours) == {"postgres"}
+    assert len({service["image"] for service in ours.values()}) == 1
+    assert [name for name, service in ours.items() if "build" in service] == ["migrate"]
+    policies = {name: service["pull_policy"] for name, service in ours.items()}
+    assert policies.pop("migrate") == "build"
+    assert set(policies.values()) == {"never"}
+
+
 def test_every_variable_has_a_default_or_stops_with_what_to_say() -> None:
     for found in VARIABLE.finditer(TEXT):
         assert found["how"] in (":-", ":?"), found[0]
