@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-faults test-worker-kills test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -38,6 +38,9 @@ test: prerequisites $(installed) ## Run the tests, a process for each processor 
 
 test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and see that nothing of it is left (ten minutes)
+	@$(python) -m pytest tests/airflow/worker_kills.py
 
 test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
 	@$(python) -m pytest -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
