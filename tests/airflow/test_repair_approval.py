@@ -153,3 +153,11 @@ def test_a_decision_stands_when_the_task_is_cleared(orders: Path) -> None:
 def test_a_registry_without_approvers_of_repairs_says_so(registry_file: Path) -> None:
     with pytest.raises(RegistryError, match=r'write "repair": \{"approvers"'):
         load_registry().repair_policy()
+
+
+def test_a_repair_that_was_killed_after_its_work_is_done_when_it_is_tried_again(orders: Path) -> None:
+    lose(orders, 0)
+    run = Run()
+    run.approve()
+    run.repair()
+    assert run.repair()["is_sound"] is True
