@@ -110,13 +110,25 @@ class Ledger:
         return self._find(_path(request, name))
 
     def delete(self, request: str, name: str) -> None:
-        """Delete a document; one that is missing is no error."""
-        self._store.delete_many([_path(request, name)])
+        """Delete a document, and what killed writers have left of it; one that is missing is no error."""
+        path = _path(request, name)
+        self._store.delete_many([*self._torn(check_request(request), f"{name}.json"), path])
 
     def requests(self, name: str) -> list[str]:
-        """Requests that have a document of that name, sorted. Lists the whole ledger."""
-        folders = {meta.path.removesuffix(f"/{name}.json") for meta in self._store.walk()}
-        return sorted(folder for folder in folders if _REQUEST.fullmatch(folder))
+        """Requests that have a document of that name, or what a killed writer has left of it, sorted.
+
+        Lists the whole ledger.
+        """
+        places = (meta.path.split("/") for meta in self._store.walk())
+        return sorted(
+            {
+                parts[0]
+                for parts in places
+                if len(parts) == 2
+                and _REQUEST.fullmatch(parts[0])
+                and (parts[1] == f"{name}.json" or parts[1].startswith(f".{name}.json."))
+            }
+        )
 
     def put_step(self, request: str, kind: str, document: Document) -> None:
         """Note something that a task of the request has done, or is about to do, beside what is noted already.
@@ -132,8 +144,9 @@ class Ledger:
         return sorted(documents, key=lambda document: str(document.get("at")))
 
     def delete_steps(self, request: str, kind: str) -> None:
-        """Delete what ``put_step`` has noted of that kind."""
-        self._store.delete_many([_path(request, name) for name in self._step_names(request, kind)])
+        """Delete what ``put_step`` has noted of that kind, and what killed writers have left of it."""
+        torn = self._torn(f"{check_request(request)}/steps", f"{kind}-")
+        self._store.delete_many([*torn, *(_path(request, name) for name in self._step_names(request, kind))])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
         """The one request that a question is about: ``request``, unless the question has been asked about another.
@@ -165,6 +178,11 @@ class Ledger:
             for name in names
             if name.startswith(f"{kind}-") and _STEP.fullmatch(name)
         ]
+
+    def _torn(self, folder: str, start: str) -> list[str]:
+        """What killed writers have left of the documents whose names begin so: a store on disk writes them aside."""
+        metas = self._store.list_from(folder, f".{start}")
+        return [meta.path for meta in metas if meta.path.removeprefix(f"{folder}/").startswith(f".{start}")]
 
     def _put(self, path: str, document: Document) -> Document:
         body = {"format": _FORMAT, "path": path, "document": document}

@@ -67,6 +67,7 @@ class Proof:
     """How many matching rows are in every Parquet file below a table's folder, its log apart.
 
     Attributes:
+        version: the latest version when the files were listed; rows that a later one added may not be counted.
         files: Parquet files looked at, hidden ones included.
         rows: matching rows in all of them.
         matches: rows by store path, of the files that hold any.
@@ -79,6 +80,7 @@ class Proof:
     """
 
     table: str
+    version: int
     files: int
     rows: int
     matches: Mapping[str, int]
@@ -199,6 +201,7 @@ def prove(
     without = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
     return Proof(
         table=snapshot.store.root,
+        version=snapshot.version,
         files=len(counted),
         rows=int(pc.sum(found["matches"]).as_py() or 0),
         matches=dict(zip(found["stored"].to_pylist(), found["matches"].to_pylist(), strict=True)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.log import mask_secret
 
-from lakehouse_airflow.approval import NotApprovedError
+from lakehouse_airflow.approval import APPROVE, NotApprovedError
 from lakehouse_airflow.markdown import code
 from lakehouse_airflow.registry import Registry, Subject
 
@@ -155,17 +155,31 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
     return keys["id"], places
 
 
-def is_unanswered(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
-    """Whether no one has answered a request until a day after its time, so that its keys can be deleted.
+def delete_identifiers(ledger: Ledger, request: str) -> None:
+    """Delete what may hold an identifier: the keys, and the files of purges, whose folders name partitions.
 
-    Its run was deleted, or marked by hand; else it would have deleted them itself. An approved request never is one:
-    no other request might find its keys again.
+    The keys go last: by them a later run finds a request that was left halfway.
+    """
+    ledger.delete_steps(request, "purge")
+    ledger.delete(request, "keys")
+
+
+def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
+    """Whether nothing will need the keys of a request: its record stands, the answer was no, or it has none in time.
+
+    Its own run deletes them, unless that was killed, deleted or marked by hand. No answer counts as none a day after
+    the request's time. An approved request without a record is not over: no other one might find its keys again.
 
     Raises:
-        LedgerError: the plan or the decision is edited or sealed with another key.
+        LedgerError: one of its documents is edited or sealed with another key.
     """
     plan = ledger.find(request, "plan")
-    if plan is None or ledger.find(request, "decision") is not None or plan["subject"] not in registry.subjects:
+    if plan is None:
+        return False
+    decision = ledger.find(request, "decision")
+    if decision is not None:
+        return decision["answer"] != APPROVE or ledger.find(request, "record") is not None
+    if plan["subject"] not in registry.subjects:
         return False
     waits = timedelta(hours=registry.subject(plan["subject"]).response_hours, days=1)
     return datetime.fromisoformat(plan["found_at"]) + waits < now

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
 from lakehouse_airflow.arrivals import moved
 from lakehouse_airflow.erasure_plan import Place
+from lakehouse_airflow.failures import rewritten, without_partition_values
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import Subject, load_registry
 
@@ -44,17 +45,16 @@ class Erasure:
 
     @contextmanager
     def without_keys(self) -> Iterator[None]:
-        """Take conditions, which hold the person's keys, out of the text of an error that leaves the block."""
-        try:
-            yield
-        except AirflowException as error:
-            text = message = str(error)
+        """Take conditions and partitions, which hold the person's keys, out of the text of an error that leaves the
+        block."""
+
+        def without(text: str) -> str:
             for place in self.places.values():
-                message = message.replace(place.keys.sql(), f"<keys of request {self.request}>")
-            if message == text:
-                raise
-            kind = AirflowFailException if isinstance(error, AirflowFailException) else AirflowException
-            raise kind(message) from None
+                text = text.replace(place.keys.sql(), f"<keys of request {self.request}>")
+            return without_partition_values(text)
+
+        with rewritten(without):
+            yield
 
 
 @dataclass(frozen=True)

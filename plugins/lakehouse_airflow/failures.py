@@ -6,12 +6,34 @@ task at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.registry import RegistryError, RegistryUnreadableError
+
+# Folder names of partitions hold values of the rows, which may be a person's id.
+_PARTITION_VALUE = re.compile(r"(?<==)[^/\n]*(?=/)")
+
+
+def without_partition_values(text: str) -> str:
+    """A path, or a text with paths, with ``*`` for the values in the names of partition folders."""
+    return _PARTITION_VALUE.sub("*", text)
+
+
+@contextmanager
+def rewritten(change: Callable[[str], str]) -> Iterator[None]:
+    """Errors of Airflow that leave the block have the text that ``change`` makes of theirs."""
+    try:
+        yield
+    except AirflowException as error:
+        message = change(str(error))
+        if message == str(error):
+            raise
+        kind = AirflowFailException if isinstance(error, AirflowFailException) else AirflowException
+        raise kind(message) from None
 
 
 def failure(kind: str, message: str) -> AirflowException:

@@ -77,7 +77,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             decision = ledger.find(pointer.request, "decision")
             if decision is not None:
                 self.log.info("request %s is decided already", pointer.request)
-                return self._conclude(context, decision)
+                return self._conclude(context, ledger, decision)
             self.require_open(ledger, plan)
         self.subject, self.body = self.question(plan)
         self.assigned_users = [HITLUser(id=user, name=user) for user in policy.approvers]
@@ -103,9 +103,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
                 raise NotApprovedError(f"request {request} has no answer: {event['error']} Trigger the DAG again")
             decision = decide(event, pointer, plan, self.policy(registry), run)
             decision = ledger.put(request, "decision", decision)
-            if decision["answer"] == REJECT:
-                ledger.delete(request, "keys")
-        return self._conclude(context, decision)
+            return self._conclude(context, ledger, decision)
 
     def require_open(self, ledger: Ledger, plan: Document) -> None:
         """Refuse to ask about a request that is over.
@@ -114,8 +112,10 @@ class LakehouseApprovalOperator(ApprovalOperator):
             NotApprovedError: it is.
         """
 
-    def _conclude(self, context: Context, decision: Document) -> dict[str, str]:
-        """Lets downstream tasks run, or skips them where the answer is no."""
+    def _conclude(self, context: Context, ledger: Ledger, decision: Document) -> dict[str, str]:
+        """Lets downstream tasks run, or deletes the keys and skips them where the answer is no."""
+        if decision["answer"] == REJECT:
+            ledger.delete(decision["request"], "keys")
         answer = {
             "chosen_options": [decision["answer"]],
             "params_input": {},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, timezone
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow.erasure_plan import Place, counts
+from lakehouse_airflow.erasure_plan import Place, counts, delete_identifiers
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.failures import as_task_failure, without_partition_values
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.erasure import CLEAR_FROM_DELETE
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from lakehouse_lib.snapshot import Snapshot
 
 LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
-# Folder names of partitions hold values of the rows, which may be the person's id.
-_PARTITION_VALUE = re.compile(r"=[^/]*(?=/)")
 
 
 class LakehouseErasureReportOperator(BaseOperator):
@@ -73,9 +72,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         else:
             self.log.info("request %s is finished: its record stands", erasure.request)
         with as_task_failure():
-            # Both may hold an identifier: a key, or the folder of a partition.
-            erasure.ledger.delete(erasure.request, "keys")
-            erasure.ledger.delete_steps(erasure.request, "purge")
+            delete_identifiers(erasure.ledger, erasure.request)
         for note in record["notes"]:
             self.log.warning(note)
         tables = {
@@ -134,22 +131,24 @@ def _record(
     from lakehouse_lib.transaction import engine_info
 
     plan, decision = erasure.plan, erasure.decision
-    deleted: defaultdict[str, int] = defaultdict(int)
+    noted: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
     for step in erasure.ledger.steps(erasure.request, "delete"):
         for each in step["tables"]:
-            deleted[each["table"]] += each["rows"]
+            noted[each["table"]][each["version"]] = each["rows"]
     now = timezone.utcnow()
     tables, left = [], []
     for entry in plan["tables"]:
         table, place = entry["table"], erasure.places[entry["table"]]
         snapshot = load_snapshot(open_store(place.uri, hook.storage_options(table)))
+        # A try that was killed has noted nothing, and one whose commits are cleaned up is in the notes alone.
+        deleted = noted[table] | _deletes_in_log(snapshot, entry["version"] + 1, erasure.request)
         tables.append(
             {
                 **{name: entry[name] for name in ("table", "uri", "table_id")},
                 "version_before": entry["version"],
-                "version_after": snapshot.version,
+                "version_after": proofs[table].version,
                 "rows_found": entry["rows"],
-                "rows_deleted": deleted[table],
+                "rows_deleted": sum(deleted.values()),
                 "on_disk_before": entry["on_disk"],
                 "on_disk_after": counts(proofs[table]),
                 "files_removed": _removed(erasure, table),
@@ -174,6 +173,21 @@ def _record(
     }
 
 
+def _deletes_in_log(snapshot: Snapshot, start: int, request: str) -> dict[int | None, int]:
+    """Deleted rows by version, of the request's commits from ``start`` on that the log still has."""
+    from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
+    from lakehouse_lib.log.commit import read_commit
+    from lakehouse_lib.log.segment import list_commits
+
+    deleted: dict[int | None, int] = {}
+    for commit in list_commits(snapshot.store, start):
+        with suppress(VersionNotFoundError, LogCorruptedError):
+            info = read_commit(snapshot.store, commit.version, size=commit.size).info
+            if info.get("operationParameters") == {"predicate": json.dumps([f"erasure {request}"])}:
+                deleted[commit.version] = int(info["operationMetrics"]["numDeletedRows"])
+    return deleted
+
+
 def _removed(erasure: Erasure, table: str) -> list[Document]:
     """Files that were purged in any try of the request, without the values of their partitions.
 
@@ -185,7 +199,7 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
         if step["table"] == table
         for file in step["files"]
     }
-    return [{**noted[key], "path": _PARTITION_VALUE.sub("=*", key[0])} for key in sorted(noted)]
+    return [{**noted[key], "path": without_partition_values(key[0])} for key in sorted(noted)]
 
 
 def _log_expires(snapshot: Snapshot, now: Any) -> str | None:

@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.failures import as_task_failure, rewritten, without_partition_values
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
@@ -74,7 +74,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, str]:
-        with as_task_failure():
+        with rewritten(without_partition_values), as_task_failure():
             from lakehouse_lib.ledger import digest, new_request
             from lakehouse_lib.privacy.purge import prove
 
@@ -89,7 +89,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                     f"the param {ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
                 )
             ledger = open_ledger(registry)
-            self._delete_unanswered_keys(ledger, registry)
+            self._delete_leftover_keys(ledger, registry)
             hook = LakehouseHook(self.lakehouse_conn_id)
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
             found = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
@@ -114,20 +114,21 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                 "keys": ledger.keyed_digest(keys),
                 "tables": [place.entry() for place in places],
             }
-            ledger.put(request, "keys", keys)
+            # The keys last: by its plan a request that is left halfway is known to be over, and they are deleted.
             ledger.put(request, "plan", plan)
+            ledger.put(request, "keys", keys)
         self.log.info("request %s: %d tables", request, len(places))
         return {**Pointer(request, digest(plan)).to_dict(), "subject": self.subject, "person": person}
 
-    def _delete_unanswered_keys(self, ledger: Ledger, registry: Registry) -> None:
+    def _delete_leftover_keys(self, ledger: Ledger, registry: Registry) -> None:
         from lakehouse_lib.errors import DeltaError
 
         now = timezone.utcnow()
         for request in ledger.requests("keys"):
             try:
-                if erasure_plan.is_unanswered(ledger, request, registry, now):
-                    ledger.delete(request, "keys")
-                    self.log.info("request %s is over: no one has answered it, and its keys are deleted", request)
+                if erasure_plan.is_over(ledger, request, registry, now):
+                    erasure_plan.delete_identifiers(ledger, request)
+                    self.log.info("request %s is over, and its keys are deleted", request)
             except DeltaError as error:  # another request's document; this one does not depend on it
                 self.log.warning("the keys of request %s are left in the ledger: %s", request, error)
 
