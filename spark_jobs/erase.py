@@ -94,14 +94,18 @@ def _masked(error: Exception, predicate: str) -> Exception:
 
 
 def _mask(text: str, predicate: str) -> str:
-    """The text with each literal of the predicate masked; all of it where the predicate does not parse."""
+    """The text with each literal of the predicate masked, and the values of partitions, which paths have in an encoded
+    form; all of it where the predicate does not parse."""
     import sqlglot
     from sqlglot import errors, exp
+
+    from lakehouse_lib.privacy.partition_values import without_partition_values
 
     try:
         values = {str(literal.this) for literal in sqlglot.parse_one(predicate, read="spark").find_all(exp.Literal)}
     except errors.SqlglotError:
         return _MASK
+    text = without_partition_values(text)
     for value in values:
         if not _WORD.fullmatch(value):
             text = text.replace(value, _MASK)

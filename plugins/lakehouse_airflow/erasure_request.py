@@ -13,7 +13,7 @@ from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
 from lakehouse_airflow.arrivals import moved
 from lakehouse_airflow.erasure_plan import Place
-from lakehouse_airflow.failures import rewritten, without_partition_values
+from lakehouse_airflow.failures import rewritten
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import Subject, load_registry
 
@@ -47,6 +47,7 @@ class Erasure:
     def without_keys(self) -> Iterator[None]:
         """Take conditions and partitions, which hold the person's keys, out of the text of an error that leaves the
         block."""
+        from lakehouse_lib.privacy.partition_values import without_partition_values
 
         def without(text: str) -> str:
             for place in self.places.values():

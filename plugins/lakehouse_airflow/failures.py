@@ -6,21 +6,12 @@ task at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.registry import RegistryError, RegistryUnreadableError
-
-# Folder names of partitions hold values of the rows, which may be a person's id.
-_PARTITION_VALUE = re.compile(r"(?<==)[^/\n]*(?=/)")
-
-
-def without_partition_values(text: str) -> str:
-    """A path, or a text with paths, with ``*`` for the values in the names of partition folders."""
-    return _PARTITION_VALUE.sub("*", text)
 
 
 @contextmanager

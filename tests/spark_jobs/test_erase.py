@@ -73,6 +73,16 @@ def test_no_error_shows_a_value_of_the_predicate(spark: Any, tmp_path: Path, cap
     assert KEY not in "".join(capfd.readouterr())
 
 
+def test_no_error_shows_an_encoded_value_of_the_predicate(spark: Any, tmp_path: Path) -> None:
+    table = tmp_path / "parted"
+    write_deltalake(table, pa.table({"c": ["Ann Müller"], "n": [4711]}), partition_by=["c"])
+    next(table.glob("c=*/*")).unlink()
+    with pytest.raises(FailedAfterWork) as failure:
+        job(tmp_path / "deletes.json", [delete(table, "c = 'Ann Müller' AND n = 4711")])(spark)
+    assert "c=*/part-" in str(failure.value.error)
+    assert "ller" not in f"{failure.value} {failure.value.error}"
+
+
 @pytest.mark.parametrize(
     "deletes",
     [{}, ["x"], [{"table": "t", "predicate": "a = 2"}], [{**delete("t"), "more": "1"}], [delete("t", 2)]],  # type: ignore[arg-type]

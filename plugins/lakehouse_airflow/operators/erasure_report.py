@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.erasure_plan import Place, counts, delete_identifiers
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
-from lakehouse_airflow.failures import as_task_failure, without_partition_values
+from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.erasure import CLEAR_FROM_DELETE
 
@@ -193,6 +193,8 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
 
     One that was noted and is still there would hold the person's rows, and there would be no record.
     """
+    from lakehouse_lib.privacy.partition_values import without_partition_values
+
     noted = {
         (file["path"], file["sha256"]): file
         for step in erasure.ledger.steps(erasure.request, "purge")

@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run
-from lakehouse_airflow.failures import as_task_failure, rewritten, without_partition_values
+from lakehouse_airflow.failures import as_task_failure, rewritten
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
@@ -74,6 +74,8 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, str]:
+        from lakehouse_lib.privacy.partition_values import without_partition_values
+
         with rewritten(without_partition_values), as_task_failure():
             from lakehouse_lib.ledger import digest, new_request
             from lakehouse_lib.privacy.purge import prove
