@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from lakehouse_airflow.registry import Subject, load_registry
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse_airflow.hook import LakehouseHook
     from lakehouse_lib.ledger import Document, Ledger
 
 
@@ -56,6 +57,33 @@ class Erasure:
 
         with rewritten(without):
             yield
+
+    def require_same_tables(self, hook: LakehouseHook) -> None:
+        """Refuse to go on at a location where another table has taken the place of the plan's.
+
+        A table that was replaced in its own log (``CREATE OR REPLACE``) has another id, too, and its files are there.
+
+        Raises:
+            AirflowFailException: names the tables; their old files may be somewhere else, with the person's rows.
+        """
+        from lakehouse_lib.errors import VersionNotFoundError
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+
+        anew = []
+        for table, place in self.places.items():
+            store = open_store(place.uri, hook.storage_options(table))
+            ids = {load_snapshot(store).metadata.id}
+            if place.table_id not in ids:
+                with suppress(VersionNotFoundError):
+                    ids.add(load_snapshot(store, place.version).metadata.id)
+            if place.table_id not in ids:
+                anew.append(table)
+        if anew:
+            raise AirflowFailException(
+                f"tables were made anew since request {self.request} was planned ({', '.join(anew)}), and the person's "
+                "rows may be wherever the old ones are; put these back, or trigger the erasure again"
+            )
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,7 @@ class LakehousePurgeOperator(BaseOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         purged = {}
         with erasure.without_keys(), as_task_failure():
+            erasure.require_same_tables(hook)
             for table, place in erasure.places.items():
                 purged[table] = _purge(erasure, place, hook.storage_options(table))
         return {"request": erasure.request, "tables": purged}

@@ -43,7 +43,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         what is left in the files on disk that no key attributes to anyone. The notes say what else may hold the person.
 
     Raises:
-        AirflowFailException: there is no valid approval, or a row is left.
+        AirflowFailException: there is no valid approval, a row is left, or a table was made anew.
     """
 
     template_fields: Sequence[str] = ()
@@ -86,6 +86,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         from lakehouse_lib.privacy.purge import prove
 
         hook = LakehouseHook(self.lakehouse_conn_id)
+        erasure.require_same_tables(hook)
         proofs: dict[str, Proof] = {}
         unattributed = {}
         for table, place in erasure.places.items():
