@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.errors import CommitFailedError, StoreError
+from lakehouse_lib.errors import CommitFailedError, DeltaError, StoreError
 from lakehouse_lib.file_paths import canonical
 from lakehouse_lib.log import clock, names
 from lakehouse_lib.log.cleanup import may_free_the_next
@@ -27,7 +27,7 @@ from lakehouse_lib.transaction.base_version import outrun
 
 def check_name(
     commit: CommitActions, looked: int, configuration: Mapping[str, str], store: ObjectStore
-) -> CommitFailedError | StoreError | None:
+) -> CommitFailedError | DeltaError | None:
     """Look whether a commit that was just put is below a checkpoint that others have written without it.
 
     Nothing is read where the retention is longer than what has passed since ``looked``, an hour of wrong clocks
@@ -39,8 +39,8 @@ def check_name(
         configuration: the table's properties.
 
     Returns:
-        None: the version is this commit. CommitFailedError: it is not; the commit's file is deleted again. StoreError:
-        the log does not say.
+        None: the version is this commit. CommitFailedError: it is not; the commit's file is deleted again. Another
+        error: the log does not say. Nothing is raised, for the commit is put, and its files may be in use.
     """
     if not may_free_the_next(configuration, looked, clock.now()):
         return None
@@ -49,13 +49,14 @@ def check_name(
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # and so no cleanup has deleted a commit of this version
+        # First of all: a put without an answer may have been stored, built upon and cleaned up before it was repeated.
+        if _is_visible(commit, store):
+            return None
         if _was_before(checkpoints, commits, commit.version):
             with contextlib.suppress(StoreError):  # no reader looks at it, and its data files are deleted next
                 store.delete_many([names.commit(commit.version)])
             return outrun(store, commit.version)
-        if _is_visible(commit, store):
-            return None
-    except StoreError as error:
+    except DeltaError as error:
         return error
     return StoreError(
         "others have written a checkpoint of this version or a later one meanwhile, in which nothing of the commit is",
@@ -72,14 +73,18 @@ def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], ve
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
-    """Whether the latest version has a file that the commit added, or that it removed has none live; others may have
+    """Whether the latest version has a file that the commit added, or a tombstone that it wrote; others may have
     removed what was added since."""
     latest = load_snapshot(store)
-    gone = canonical(latest.tombstones["path"], store)
+    tombstones = latest.tombstones
+    gone = canonical(tombstones["path"], store)
     if len(commit.adds):
         there = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
         return _any_among(canonical(commit.adds["path"], store), there)
-    return _any_among(canonical(commit.removes["path"], store), gone)
+    # Others may have removed the same files, but not at the same moment.
+    times = commit.removes["deletionTimestamp"].combine_chunks()
+    at_that_time = pc.is_in(tombstones["deletionTimestamp"], value_set=times)
+    return _any_among(canonical(commit.removes["path"], store), gone.filter(at_that_time))
 
 
 def _any_among(paths: pa.Array, there: pa.Array) -> bool:

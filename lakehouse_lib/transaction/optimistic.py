@@ -36,6 +36,7 @@ from lakehouse_lib.errors import (
     CommitFailedError,
     CommitUnknownError,
     ConcurrentTransactionError,
+    DeltaError,
     DeltaProtocolError,
     InvalidArgumentError,
     MetadataChangedError,
@@ -252,7 +253,7 @@ class OptimisticTransaction:
             return Conflict(conflict)
         return replace(before.after(winners, self._store.root), landmark=landmark)
 
-    def _unknown(self, version: int, txn_id: str, cause: StoreError) -> Unknown:
+    def _unknown(self, version: int, txn_id: str, cause: DeltaError) -> Unknown:
         error = CommitUnknownError(
             f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
             table=self._store.root,

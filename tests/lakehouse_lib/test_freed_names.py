@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import CommitFailedError, CommitUnknownError
+from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log import names
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import freed_names, optimistic
@@ -100,6 +100,61 @@ def test_where_the_log_does_not_say_nothing_is_said_either(table, tmp_path, monk
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
     with pytest.raises(CommitUnknownError, match="in which nothing of the commit is"):
         write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+
+
+def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeated_after_a_cleanup(
+    table, tmp_path, monkeypatch
+):
+    """The repeated put comes after the checkpoint that has the rows of the first one."""
+    put = LocalStore.put_if_absent
+    lost = []
+
+    def put_once_without_answer(self, path, data):
+        stored = put(self, path, data)
+        if path == names.commit(2) and not lost:
+            lost.append(path)
+            by_delta_rs(tmp_path)
+            time.sleep(0.05)
+            raise StoreError("no answer", table=self.root)
+        return stored
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_once_without_answer)
+    write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+    assert lost
+    assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
+
+
+def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
+    """Others may have given the table a feature meanwhile that this library cannot read."""
+    check = optimistic.check_name
+
+    def unreadable(*_):
+        raise UnsupportedFeatureError("the table uses a new feature", table=str(tmp_path))
+
+    def later(commit, looked, configuration, store):
+        by_delta_rs(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(freed_names, "load_snapshot", unreadable)
+            return check(commit, looked, configuration, store)
+
+    monkeypatch.setattr(optimistic, "check_name", later)
+    with pytest.raises(CommitUnknownError, match="new feature"):
+        table.delete("id < 2")
+    assert ids(tmp_path) == [*range(2, 10), *range(100, 104)]
+
+
+def test_a_remove_of_others_is_not_taken_for_the_own_one(table, tmp_path, monkeypatch):
+    """They rewrote the file, so its rows are live under another name."""
+
+    def others():
+        other = deltalake.DeltaTable(str(tmp_path))
+        other.optimize.compact()
+        by_delta_rs(tmp_path)
+
+    meanwhile(monkeypatch, others)
+    monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
+    with pytest.raises(CommitUnknownError, match="in which nothing of the commit is"):
+        table.delete("id < 5")
 
 
 def test_a_long_retention_costs_no_look(tmp_path, monkeypatch):
