@@ -199,7 +199,8 @@ def _null_keys(rows: pa.StructArray) -> set[str]:
     names = [name for name in ("partitionValues", "tags") if name in rows.type.names]
     structs = (pc.struct_field(rows, name) for name in names)
     maps = [values.filter(values.is_valid()) for values in structs]
-    return {key for rows in maps for key in rows.type.names if pc.struct_field(rows, key).null_count}
+    # By number: Arrow reads a name that begins with a dot as the way to a nested field.
+    return {key for rows in maps for at, key in enumerate(rows.type.names) if pc.struct_field(rows, [at]).null_count}
 
 
 def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
@@ -248,7 +249,7 @@ def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
     """Structs of strings as maps, without the keys that a row does not have."""
     names = values.type.names
     valid = flags_of(values.is_valid())
-    children = [pc.struct_field(values, name) for name in names]
+    children = [pc.struct_field(values, [at]) for at in range(len(names))]
     present = np.zeros((len(values), len(names)), np.bool_)
     for at, child in enumerate(children):
         present[:, at] = flags_of(child.is_valid())

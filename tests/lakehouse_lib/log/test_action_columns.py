@@ -68,6 +68,7 @@ TAKEN = {
     "partition values of one only": [add("a", partitionValues={"p": "1"}), add("b", partitionValues={"q": None})],
     "tags of one only": [add("a", tags={"k": "v"}), add("b", tags={}), add("c"), add("d", tags={"j": "w"})],
     "keys beyond ASCII": [add("a", partitionValues={"größe 1-x": None}), add("b", partitionValues={})],
+    "keys with a dot before them": [add("a", partitionValues={".p": "1", "p": None}), add("b", tags={".": "2"})],
     "text beyond ASCII": [add("é\U0001f600", stats='{"a":"\\u0000\x7f"}'), add("b")],
     "escapes": [add("a"), compact(add("b")).replace(b'"b"', b'"\\u0000\\ud83d\\ude00\\/\\b\\u00E9"')],
     "spaces": [json.dumps(add("a", partitionValues={"p": "1"})).encode(), add("b", partitionValues={"p": ""})],
