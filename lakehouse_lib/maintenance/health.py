@@ -19,7 +19,7 @@ from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.maintenance.overlap import mean_files_at_a_point
 from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.compact import compaction_bins
-from lakehouse_lib.operations.files import partition_codes, record_count, total_size
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, record_count, total_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table_properties import TableProperties
 
@@ -161,7 +161,8 @@ def _unclustered(
 ) -> list[tuple[NDArray[np.int64], int]]:
     if not columns:
         return []
-    return files_to_cluster(partition, sizes, is_clustered(snapshot, files, columns, target), target)
+    clustered = is_clustered(snapshot, files, columns, target)
+    return files_to_cluster(partition, sizes, clustered, has_many_deleted_rows(files), target)
 
 
 def _target(configuration: Mapping[str, str]) -> int:

@@ -46,7 +46,7 @@ from lakehouse_lib.operations.clustering.waves import (
     gather,
     scatter,
 )
-from lakehouse_lib.operations.files import live_records, partition_codes
+from lakehouse_lib.operations.files import has_many_deleted_rows, live_records, partition_codes
 from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
 from lakehouse_lib.snapshot import Snapshot
@@ -96,8 +96,8 @@ def z_order(
 
     A run gives a partition ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is
     never spread over files unless it alone is heavier than one. A partition whose only new file fits the target stays
-    as it is. A file that a concurrent commit removed costs its own partition only; rows that were marked as deleted
-    meanwhile (a deletion vector) are so in the new files.
+    as it is, unless more than 5% of that file's rows are deleted. A file that a concurrent commit removed costs its own
+    partition only; rows that were marked as deleted meanwhile (a deletion vector) are so in the new files.
 
     Args:
         columns: the columns that queries select by, up to four or so; their order does not matter.
@@ -158,7 +158,8 @@ def plan_z_order(
     codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
     clustered = is_clustered(snapshot, files, columns, target_size)
     already = int(clustered.sum())
-    crowded = files_to_cluster(codes, sizes, clustered & (not full), target_size)
+    worn = has_many_deleted_rows(files)
+    crowded = files_to_cluster(codes, sizes, clustered & (not full), worn, target_size)
     if not crowded:
         return Plan(len(files), already, files.slice(0, 0), 0, (), ())
     chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))

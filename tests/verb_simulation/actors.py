@@ -23,7 +23,7 @@ from lakehouse_lib.operations.cluster import z_order
 from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.compact import compact, plan_compact
 from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.predicates import parse
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -214,11 +214,11 @@ class Actor:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
         files, wanted = snapshot.files, size or DEFAULT_TARGET_FILE_SIZE
         parts = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
-        clustered = is_clustered(snapshot, files, columns, wanted)
+        clustered, worn = is_clustered(snapshot, files, columns, wanted), has_many_deleted_rows(files)
         paths = files["path"].to_pylist()
         self.stories.groups[name] = [
             {paths[row] for row in rows.tolist()}
-            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, wanted)
+            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, worn, wanted)
         ]
         self._rewrite(
             "cluster",

@@ -38,19 +38,20 @@ def is_clustered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], ta
 
 
 def files_to_cluster(
-    partitions: Rows, sizes: Rows, is_clustered: NDArray[np.bool_], target_size: int
+    partitions: Rows, sizes: Rows, is_clustered: NDArray[np.bool_], is_worn: NDArray[np.bool_], target_size: int
 ) -> list[tuple[Rows, int]]:
     """The files that become a run of their own, partition by partition, and how many files to write for them.
 
     Files that are not clustered are taken. Small files of earlier runs join them, smallest first, each as long as it
     holds no more bytes than those taken so far: a partition that gets a few rows a day then has no small file a day,
     but some log2 of that many, and each row is rewritten about that often. A partition in which no file is new is left
-    alone, and so is a file alone that fits the target.
+    alone, and so is a file alone that fits the target, unless many of its rows are deleted.
 
     Args:
         partitions: a number a file, equal for files of one partition.
         sizes: bytes of each file.
         is_clustered: files that an earlier run has laid out as this one would.
+        is_worn: files that ``files.has_many_deleted_rows`` names.
         target_size: bytes of a file to write.
 
     Returns:
@@ -63,7 +64,7 @@ def files_to_cluster(
     for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
         taken = _with_tail(rows, sizes[rows], is_clustered[rows], target_size)
         total = int(sizes[taken].sum())
-        if len(taken) > 1 or total > target_size:
+        if len(taken) > 1 or total > target_size or is_worn[taken].any():
             chosen.append((np.sort(taken), max(-(-total // target_size), 1)))
     return chosen
 

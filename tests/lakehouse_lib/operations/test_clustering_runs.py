@@ -185,6 +185,21 @@ def test_a_file_is_clustered_again_once_more_than_five_percent_of_it_are_deleted
     assert read_duckdb(table) == expected
 
 
+@pytest.mark.parametrize("files", [1, 8])
+def test_a_file_with_many_deleted_rows_is_clustered_again_though_it_is_alone(table: Path, files: int) -> None:
+    size = target(table, files) * 2
+    DeltaTable(table).optimize.z_order(BY, target_size=size)
+    file = pa.table(DeltaRs(table).get_add_actions(flatten=True)).to_pylist()[0]
+    delete_by_vector(table, {file["path"]: inline(range(file["num_records"] // 2))})
+    expected = read_duckdb(table)
+    delta = DeltaTable(table)
+    assert delta.health(target_file_size=size, clustered_by=BY).unclustered_files == 1
+    assert delta.optimize.z_order(BY, target_size=size)["numFilesRemoved"] == 1
+    assert read_duckdb(table) == expected
+    assert delta.optimize.compact(target_size=size)["numFilesRemoved"] == 0
+    assert delta.optimize.z_order(BY, target_size=size)["numFilesRemoved"] == 0
+
+
 def test_a_conflict_costs_a_partition_and_the_next_run_does_that_one_alone(tmp_path: Path) -> None:
     data = rows(8_000).append_column("day", pa.array(["a", "b"] * 4_000))
     append(tmp_path, data, files=4, partition_by=["day"])
