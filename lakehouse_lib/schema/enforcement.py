@@ -97,7 +97,7 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
     for one in target:
         index = by_name.get(one.name.lower())
         if index is None:
-            columns.append(pa.nulls(data.num_rows, one.type))
+            columns.append(_nulls(data.num_rows, one.type))
             continue
         column = data.column(index)
         if isinstance(column, pa.ChunkedArray):
@@ -241,7 +241,7 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
             pa.RunEndEncodedArray.from_arrays(array.run_ends, values).slice(array.offset, len(array))
         )
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), target)
+        return _nulls(len(array), target)
     if pa.types.is_struct(target):
         return _align_struct(array, target, name, table)
     if pa.types.is_map(target):
@@ -274,12 +274,13 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
     for one in fields:
         at = index.get(one.name.lower())
         if at is None:
-            aligned.append(pa.nulls(len(array), one.type))
+            aligned.append(_nulls(len(array), one.type))
             continue
         child = children[at]
         if not one.nullable:
             _refuse_nulls(_where(there, child), one, f"{name}.{one.name}", table)
-        aligned.append(_align_values(child, one.type, f"{name}.{one.name}", table))
+        values = _align_values(child, one.type, f"{name}.{one.name}", table)
+        aligned.append(_as_member(values, one))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
 
@@ -289,6 +290,32 @@ def _where(there: pa.Array | None, child: pa.Array) -> pa.Array:
         return child
     plain = without_views(child.type)  # Arrow filters no views
     return (child if plain == child.type else child.cast(plain)).filter(there)
+
+
+def _nulls(count: int, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(kind):
+        return pa.nulls(count, kind)
+    members = [_as_member(_nulls(count, one.type), one) for one in kind]
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=pa.repeat(pa.scalar(True), count))
+
+
+def _as_member(values: pa.Array, member: pa.Field) -> pa.Array:
+    """Values that are null in null structs only, as pyarrow writes them: it refuses nulls of a member that is not
+    nullable even there."""
+    return values if member.nullable or not values.null_count else _without_nulls(values)
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with zero, no text, an empty list, or a struct of its members in place of null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        members = [array.field(index) for index in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(kind))
+    if pa.types.is_nested(kind):
+        buffers = [None, array.buffers()[1]]
+        return pa.Array.from_buffers(kind, len(array), buffers, 0, array.offset, children=[array.values])
+    zero = pa.Array.from_buffers(kind, 1, [None, *pa.nulls(1, kind).buffers()[1:]], 0)
+    return array.fill_null(zero[0])
 
 
 def _as_list(entries: pa.Array) -> pa.Array:

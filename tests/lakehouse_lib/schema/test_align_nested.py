@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,7 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.schema import ArrayType, Field, Schema, StructType, align
+from tests.peers import read_delta_rs
 
 _TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
 _LEAVES = st.sampled_from([pa.int8(), pa.uint16(), pa.null(), *_TEXTS])
@@ -127,3 +132,34 @@ def test_a_member_that_may_not_be_null_in_a_null_struct_of_views() -> None:
     frame = pa.table({"x": pa.array([{"a": "s"}, None], pa.struct([("a", pa.string_view())]))})
     schema = Schema([Field("x", StructType([Field("a", "string", nullable=False)]))])
     assert align(frame, schema)["x"].to_pylist() == [{"a": "s"}, None]
+
+
+_MEMBERS = {
+    "number": (pa.int32(), 7),
+    "flag": (pa.bool_(), True),
+    "text": (pa.string(), "a"),
+    "bytes": (pa.binary(), b"a"),
+    "amount": (pa.decimal128(10, 2), Decimal("1.50")),
+    "day": (pa.date32(), date(2024, 1, 1)),
+    "moment": (pa.timestamp("us"), datetime(2024, 1, 1)),
+    "list": (pa.list_(pa.int64()), [1, None]),
+    "map": (pa.map_(pa.string(), pa.float64()), [("k", 1.0)]),
+    "struct": (pa.struct([pa.field("x", pa.int64(), nullable=False)]), {"x": 1}),
+}
+
+
+def test_a_struct_is_null_whose_members_may_not_be(tmp_path: Path) -> None:
+    strict = pa.struct([pa.field(name, kind, nullable=False) for name, (kind, _) in _MEMBERS.items()])
+    loose = pa.struct([(name, kind) for name, (kind, _) in _MEMBERS.items()])
+    row = {name: value for name, (_, value) in _MEMBERS.items()}
+    values = [{"s": row if number % 3 else None} for number in range(9)]
+    DeltaTable.create(tmp_path, pa.schema([("id", pa.int64()), ("s", strict)]))
+    for kind in (strict, loose):
+        data = pa.Table.from_pylist(values, pa.schema([("s", kind)]))
+        data = data.append_column("id", pa.array(range(9), pa.int64())).slice(2)
+        write_deltalake(tmp_path, data, mode="append")
+    write_deltalake(tmp_path, pa.table({"id": pa.array([9], pa.int64())}), mode="append")
+    write_deltalake(tmp_path, pa.table({"id": pa.array([10], pa.int64()), "s": pa.nulls(1)}), mode="append")
+    expected = [*(value["s"] for value in values[2:] for _ in range(2)), None, None]
+    for read in (DeltaTable(tmp_path).to_pyarrow_table(), read_delta_rs(tmp_path)):
+        assert read.sort_by("id")["s"].to_pylist() == expected
