@@ -43,11 +43,11 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
     found = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
         for path, values in _float_leaves((name,), column):
-            bounds = pc.min_max(values)
-            low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            numbers = low is not None and low == low
-            has_nan = bool(pc.any(pc.is_nan(values), min_count=0).as_py())
-            found[path] = FloatRange(low if numbers else None, high if numbers else None, values.null_count, has_nan)
+            is_nan = pc.is_nan(values)
+            has_nan = bool(pc.any(is_nan, min_count=0).as_py())
+            # After a signalling NaN (R's NA is one) Arrow's min and max forget the numbers before it.
+            bounds = pc.min_max(pc.if_else(is_nan, None, values) if has_nan else values)
+            found[path] = FloatRange(bounds["min"].as_py(), bounds["max"].as_py(), values.null_count, has_nan)
     return found
 
 

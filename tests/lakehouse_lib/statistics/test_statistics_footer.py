@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import deltalake
 import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -251,3 +252,11 @@ def test_ranges_of_floats_at_every_depth():
         "m.key_value.value",
         "i",
     ]
+
+
+@pytest.mark.parametrize(("bits", "kind"), [(0x7FF00000000007A2, "f8"), (0xFFF0000000000001, "f8"), (0x7F800001, "f4")])
+def test_a_range_is_of_all_numbers_whatever_the_bits_of_nan(bits, kind):
+    signalling = np.array([bits], f"u{kind[1]}").view(kind)
+    for numbers in ([-5.0, 9.0, 1.0, 2.0], [1.0, 2.0, -5.0, 9.0]):
+        values = np.insert(np.array(numbers, kind), 2, signalling)
+        assert float_ranges(pa.table({"x": values})) == {("x",): FloatRange(-5.0, 9.0, 0, True)}
