@@ -47,7 +47,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                     meant = stored.field(field.name).type
                     if pa.types.is_timestamp(meant) or pa.types.is_nested(meant):
                         values = values.cast(meant)
-                    values, garbled = _as_utf8(values)
+                    values, garbled = _readable(values)
                     kept = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
                     column, wrong = cast_or_find(kept, field.type)
                     columns.append(column)
@@ -77,15 +77,16 @@ class _Texts:
             return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
 
 
-def _as_utf8(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """The values, and a mask of those that have text which is not UTF-8: what reads Parquet takes it as it is.
+def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """The values, and a mask of those that are not valid: text that is not UTF-8, decimals of too many digits.
 
-    Such a text comes with replacement characters, what is nested and has one as null.
+    What reads Parquet takes these as they are. Such a text comes with replacement characters, what is nested and has
+    an invalid value as null.
     """
     garbled = np.zeros(len(values), bool)
     if _is_valid(values):
         return values, garbled
-    if not pa.types.is_nested(values.type):
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
         return decoded(values.cast(pa.large_binary()))
     pending = [np.arange(len(values))]
     while pending:
@@ -96,7 +97,7 @@ def _as_utf8(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
             garbled[rows] = True
         else:
             pending += np.array_split(rows, 2)
-    return pc.if_else(pa.array(garbled), None, values), garbled
+    return pc.if_else(pa.array(garbled), None, values) if pa.types.is_nested(values.type) else values, garbled
 
 
 def _is_valid(values: Any) -> bool:

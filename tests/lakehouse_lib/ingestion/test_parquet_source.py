@@ -92,6 +92,19 @@ def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any])
             loaded(tmp_path, values, expected, **options)
 
 
+@pytest.mark.parametrize(("precision", "number"), [(4, 12_345), (38, 15 * 10**37)])
+def test_a_decimal_with_too_many_digits_costs_its_row(tmp_path: Path, precision: int, number: int) -> None:
+    kind = pa.decimal128(precision, 0)
+    data = b"".join(value.to_bytes(16, "little") for value in (5, number, 7))
+    values = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(data)])
+    pq.write_table(pa.table({"a": values}), tmp_path / "a.parquet")
+    (block,) = read_parquet(tmp_path / "a.parquet", pa.schema([("a", kind)]))
+    ((_, reason, wrong),) = block.checks
+    assert (reason, wrong.tolist()) == (f"not a valid decimal({precision},0)", [False, True, False])
+    assert block.columns[0].to_pylist() == [5, None, 7]
+    assert block.texts[0].take(pa.array([1])).to_pylist() == [str(number)]
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) -> None:
     texts = pa.array([b"a", b"\xffb", None, b"c"]).view(pa.string())
