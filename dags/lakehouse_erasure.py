@@ -3,10 +3,10 @@
 Trigger it with the id of the person, such as `{"customer_id": 4711}`. It finds the person's rows, puts the plan into
 the ledger, and waits until one of the registry's approvers answers; rejecting ends the run. Rows go from what hangs on
 the person to the person, so a run that breaks off can be cleared from its delete on and finished. Where rows with other
-keys have come meanwhile, it deletes nothing and says so. The report counts the person's rows in every file on disk,
+keys have arrived meanwhile, it deletes nothing and fails. The report counts the person's rows in every file on disk,
 fails when one is left, and puts the record into the ledger.
 
-Quarantine may hold records of which no key says whose they are. They stay, and are counted; the approval says how many
+Quarantine may hold records without a readable key. They stay, and are counted; the approval says how many
 of them mention the person. With `"erase_mentions": true` these are erased too.
 """
 

@@ -95,7 +95,7 @@ def quarantine_is_exact(home: Home, faults: Faults) -> Check:
 
 
 def record_stands(home: Home, request: str, *, own_answer_refused: bool) -> Check:
-    """The ledger holds who asked, who approved and what went; the person's keys are gone from it."""
+    """Check that the record names requester, approver and removed files, and that the person's keys are gone."""
     record, folder = erasures.read_record(home, request), home.ledger / request
     people = (record.get("requester"), record.get("approver", {}).get("id"))
     problems = [

@@ -1,4 +1,4 @@
-"""What the ledger says of the demo's erasure."""
+"""Read the record of the demo's erasure from the ledger."""
 
 from __future__ import annotations
 

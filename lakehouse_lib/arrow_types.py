@@ -36,7 +36,7 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
 
 
 def as_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with its columns, one after the other, in the types of ``schema``; their names are the same.
+    """The table with its columns cast, by position, to the types of ``schema``; column names must be equal.
 
     A column of that type stays as it is: a cast to its own type breaks a list of nulls (its values become as many as
     there are lists).

@@ -109,7 +109,7 @@ def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array | pa.ChunkedArray, kind: Any) -> NDArray[Any]:
-    """The numbers of a column of fixed width, whatever is null; without a copy unless it comes in chunks.
+    """The values of a fixed-width column as a NumPy array, undefined where null; copied only if it has several chunks.
 
     Args:
         kind: the numpy type of the same width.

@@ -16,7 +16,7 @@ DeltaError
 ├── InvalidPredicateError         SQL that does not parse, or names no column
 ├── InvalidArgumentError          a value no verb can take
 ├── RetentionError                vacuum, cleanup_metadata, repair, purge: what a reader may need would be deleted
-├── LedgerError                   a document of the ledger is missing, or it was edited, copied or sealed by another key
+├── LedgerError                   a document of the ledger is missing, edited, copied, or sealed with another key
 ├── CommitFailedError             not committed; the table is as it was
 │   ├── ConcurrentAppendError     another writer added rows we should have seen
 │   ├── ConcurrentDeleteReadError another writer deleted rows we read

@@ -1,4 +1,4 @@
-"""A ledger of sealed documents, for what must not be believed from a place that anyone may edit.
+"""A ledger of sealed documents: a document that a user has edited is refused, not trusted.
 
 A request has a folder of documents (a plan, a decision, a record). Each is written once and sealed with HMAC-SHA256
 over its canonical JSON and its path, so a document that was edited, copied to another request or sealed with another
@@ -19,7 +19,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError, LedgerError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
-#: Characters that a key has at least: 128 bits where they are hexadecimal digits.
+#: The fewest characters of a key: 128 bits if they are hexadecimal digits.
 SHORTEST_KEY = 32
 
 _FORMAT = 1
@@ -74,19 +74,19 @@ class Ledger:
                 hint="Make one, for example with: openssl rand -hex 32",
             )
         self._store = store
-        # A key a purpose: a keyed hash, which is shown, can never be a seal.
+        # One key for each purpose: a keyed hash, which users see, can never pass for a seal.
         self._seal_key, self._hash_key = (
             hmac.digest(key.encode(), f"lakehouse ledger: {purpose}".encode(), "sha256") for purpose in ("seal", "hash")
         )
         self._key_id = hmac.new(self._hash_key, b"key id", "sha256").hexdigest()[:8]
 
     def put(self, request: str, name: str, document: Document) -> Document:
-        """Write a document of a request, unless there is one by this name; returns the one that stands.
+        """Write a document of a request unless it has one of this name; returns the document that the ledger has.
 
         Args:
             request: as ``new_request`` makes it.
             name: lower-case letters, such as ``plan``.
-            document: JSON values only.
+            document: JSON values only, no floating-point numbers.
 
         Raises:
             LedgerError: the document that was there first is not valid.
@@ -131,7 +131,7 @@ class Ledger:
         )
 
     def put_step(self, request: str, kind: str, document: Document) -> None:
-        """Note something that a task of the request has done, or is about to do, beside what is noted already.
+        """Add a document about what a task of the request has done or is about to do; earlier ones stay.
 
         Args:
             kind: lower-case letters, such as ``purge``.
@@ -139,7 +139,7 @@ class Ledger:
         self._put(_path(request, f"steps/{kind}-{new_request()}"), document)
 
     def steps(self, request: str, kind: str) -> list[Document]:
-        """What ``put_step`` has noted of that kind, from the first to the last by their ``at``."""
+        """The documents of that kind that ``put_step`` has added, ordered by their ``at``."""
         documents = [self.read(request, name) for name in self._step_names(request, kind)]
         return sorted(documents, key=lambda document: str(document.get("at")))
 
@@ -149,25 +149,25 @@ class Ledger:
         self._store.delete_many([*torn, *(_path(request, name) for name in self._step_names(request, kind))])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
-        """The one request that a question is about: ``request``, unless the question has been asked about another.
+        """The request that a question is about: ``request``, unless an earlier call has named another one.
 
         Args:
-            question: what tells it from every other question, such as the ids of a DAG, a run and a task.
+            question: the parts that identify it, such as the ids of a DAG, a run and a task.
         """
         path = _question(question)
         return check_request(self._put(path, {"request": check_request(request)})["request"])
 
-    def claimed(self, question: Sequence[str | int]) -> str | None:
+    def find_claim(self, question: Sequence[str | int]) -> str | None:
         """The request that the question is about; None: it has not been asked."""
         claim = self._find(_question(question))
         return None if claim is None else check_request(claim.get("request"))
 
     def keyed_hash(self, *parts: str | int) -> str:
-        """A hash of values that no one can guess without the key, as 64 hexadecimal digits; 1 and "1" differ."""
+        """A keyed hash of values, 64 hexadecimal digits: they cannot be guessed without the key. 1 and "1" differ."""
         return hmac.new(self._hash_key, _canonical(list(parts)), "sha256").hexdigest()
 
     def keyed_digest(self, document: Document) -> str:
-        """As ``digest``, but of no use for guessing what the document says without the key."""
+        """Like ``digest``, but keyed: without the key the content cannot be guessed from it."""
         return hmac.new(self._hash_key, b"document" + _canonical(document), "sha256").hexdigest()
 
     def _step_names(self, request: str, kind: str) -> list[str]:
@@ -189,7 +189,7 @@ class Ledger:
         sealed = {**body, "key": self._key_id, "seal": self._seal(body)}
         text = json.dumps(sealed, sort_keys=True, indent=1, allow_nan=False)
         if not self._store.put_if_absent(path, text.encode()):
-            # Also where an answer got lost and the store tried again: then the document is this one.
+            # Also when an answer got lost and the store tried again: then it is this document.
             standing = self._find(path)
             if standing is None:
                 raise LedgerError(f"the document {path} of the ledger {self._store.root} was deleted while it was read")
@@ -210,7 +210,7 @@ class Ledger:
         except ValueError:
             raise LedgerError(f"{where} is not JSON: it is torn, or was edited") from None
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
-            raise LedgerError(f"{where} has no seal; only what the workers have sealed counts")
+            raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed")
         if sealed.get("format") != _FORMAT:
             raise LedgerError(f"{where} has format {_shortened(sealed.get('format'))}; expected {_FORMAT}")
         if sealed.get("path") != path:
@@ -218,7 +218,7 @@ class Ledger:
         if sealed.get("key") != self._key_id:
             raise LedgerError(
                 f"{where} is sealed with the key {_shortened(sealed.get('key'))}; expected {self._key_id}",
-                hint="Where the key was replaced, its documents can be read with the old one only",
+                hint="If the key was replaced, documents from before can be read with the old key only",
             )
         body = {name: sealed.get(name) for name in ("format", "path", "document")}
         document = sealed.get("document")

@@ -100,7 +100,7 @@ class ReadableTable:
         The timestamp (ms since the epoch) is the commit's, by which time travel goes, not the one its writer noted.
 
         Raises:
-            TableNotFoundError: the table was deleted, or deleted and made anew, after it was opened.
+            TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         self._snapshot.check_same_table()
         return history(self.store, limit)

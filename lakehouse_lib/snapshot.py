@@ -213,7 +213,7 @@ class Snapshot:
         Where those commits are cleaned up already, or very many, the latest version is loaded whole.
 
         Raises:
-            TableNotFoundError: the table was deleted, or deleted and made anew.
+            TableNotFoundError: the table was deleted, or deleted and created again.
         """
         found, commits = commits_since(self.store, self.version)
         found = found or self.store.head(names.commit(self.version))
@@ -223,7 +223,7 @@ class Snapshot:
                 self.landmark.check(self.store, found)
                 is_there = True
                 if commits is not None:
-                    with contextlib.suppress(PathTwiceError):  # what this version is built from may be wrong
+                    with contextlib.suppress(PathTwiceError):  # this version's own sources may be wrong
                         return self._after(commits)
         latest = load_snapshot(self.store)
         # A listing that is behind may lack even this version.
@@ -232,10 +232,10 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def check_same_table(self) -> None:
-        """Refuse a log that is not the one this version was read from: versions of a table made anew are other ones.
+        """Check that the table was not recreated since this version was read: a new table's versions are other ones.
 
         Raises:
-            TableNotFoundError: the table was deleted, or deleted and made anew.
+            TableNotFoundError: the table was deleted, or deleted and created again.
         """
         found = self.store.head(names.commit(self.version))
         if found is not None:

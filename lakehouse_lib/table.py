@@ -103,7 +103,7 @@ class DeltaTable(ReadableTable):
 
         Raises:
             VersionNotFoundError: there is no such version, or it was cleaned up.
-            TableNotFoundError: the table was deleted, or deleted and made anew, after it was opened.
+            TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         if isinstance(version, str):
             try:
@@ -219,8 +219,8 @@ class DeltaTable(ReadableTable):
 
         Args:
             commit_properties: of the commit that removes missing files.
-            before_repair: called once with what was found, as it is returned, before anything is changed; nothing is
-                changed when it raises. Not called in a dry run.
+            before_repair: called once with the report, in the form that is returned, before anything is changed;
+                nothing is changed when it raises. Not called in a dry run.
 
         Returns:
             ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, mending is the default), and the other
@@ -293,8 +293,8 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Lay rows out so that queries on any of ``columns`` skip most files; see ``operations.cluster``.
 
-        Files that are clustered by these columns already stay as they are; ``full=True`` rewrites them, too, which pays
-        after many small runs or when the data has changed its distribution.
+        Files that are clustered by these columns stay as they are. ``full=True`` rewrites them, too: use it after
+        many small runs, or when the distribution of the data has changed.
         """
         from lakehouse_lib.operations.cluster import z_order
 

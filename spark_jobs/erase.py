@@ -1,6 +1,6 @@
 """Delete a person's rows from several tables in one Spark application, table by table in a given order.
 
-The predicates are the person's keys, and what a job prints stays in a task's log: no line of this one shows them.
+Predicates hold the person's keys, and a job's output stays in the task's log, so no line of it shows them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Result = Mapping[str, Any]
 #: Checks the arguments without Spark. Returns what is left to do with it, or the result when that is nothing.
 Prepare = Callable[[argparse.Namespace], "Callable[[SparkSession], Result] | Result"]
-#: In the environment of a driver that spark-submit has started: its parent is a JVM, which listens there.
+#: Environment variable of a driver that spark-submit has started: the port of the JVM, which is its parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
@@ -155,7 +155,7 @@ def _session(job: str) -> Any:
     conf.setIfMissing("spark.ui.enabled", "false")
     conf.set("spark.ui.showConsoleProgress", "false")  # a Python process has it on unless told otherwise
     conf.set("spark.sql.session.timeZone", "UTC")
-    # Tasks carry storage options and predicates, and Spark keeps tasks in its local files. They stay when it is killed.
+    # Tasks carry storage options and predicates, and Spark writes tasks to local files, which stay when it is killed.
     conf.setIfMissing("spark.io.encryption.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")

@@ -1,10 +1,10 @@
-"""Ending with the process that started this one: the kernel sees to it, at whatever moment that process is killed.
+"""Make the kernel kill this process when the process that started it dies.
 
-Also a program, which ties itself to its parent and then becomes another one::
+As a program, it ties itself to its parent and then becomes another program::
 
     python -I -S parent_process.py PARENT_PID PROGRAM [ARGUMENT ...]
 
-The kernel remembers it through ``exec``, but not through ``fork``. So the JVM that spark-submit becomes is tied to the
+The tie survives ``exec``, but not ``fork``. So the JVM that spark-submit becomes is tied to the
 task, and the driver's Python, which the JVM starts, ties itself to the JVM. Linux only (``prctl(2)``).
 """
 
@@ -33,7 +33,7 @@ def die_with_parent() -> None:
 
 @contextmanager
 def dying_with_parent() -> Iterator[None]:
-    """As ``die_with_parent``, for as long as the block runs; afterwards it is as it was before. For one thread."""
+    """Like ``die_with_parent`` while the block runs; the earlier setting comes back after it. For one thread."""
     before = ctypes.c_int()
     _prctl(_PR_GET_PDEATHSIG, ctypes.byref(before))
     die_with_parent()

@@ -1,9 +1,9 @@
-"""Files that a job gets from the process that submits it, and that are on no disk.
+"""Private files that a job gets from the process that submits it, in memory and on no disk.
 
-Storage options hold keys and predicates hold a person's, so they are neither on a command line nor in the environment,
-and a file would stay when its owner is killed. They are in anonymous memory instead (``memfd_create``), which is gone
-with the last process that has it open. It is the standard input of spark-submit and of the JVM that spark-submit
-becomes; the driver's Python is a child of that JVM and opens it through ``/proc``.
+Storage options hold secrets and predicates a person's keys, so they are neither on a command line nor in the
+environment, and a file would stay when its owner is killed. They are in anonymous memory instead (``memfd_create``),
+which is gone with the last process that has it open. It is the standard input of spark-submit and of the JVM that
+spark-submit becomes; the driver's Python is a child of that JVM and opens it through ``/proc``.
 
 On a job's command line such a file is named ``private:NAME``. Jobs that are run by hand name files instead.
 """
@@ -22,12 +22,12 @@ _MEMORY = "lakehouse-private-files"
 
 
 def private_path(name: str) -> str:
-    """What stands for the private file ``name`` on a job's command line."""
+    """The path that names the private file ``name`` on a job's command line."""
     return _PREFIX + name
 
 
 def is_private(path: str) -> bool:
-    """Whether a path on a job's command line stands for a private file."""
+    """Whether a path on a job's command line names a private file."""
     return path.startswith(_PREFIX)
 
 

@@ -21,7 +21,7 @@ from lakehouse_lib.engine.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import aligned
+from lakehouse_lib.schema import align_batches
 from lakehouse_lib.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class ArrowEngine:
                 table=target.store.root,
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
             )
-        return write_stream(aligned(rows.rows, target.schema, table=target.store.root), target)
+        return write_stream(align_batches(rows.rows, target.schema, table=target.store.root), target)
 
     def read(
         self,

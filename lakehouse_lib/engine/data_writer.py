@@ -177,7 +177,7 @@ class DataFileWriter:
         elif is_new:
             self._write_again()
         self._write_group(group)
-        self._floats = statistics.united(self._floats, ranges)
+        self._floats = statistics.union(self._floats, ranges)
         assert self._sink is not None
         written = self._sink.tell()
         if written + written // self._row_groups // 2 >= self._size:
@@ -201,7 +201,7 @@ class DataFileWriter:
     def abort(self) -> None:
         """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
         if self._writer is not None:
-            # Before its sink: it would write a footer there when it is collected.
+            # Before its sink: a writer that is garbage collected would write a footer there.
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
             self._writer.is_open = False
@@ -231,10 +231,10 @@ class DataFileWriter:
         return footer, size
 
     def _write_again(self) -> None:
-        """Write the open file's rows to a new file, without statistics of the columns in which NaN has now come.
+        """Write the open file's rows to a new file, without statistics of the columns that turned out to hold NaN.
 
-        Parquet takes what has statistics when a file is opened. A file is written twice at most once a column, for
-        later files of this writer have none of these columns from the start.
+        A Parquet writer fixes the columns with statistics when it opens a file. Each column causes one such rewrite at
+        most, because later files of this writer leave out its statistics from the start.
         """
         self._close()
         before = self._path

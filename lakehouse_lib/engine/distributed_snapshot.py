@@ -198,8 +198,8 @@ def distribute(
 
 
 def _replayed(snapshot: Snapshot, engine: ArrowEngine | SparkEngine, target: ObjectStore) -> pa.Table:
-    """A row a bucket (``SUMMARY``). Where a cleanup takes what the tasks were to read, they are planned anew; where a
-    path is live twice, the checkpoint is passed over."""
+    """One row for each bucket (``SUMMARY``). Tasks are planned again where a cleanup has deleted what they read; a
+    checkpoint with a path that is live twice is skipped."""
     tasks: list[Blocks | Later] | None = None
     failed: DeltaError | None = None
     unusable: frozenset[ObjectMeta] = frozenset()

@@ -1,4 +1,4 @@
-"""The error of a data file that is not there."""
+"""The error for a data file that is missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lakehouse_lib.errors import ObjectNotFoundError
 
 
 def missing_file(path: str, *, table: str, version: int | None = None) -> ObjectNotFoundError:
-    """What reading a data file raises that the log refers to and that is not there."""
+    """The error for a data file that the log refers to and the store does not have."""
     return ObjectNotFoundError(
         f"the data file {path} is missing although the log refers to it",
         table=table,

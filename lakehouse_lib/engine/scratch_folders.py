@@ -1,8 +1,7 @@
-"""Folders for what an engine writes aside, which a killed process leaves no longer than until the next one needs such a
-folder.
+"""Temporary folders of the engines. The folder of a killed process is deleted when another process makes one.
 
-A folder's owner holds a lock on a file in it. The kernel releases the lock when the process ends, however it ends, and
-a number that another process has since got says nothing. A folder whose lock can be taken has no owner.
+A folder's owner holds a lock on a file in it. The kernel releases the lock however the process ends, so a folder whose
+lock can be taken has no owner. A process id would not do: another process may have it by now.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LOCK = ".owner"
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[str]:
-    """An empty folder that this user alone can read; deleted with all that is in it.
+    """An empty folder that only this user can read; deleted with its content when the block ends.
 
     Folders beside it whose owners are gone are deleted, too.
 

@@ -24,13 +24,13 @@ from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCH
 from lakehouse_lib.arrow_values import bools, int64s, strings
 from lakehouse_lib.engine.base import Piece, is_small
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.checkpoints.columns import DISTINCT_PATHS, typed
+from lakehouse_lib.log.checkpoints.columns import DISTINCT_PATHS, cast_stored
 from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
 from lakehouse_lib.log.checkpoints.reading import CheckpointState
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.replay import replay, state_of
-from lakehouse_lib.log.row_positions import left_out
+from lakehouse_lib.log.row_positions import drop_rows
 from lakehouse_lib.log.segment import Commit
 from lakehouse_lib.log.version_state import VersionState
 from lakehouse_lib.predicates import Predicate
@@ -136,7 +136,7 @@ def _as_schema(task: Blocks, part: JsonPart | ParquetPart, action: str, block: i
     columns = part.read(action, block, _FIELDS[action])
     try:
         for name in columns.keys() & set(schema.names):
-            columns[name] = typed(columns[name], schema.field(name).type, len(columns[name]))
+            columns[name] = cast_stored(columns[name], schema.field(name).type, len(columns[name]))
     except pa.ArrowException as error:
         raise unreadable(task.store, task.meta.path, task.version, str(error)) from error
     return pa.table(columns)
@@ -306,7 +306,7 @@ def _left(base: pa.Table | None, files: Any) -> pa.Table:
     """As they are stored: rows of the base that no commit changed, and what commits brought."""
     if base is None:
         return files.added
-    base = left_out(base, files.gone)
+    base = drop_rows(base, files.gone)
     return pa.concat_tables([base, files.added], promote_options="permissive") if len(files.added) else base
 
 

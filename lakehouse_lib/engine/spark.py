@@ -31,14 +31,14 @@ from lakehouse_lib.engine.spark_tasks import (
 )
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.predicates import Predicate
-from lakehouse_lib.schema import aligned
+from lakehouse_lib.schema import align_batches
 from lakehouse_lib.snapshot import Snapshot
 
 T = TypeVar("T")
 G = TypeVar("G")
 
 
-#: In a report where a worker runs another Python, or one that lacks this library or pyarrow.
+#: Texts in Spark's report when a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
 _PY4J_MARK = "\n: "  # between py4j's own words and those of the Java exception
 
@@ -117,7 +117,7 @@ class SparkEngine:
         rows = incoming(data)
         frame = rows.rows
         if not rows.is_spark:
-            batches = aligned(rows.rows, target.schema, table=target.store.root)
+            batches = align_batches(rows.rows, target.schema, table=target.store.root)
             table = pa.Table.from_batches(batches, target.schema.to_arrow())
             frame = self.spark.createDataFrame(table, spark_reading.struct_type(target.schema))
         with spark_failures():

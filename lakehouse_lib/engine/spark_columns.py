@@ -18,7 +18,7 @@ from lakehouse_lib.schema.widening import changes_of
 #: The name of a column or of a struct's member in some files.
 Names = Callable[[Field], str]
 
-#: Spark reads whole numbers of these types into decimals with at least so many digits before the point.
+#: The fewest digits before the point of a decimal into which Spark reads whole numbers of each type.
 _SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
 _FLOATING = (PrimitiveType("float"), PrimitiveType("double"))
@@ -138,7 +138,7 @@ def _member(field: Field, names: Names) -> Field:
 
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
-    """The type to ask a scan for; its decimals have at least so many digits before the point, if there is room."""
+    """The type to ask a scan for; its decimals have ``digits`` digits before the point, if 38 in all suffice."""
     if isinstance(kind, StructType):
         return StructType([_member(one, names) for one in kind.fields])
     if isinstance(kind, ArrayType):
@@ -152,8 +152,8 @@ def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
 
 
 def _integer_digits(field: Field) -> int:
-    """Digits that Spark asks of a decimal which it reads whole numbers of old files into, however few they need; 0
-    where the column never was of whole numbers."""
+    """The fewest digits before the point that Spark accepts for a decimal column whose old files hold whole numbers; 0
+    for a column that never held whole numbers."""
     return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 
 

@@ -16,7 +16,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.data_writer import write_stream
 from lakehouse_lib.engine.spark_tasks import RESULTS, failure, result
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.schema import aligned
+from lakehouse_lib.schema import align_batches
 
 
 def files_of(frame: Any, target: WriteTarget) -> Any:
@@ -30,7 +30,7 @@ def files_of(frame: Any, target: WriteTarget) -> Any:
 def write_rows(target: WriteTarget, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker: the rows of one task into data files."""
     try:
-        written = write_stream(aligned(batches, target.schema, table=target.store.root), target)
+        written = write_stream(align_batches(batches, target.schema, table=target.store.root), target)
     except DeltaError as error:
         yield failure(0, error)
         return

@@ -44,8 +44,8 @@ OPTIONS = {
     "ignoreMissingFiles": "false",
 }
 
-#: Of the scan of structs with floating-point members, of whose NaN the statistics in footers may say nothing: Spark
-#: skips no row group or page by statistics. ``as_seen`` keeps it from that for columns that are no members.
+#: Options for a scan of structs with floating-point members: Spark skips no row group or page by statistics, because
+#: a footer's bounds may leave NaN out. For top-level columns ``as_seen`` keeps Spark from pushing conditions down.
 _WITHOUT_STATISTICS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
 
 

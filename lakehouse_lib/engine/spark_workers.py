@@ -1,4 +1,4 @@
-"""Whether a session's Python workers have this library: seen to on a local master, asked elsewhere.
+"""Make sure that a session's Python workers have this library: set on a local master, checked by a task elsewhere.
 
 Workers run ``PYSPARK_PYTHON``, and without it the first ``python3`` of their machine.
 """
@@ -35,11 +35,11 @@ def runs_here(spark: Any) -> bool:
 def make_ready(spark: Any) -> None:
     """Make sure, once a session, that its workers can run this library's tasks.
 
-    On a local master they run the interpreter of this process unless PYSPARK_PYTHON says otherwise. Elsewhere one
-    task is run that imports the library.
+    On a local master the workers run this process's interpreter, unless PYSPARK_PYTHON names another one. Elsewhere
+    one task imports the library.
 
     Raises:
-        StoreError: it cannot, or has another version of the library; the hint says what to set.
+        StoreError: the task cannot import it, or has another version of it; the hint says what to set.
     """
     if spark in _ready:
         return
@@ -82,7 +82,7 @@ def _check(spark: Any) -> None:
 
 
 def _question() -> Any:
-    """What a worker runs. A function within a function travels as code, so a worker without the library has it, too."""
+    """The function that a worker runs; a nested one, because it is pickled by value and runs without the library."""
     distribution = _DISTRIBUTION
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

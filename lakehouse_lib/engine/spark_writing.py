@@ -60,7 +60,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write the DataFrame; the files table. How many files come is up to its partitions."""
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     if isinstance(target.store, LocalStore):
-        target.store.make_root()  # Spark would not tell what is in the way
+        target.store.make_root()  # Spark's own error does not name what is in the way
     try:
         writer = shaped(frame, target).write.options(**_OPTIONS).option("compression", codec_of(target.configuration))
         if target.partition_columns:

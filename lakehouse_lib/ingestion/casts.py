@@ -81,8 +81,8 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
         return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column).cast(data_type), bad
 
 
-def decoded(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Bytes as text, with replacement characters where they are not UTF-8, and a mask of these cells."""
+def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Bytes as text, with replacement characters where they are not UTF-8, and a mask of those cells."""
     try:
         return column.cast(pa.string()), np.zeros(len(column), bool)
     except pa.ArrowInvalid:

@@ -18,7 +18,7 @@ from pyarrow import csv
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import decoded, mask
+from lakehouse_lib.ingestion.casts import decode_texts, mask
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.ingestion.source_format import SourceFormat
 
@@ -132,7 +132,7 @@ def _block(
         extra[ahead] += lines
     lines_of_rows = line + row_starts[:rows] + np.cumsum(extra)[:rows]
 
-    texts, not_text = zip(*(decoded(column) for column in columns), strict=True)
+    texts, not_text = zip(*(decode_texts(column) for column in columns), strict=True)
     keep = np.zeros(rows, bool)  # a record without any value is a blank line
     for column in columns:
         keep |= mask(pc.is_valid(column))

@@ -17,7 +17,7 @@ from lakehouse_lib.arrow_types import rebuilt
 from lakehouse_lib.engine.data_reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import cast_or_find, decoded, type_name
+from lakehouse_lib.ingestion.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.schema.arrow import is_list
 

@@ -2,8 +2,8 @@
 
 Arrow's JSON reader is not as strict as the protocol's readers, and it has no maps. So a piece of a commit is taken
 here only where its answer is certain to be that of ``action_lines``: every line is one object with one file action,
-every field is known and has its type, no key comes twice. Whatever else comes is left to ``action_lines``, which also
-words the error if there is one.
+every field is known and has its type, no key comes twice. Anything else is left to ``action_lines``, which also raises
+the error if there is one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, che
 _Fields = Mapping[str, Mapping[str, frozenset[str]]]
 
 _STARTS = tuple(f'{{"{kind}":'.encode() for kind in SCHEMAS)
-#: The type of each field, and of one that is always there and says nothing.
+#: The type of each field, and of a cdc action's ``dataChange``, which is always false and not read.
 _TYPES = {(kind, field.name): field.type for kind, schema in SCHEMAS.items() for field in schema} | {
     ("cdc", "dataChange"): pa.bool_()
 }
@@ -37,16 +37,16 @@ _NAMES = frozenset(SCHEMAS) | {
 }
 _SAMPLES = 8
 _MOST_KEYS = 64  # of a map
-#: A key of a map that is spelled in one way, or with a ``\u`` escape; nothing outside of strings looks like it.
+#: A key of a map with one spelling, apart from ``\u`` escapes, and that no JSON outside of strings looks like.
 _PLAIN_KEY = re.compile(r'[^,:}\] "\\/\x00-\x1f][^"\\/\x00-\x1f]*')
-#: What could end the list that the lines are put into.
+#: Text that could end the list into which ``_read_json`` puts the lines.
 _LIST_END = re.compile(rb"\][ \t\r\n]*\}")
-#: Stands for a null in a map, where Arrow's structs do not tell a null field from one that is not there.
+#: Stands for a null in a map, because Arrow's JSON reader gives null for a missing key, too.
 _NULL_JSON, _NULL_TEXT = b'"\\u0000null"', "\0null"
 
 
 def file_lines(piece: bytes) -> tuple[int, int]:
-    """Start and end of the lines of a piece that are between its first and its last file action, these included.
+    """The offsets in a piece at which its first file action starts and its last one ends.
 
     Writers put other actions at the beginning or the end of a commit.
     """
@@ -71,7 +71,7 @@ class FileParser:
     def parse(self, lines: bytes) -> Mapping[str, pa.Table] | None:
         """The file actions of whole lines, as a table of ``SCHEMAS`` for each kind.
 
-        None where it is not certain that they are valid and what they say: then ``action_lines`` has to parse them.
+        None where Arrow's answer is not certain to be right: then ``action_lines`` has to parse them.
         """
         lines = lines.rstrip(b" \t\r\n")
         if not _are_objects(lines) or not _is_utf8(lines):
@@ -83,7 +83,7 @@ class FileParser:
             return None
 
     def learn(self, files: Mapping[str, pa.Table]) -> None:
-        """Add the fields and map keys of actions that ``action_lines`` had to parse, for no sample had shown them."""
+        """Add the fields and map keys of actions that ``action_lines`` had to parse, because no sample had them."""
         for kind, table in files.items():
             for field in table.schema:
                 if table[field.name].null_count < len(table):
@@ -103,7 +103,7 @@ class FileParser:
                     self._note(kind, name, value if isinstance(value, dict) else ())
 
     def _note(self, kind: str, name: str, keys: Collection[str]) -> None:
-        """Two threads may do this at once; what one of them loses, a later piece shows again."""
+        """Add keys of a field. Two threads may do so at once; keys lost then are learnt from a later piece."""
         fields = self._fields.get(kind, {})
         if name not in fields or not fields[name].issuperset(keys):
             earlier = fields.get(name, frozenset())
@@ -134,7 +134,7 @@ def _parse(lines: bytes, known: _Fields) -> Mapping[str, pa.Table]:
     """The files of lines that are objects.
 
     Raises:
-        _DoubtError, TornLineError: as what these mean for the lines is for ``action_lines`` to say.
+        _DoubtError, TornLineError: ``action_lines`` has to parse the lines, and decides whether they are valid.
     """
     schema = _json_schema(known)
     files = _read_json(lines, schema)
@@ -147,7 +147,7 @@ def _parse(lines: bytes, known: _Fields) -> Mapping[str, pa.Table]:
 
 
 def _json_schema(known: _Fields) -> pa.Schema:
-    """The schema of Arrow's reader, to which maps are structs. Each field that no line has would cost a null a row."""
+    """The known fields for Arrow's reader, maps as structs; a field that no line has would cost a null per row."""
 
     def column(kind: str, name: str, keys: Collection[str]) -> pa.Field:
         if _TYPES[kind, name] != STRING_MAP:

@@ -146,10 +146,10 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
 
 
 def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
-    """Whether a cleanup could by now have taken the version after one of that time (both ms since the epoch).
+    """Whether a cleanup may by now have deleted the version after one committed at ``committed``, ms since the epoch.
 
-    Only when that one has expired, an hour of wrong clocks allowed for. Other engines' cleanups do not go by midnights
-    (delta-rs), so the moment itself counts.
+    True once ``committed`` is older than the retention; clocks may differ by an hour. The retention is not rounded to
+    midnight, because other engines (delta-rs) do not round it either.
     """
     try:
         return committed <= now + _HOUR - int(LogRetention.of(configuration).duration / timedelta(milliseconds=1))
@@ -263,7 +263,7 @@ def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None
                 for block in range(part.blocks):
                     if part.count(action, block):
                         part.read(action, block, schema.names)
-        for path in state.files.take(state.files.find_repeated()[:1], ["path"])["path"].to_pylist():
+        for path in state.files.take(state.files.find_all_repeats()[:1], ["path"])["path"].to_pylist():
             return f"the checkpoint {checkpoint.paths[0]} has {excerpt(path)} twice"
     except LogCorruptedError as error:
         return error.message

@@ -1,6 +1,6 @@
 """Log compactions: an object with the reconciled actions of several commits (PROTOCOL.md, Log Compaction Files).
 
-A compaction only spares reading its commits. What may be wrong with one is therefore a reason to read these instead.
+A compaction only saves reading its commits, so a compaction that may be wrong is replaced by them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lakehouse_lib.log.action_lines import read_actions
 from lakehouse_lib.log.commit import CommitActions, read_commit
 from lakehouse_lib.log.file_actions import TornLineError
 from lakehouse_lib.log.keys import file_keys
-from lakehouse_lib.log.repeats import repeated
+from lakehouse_lib.log.repeats import find_repeats
 from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit, Compaction
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.table_properties import TableProperties
 
-#: By how much the time of a remove, which its writer takes from its own clock, may be before its commit's.
+#: How far the time of a remove, which is its writer's clock, may be before the time of its commit.
 _CLOCKS_DIFFER = timedelta(hours=1)
 
 
@@ -47,7 +47,7 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
     if len(actions.metadata) > 1 or len(actions.protocol) > 1:
         raise unusable(store, compaction, "it has two metaData or two protocol actions")
     keys = pa.concat_arrays([file_keys(actions.adds, store), file_keys(actions.removes, store)])
-    if len(repeated(keys)) or len(repeated(canonical(actions.adds["path"], store))):
+    if len(find_repeats(keys)) or len(find_repeats(canonical(actions.adds["path"], store))):
         raise unusable(store, compaction, "it is not reconciled: it has a file twice")
     applications = [one.app_id for one in actions.transactions]
     domains = [one.domain for one in actions.domains]
@@ -84,7 +84,7 @@ def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
 
 
 def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Commit]) -> str | None:
-    """What of a compaction's files differs from its commits; None when nothing does.
+    """How a compaction's files differ from its commits, in words; None when they do not.
 
     Args:
         commits: those that it covers, ascending.

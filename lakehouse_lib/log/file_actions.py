@@ -1,6 +1,6 @@
-"""What an add, remove or cdc action has to say (PROTOCOL.md, section Actions), checked on whole columns.
+"""The rules for fields of add, remove and cdc actions (PROTOCOL.md, section Actions), checked on whole columns.
 
-Both parsers of a commit, ``action_lines`` and ``action_columns``, and the writer hold files to these rules.
+Both parsers of a commit, ``action_lines`` and ``action_columns``, and the writer check these rules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_files(kind: str, files: pa.Table) -> None:
 
 
 def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
-    """Check what no column type says: a path is not empty, a size not negative, a deletion vector complete.
+    """Check that no path is empty, no size negative and every deletion vector complete.
 
     Args:
         numbers: the line number of each row.

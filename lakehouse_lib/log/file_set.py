@@ -3,8 +3,8 @@ those that later commits brought.
 
 The checkpoint's rows are shared by all versions that are built on it and never copied to make a later one.
 
-A path is live once, whatever its deletion vector: a file that is there twice has its rows read twice, and a verb would
-write them twice. What commits brought is compared when they are replayed; a checkpoint's paths, when they are read.
+A path is live once, even with different deletion vectors: the rows of a file that is there twice would be read and
+rewritten twice. What commits brought is compared when they are replayed; a checkpoint's paths, when they are read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lakehouse_lib.file_paths import canonical
 from lakehouse_lib.log.checkpoints.part import Part, UnreadableCheckpointError
 from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.log.repeats import fingerprints, repeated, repeated_numbers
-from lakehouse_lib.log.row_positions import left_out
+from lakehouse_lib.log.repeats import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.row_positions import drop_rows
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
 
 #: A chunk a commit would make each question to the table cost as much as there were commits.
 _MOST_CHUNKS = 64
-_ROWS_A_CHUNK = 1_000  # of more rows a chunk costs nothing
+_ROWS_A_CHUNK = 1_000  # with chunks of more rows, the cost per chunk does not matter
 
 
 class PathTwiceError(UnreadableCheckpointError):
@@ -141,7 +141,7 @@ class FileSet:
         """What is read of the base but for rows that are gone, and what is known of those that were added."""
         if self.base is None:
             return added
-        return pa.concat_tables([left_out(read(self.base), self.gone), added])
+        return pa.concat_tables([drop_rows(read(self.base), self.gone), added])
 
     def select(
         self,
@@ -158,10 +158,10 @@ class FileSet:
         added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
         if self.base is None:
             return added.select(list(names))
-        kept = pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
+        rows = pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
         if "path" in names and not self._is_checked and self.schema == FILE_SCHEMA:
-            self._check(kept["path"], self.base.version)  # of the others nothing is read for it
-        return kept
+            self._check(rows["path"], self.base.version)  # rows that ``decide`` drops are not compared
+        return rows
 
     def check_paths(self) -> None:
         """Compare the paths of all live files. Of a checkpoint's all are read the first time, unless its writer says
@@ -182,7 +182,7 @@ class FileSet:
         base = self.base
         if base is None:
             return []
-        twice = _repeated(base.take(self._unchanged(base.repeated), ["path"])["path"], self._store)
+        twice = _find_repeats(base.take(self._unchanged(base.repeats), ["path"])["path"], self._store)
         if len(self.added) and (base.has_vectors or _has_vectors(self.added)):
             own = canonical(self.added["path"], self._store)
             twice += base.take(self._unchanged(base.find_paths(own)), ["path"])["path"].to_pylist()
@@ -237,7 +237,7 @@ class FileSet:
         return left[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
 
     def _check(self, paths: pa.ChunkedArray, version: int) -> None:
-        for path in _repeated(paths, self._store)[:1]:
+        for path in _find_repeats(paths, self._store)[:1]:
             raise _path_twice(self._store, version, path)
 
     @property
@@ -266,9 +266,9 @@ def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
     return error
 
 
-def _repeated(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
+def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
     """The log paths that name a file which another one names, too."""
     numbers = [fingerprints(canonical(chunk, store)) for chunk in paths.chunks]
-    alike = paths.take(int64s(repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
-    texts: list[str] = alike.take(int64s(repeated(canonical(alike, store)))).to_pylist()
+    alike = paths.take(int64s(find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
+    texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()
     return texts

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow_values import flags_of, literal
 
 _WORD = 8
-#: Of the end of a text, where the name of a file has what tells it from others.
+#: Words from the end of a text, where names of files differ.
 _WORDS = 8
 _WEIGHTS = np.random.default_rng(7).integers(1 << 63, size=_WORDS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
-    """A number a text: the same for equal texts, and mostly another one for others.
+    """One number for each text: equal for equal texts, and almost always different for different texts.
 
     It is made of a text's length and its last 64 bytes, so that a million paths take a twentieth of a second.
 
@@ -43,7 +43,7 @@ def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
     return numbers
 
 
-def repeated(texts: pa.Array) -> NDArray[np.int64]:
+def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
     """The positions, ascending, of the texts that occur more than once. Exact.
 
     Args:
@@ -56,7 +56,7 @@ def repeated(texts: pa.Array) -> NDArray[np.int64]:
     return np.flatnonzero(flags_of(pc.is_in(texts, value_set=several)))
 
 
-def repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
+def find_repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The positions, ascending, of the numbers that occur more than once."""
     ordered = np.sort(numbers)
     several = ordered[1:][ordered[1:] == ordered[:-1]]

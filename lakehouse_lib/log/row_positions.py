@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow_values import bools, int64s, null
 
-#: Cutting around rows copies nothing, and leaves pieces.
+#: The most rows to drop by slicing around them, which copies nothing and leaves a chunk between any two.
 _CUTS = 1_000
 
 
-def left_out(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) -> pa.Table:
-    """The rows but those at these positions, ascending; up to so many are left out by cutting around them."""
+def drop_rows(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) -> pa.Table:
+    """All rows except those at ``positions``, ascending; up to ``cuts`` of them are dropped by slicing."""
     if not len(positions):
         return rows
     if len(positions) > cuts:
@@ -26,8 +26,8 @@ def left_out(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) ->
     return pa.concat_tables([rows.slice(s, e - s) for s, e in zip(starts, ends, strict=True) if e > s] or [rows[:0]])
 
 
-def nulled(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
-    """The rows, but null at these positions."""
+def null_rows(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
+    """The rows, with null in every column at ``positions``."""
     live = np.ones(len(rows), np.bool_)
     live[positions] = False
     return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null(pa.int64())))

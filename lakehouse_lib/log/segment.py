@@ -44,7 +44,8 @@ class Compaction:
 
     Attributes:
         modified: when it was written, ms since the epoch.
-        began: when the oldest of its commits was put, where they are all there; None: not, or nobody has asked.
+        began: when the oldest of its commits was put, ms since the epoch; None: a commit is missing, or it was not
+            looked up.
     """
 
     start: int
@@ -234,7 +235,7 @@ def _assemble(
 
 
 def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Compaction:
-    """With the time of its oldest commit, of a compaction whose commits are all among ``times``."""
+    """The compaction with ``began`` set, if ``times`` has all of its commits; anything else as it is."""
     if isinstance(delta, Commit):
         return delta
     covered = range(delta.start, delta.version + 1)

@@ -48,7 +48,7 @@ def load_state(
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
-    A checkpoint or compaction that cannot be read, or would make a path live twice, is passed over for another one, an
+    A checkpoint or compaction that cannot be read, or would make a path live twice, is skipped for another one, an
     older one or the commits; and where a cleanup takes a commit that was just listed, the checkpoint is looked for that
     made it needless. Columns of files are read later, and a checkpoint may turn out unreadable then.
 

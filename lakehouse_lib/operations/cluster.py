@@ -89,8 +89,8 @@ def z_order(
 ) -> dict[str, Any]:
     """Rewrite files so that rows near each other in ``columns`` share a file.
 
-    Files that an earlier run has clustered by the same columns and about the same target size stay (their tags say it,
-    see ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The others become a
+    Files that an earlier run has clustered by the same columns and about the same target size stay (see the tags of
+    ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The others become a
     run of their own, together with small files of earlier runs that hold no more bytes than they do. Where no file has
     to be clustered, nothing is written and nothing committed.
 
@@ -238,9 +238,9 @@ def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, column
     """Row counts and key ranges of files as their statistics give them."""
     bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
     records = live_records(files)
-    told = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
-    mean = sizes[told > 0].sum() / told[told > 0].sum() if (told > 0).any() else _GUESSED_ROW_BYTES
-    rows = np.where(told >= 0, told, np.maximum(sizes / max(mean, 1e-3), 1))
+    counts = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
+    mean = sizes[counts > 0].sum() / counts[counts > 0].sum() if (counts > 0).any() else _GUESSED_ROW_BYTES
+    rows = np.where(counts >= 0, counts, np.maximum(sizes / max(mean, 1e-3), 1))
     ranges = [bounds[(name,)] for name in columns]
     return FileRanges(rows, tuple(one.min for one in ranges), tuple(one.max for one in ranges))
 

@@ -20,7 +20,7 @@ from lakehouse_lib.engine.data_writer import DataFileWriter, target_size_of
 from lakehouse_lib.engine.file_rows import files_table
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.carried_marks import places_in_order
-from lakehouse_lib.operations.clustering.tags import kept_tags, target_sizes
+from lakehouse_lib.operations.clustering.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.predicates import Predicate
@@ -180,7 +180,7 @@ def merge_files(task: CompactTask) -> pa.Table:
             writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
         if len(task.files) == 1:  # rows keep their order, and so their clustering
-            files = kept_tags(dict(task.files["tags"][0].as_py() or ()), files)
+            files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
     except BaseException:
         writer.abort()
         raise

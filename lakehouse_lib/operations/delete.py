@@ -33,7 +33,7 @@ from lakehouse_lib.log.conflict import find_change
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.row_ids import FileIds
 from lakehouse_lib.operations.append import discard
-from lakehouse_lib.operations.clustering.tags import kept_tags
+from lakehouse_lib.operations.clustering.tags import copy_tags
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.operations.rewrite import rewrite_target
 from lakehouse_lib.predicates import Predicate, evaluate_partitions, may_match
@@ -314,7 +314,7 @@ def _copy(task: DeleteTask, file: pa.Table, source: DataFile, masks: dict[int, p
                 rows = reader.row_group(source, group, {})
                 writer.write(rows.filter(pc.invert(mask)) if hit else rows)
         # Rows keep their order, and so their clustering.
-        return kept_tags(dict(file["tags"][0].as_py() or ()), files_table(writer.finish(), data_change=True))
+        return copy_tags(dict(file["tags"][0].as_py() or ()), files_table(writer.finish(), data_change=True))
     except BaseException:
         writer.abort()
         raise

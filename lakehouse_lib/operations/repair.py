@@ -62,11 +62,11 @@ class Report:
         checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
         checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
             from a backup.
-        compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there. Mended:
-            deleted.
+        compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there.
+            Repaired: deleted.
         paths_live_twice: data files, as in the log, that are live twice, so that no verb reads them: a checkpoint that
-            is needed or the commits themselves are wrong. Not mended: restore the checkpoint from a backup, or read a
-            version from before. Nothing is known of the other data files then.
+            is needed or the commits themselves are wrong. Not repaired: restore the checkpoint from a backup, or read a
+            version from before. The other data files are not checked then.
         checksums_wrong: path -> why. Mended: deleted.
         last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Mended: deleted; the next checkpoint brings
             another one.
@@ -118,7 +118,7 @@ def repair(
     Args:
         snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
-        before_repair: called once with what was found, before anything is changed; nothing is changed when it raises.
+        before_repair: called once with the report, before anything is changed; nothing is changed when it raises.
             Not called in a dry run.
         now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
             something of the log is to be deleted by it.
@@ -274,11 +274,11 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
 
 
 def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether objects are there; those in folders that may not be read pass for being there."""
+    """Whether each object exists; true for objects in folders that may not be read."""
 
     def look(path: str) -> bool:
         if "\0" in unquote(path):
-            return False  # of no file, in whatever folder
+            return False  # no file can have such a path
         if _ELSEWHERE.match(path):
             return True
         try:
@@ -323,7 +323,7 @@ def _checkpoints(
 
 
 def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
-    """Path -> why, of log compactions that say something else than their commits, which are all there."""
+    """Path -> why, of log compactions that differ from their commits, which are all there."""
     _, listed, compactions = sort_listing(listing)
     commits = {commit.version: commit for commit in listed}
     wrong: dict[str, str] = {}

@@ -323,8 +323,8 @@ def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
     Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris), of which a repeated hour is the first.
 
     Args:
-        by_wall_clock: the text stands for a timestamp without a zone: what its clock shows counts, as in Spark, and a
-            zone that it names does not.
+        by_wall_clock: read a timestamp without a zone: the date and time as written count, and a zone in the text is
+            ignored, as in Spark.
     """
     match = _TIMESTAMP.match(text.strip())
     if match is None:

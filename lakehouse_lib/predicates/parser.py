@@ -33,8 +33,8 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
         sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
         schema: the table's.
         table: for the error.
-        label: what commitInfo and errors show in place of ``sql``, for a condition whose values are personal. The error
-            then says nothing of the text either.
+        label: what commitInfo and errors show in place of ``sql``, for a condition whose values are personal. Errors
+            do not show the text then.
 
     Raises:
         InvalidPredicateError: it does not parse, names no column, compares what cannot be compared, or has an

@@ -111,7 +111,7 @@ def _micros(node: Node) -> str:
 
 
 def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
-    """Whether Spark would round one of two decimals to compare them: no decimal has the digits of both."""
+    """Whether Spark would round one of two decimals to compare them: no type of 38 digits holds both exactly."""
     sizes = [_digits(one) for one in (left, right)]
     known = [one for one in sizes if one is not None]
     return len(known) == 2 and max(whole for whole, _ in known) + max(scale for _, scale in known) > _MOST_DIGITS
@@ -128,7 +128,7 @@ def _digits(kind: DataType | None) -> tuple[int, int] | None:
 
 
 def _by_parts(node: Comparison) -> str:
-    """A comparison of decimals by their floors and, where these are equal, by what is left: from 0 to below 1."""
+    """Compare decimals by their floors and, where these are equal, by their fractions, from 0 to below 1."""
     sizes = (_digits(node.left.type), _digits(node.right.type))
     scale = max(one[1] for one in sizes if one is not None)
     numbers = [

@@ -32,9 +32,9 @@ class Located:
 
     Attributes:
         table, uri: its name and location.
-        table_id: the ``id`` of its metadata, by which a table that was made anew is told from this one.
+        table_id: the ``id`` of its metadata, which a recreated table does not have.
         version: the version that was looked at.
-        keys: what the rows are found by.
+        keys: the typed keys that lead to the rows.
         rows, files: how many rows, in how many live files.
         unattributed: records of a quarantine that may be the subject's too, although no key says so; never among
             ``rows``. None for a table that is not a quarantine.

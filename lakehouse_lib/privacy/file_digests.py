@@ -14,7 +14,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class FileDigest:
-    """One file.
+    """The size and digest of one file.
 
     Attributes:
         path: as in the store.
@@ -28,7 +28,7 @@ class FileDigest:
 
 
 def file_digests(store: ObjectStore, paths: Iterable[str]) -> Iterator[FileDigest]:
-    """The digest of each file, which is read once, a mebibyte at a time; one that is gone is passed over."""
+    """The digest of each file, which is read once, 1 MiB at a time; a missing file is skipped."""
     for path in paths:
         total, content = 0, hashlib.sha256()
         try:

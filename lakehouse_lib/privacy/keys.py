@@ -11,19 +11,19 @@ from typing import Any
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.schema import Field, PrimitiveType
 
-# Lines in a row from which on a condition names their ends instead of each of them.
+# From this many consecutive lines on, a condition names first and last line instead of each line.
 _LONG_RUN = 20
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 
 
 @dataclass(frozen=True)
 class ColumnKeys:
-    """Values of one column; a row is meant where the column has one of them.
+    """Keys of one column: a row is the person's if the column has one of these values.
 
     Attributes:
         column: its name.
         type: its type, as the protocol names it.
-        values: of that type, ascending; none: no row is meant.
+        values: of that type, ascending; empty: no row is the person's.
     """
 
     column: str
@@ -32,16 +32,16 @@ class ColumnKeys:
 
     @classmethod
     def of(cls, field: Field, values: Iterable[int | str]) -> ColumnKeys:
-        """The keys of a column; a value that is not of its type is left out, because no row can hold it.
+        """The keys of a column; a value that its type cannot hold is dropped, because no row can have it.
 
         Raises:
-            TypeError: a column of this type is not a key: only strings, whole numbers and decimals are.
+            TypeError: the column is not of strings, whole numbers or decimals.
         """
         typed: list[Any] = sorted(sql.of_type(values, field.type))
         return cls(field.name, str(field.type), tuple(typed))
 
     def sql(self) -> str:
-        """A condition that is true of exactly the rows that are meant."""
+        """SQL that is true of exactly the rows with one of these values."""
         return sql.is_one_of(self.column, PrimitiveType(self.type), self.values)
 
     def to_dict(self) -> dict[str, Any]:

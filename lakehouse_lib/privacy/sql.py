@@ -13,7 +13,7 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 DIALECT = "spark"
 #: A condition no row fulfils.
 NOTHING = "FALSE"
-#: What errors show in place of a condition, whose values are a person's keys.
+#: The text that errors show in place of a condition, because its values are a person's keys.
 LABEL = "of the person's rows"
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -49,16 +49,16 @@ def _column(column: str) -> exp.Column:
 
 
 def of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:
-    """The values as values of a type; one that is not of that type is left out, because no row can hold it.
+    """The values cast to a type; a value that the type cannot hold is dropped, because no row can have it.
 
     Raises:
-        TypeError: a column of this type is not a key: only strings, whole numbers and decimals are.
+        TypeError: the type is not a string, a whole number or a decimal.
     """
     kind = data_type.type if isinstance(data_type, PrimitiveType) else ""
     if kind == "string":
         return {str(value) for value in values}
     bits = _BITS.get(kind)
     if bits is None and not (isinstance(data_type, PrimitiveType) and data_type.decimal is not None):
-        raise TypeError(f"a column of type {data_type} is not a key")
+        raise TypeError(f"a key column has type {data_type}; expected a string, a whole number or a decimal")
     numbers = {int(value) for value in values if isinstance(value, int) or _INTEGER.fullmatch(value.strip())}
     return {n for n in numbers if bits is None or -(2 ** (bits - 1)) <= n < 2 ** (bits - 1)}

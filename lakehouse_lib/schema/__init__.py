@@ -1,6 +1,6 @@
 """What the columns of a table are: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
-from lakehouse_lib.schema.batches import aligned
+from lakehouse_lib.schema.batches import align_batches
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.types import (
@@ -25,7 +25,7 @@ __all__ = [
     "Schema",
     "StructType",
     "align",
-    "aligned",
+    "align_batches",
     "all_types",
     "check_feed_names",
     "check_names",

@@ -1,7 +1,7 @@
 """Batches of foreign rows as batches of the table, in pieces whose text, bytes and lists 32-bit offsets can count.
 
 Columns of views, large and dictionary-encoded types may hold more in one batch than the table's own types, of which an
-array has at most 2 GiB: Arrow's casts refuse that, or wrap the offsets around without a word.
+array has at most 2 GiB: Arrow's casts refuse that, or overflow the offsets without an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PIECE_BYTES = 256 << 20
 _MOST_BYTES = (1 << 31) - 1
 
 
-def aligned(
+def align_batches(
     batches: Iterable[pa.RecordBatch], schema: Schema, *, table: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Each batch, in pieces where a column of it holds more than ``piece_bytes``, as ``align`` brings it into shape.
+    """Batches aligned to the schema by ``align``, cut into pieces where a column holds more than ``piece_bytes``.
 
     Raises:
         SchemaMismatchError: as ``align``; or a single row has more than 2 GiB in a column.
@@ -57,7 +57,7 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
 
 
 def weight(array: pa.Array) -> int:
-    """Bytes of text and binary, or members of lists, in the fullest array that the values take once they are plain."""
+    """The largest count of bytes (text, binary) or members (lists) in any array of the values once they are decoded."""
     kind, types = array.type, pa.types
     if types.is_struct(kind):
         return max((weight(array.field(index)) for index in range(kind.num_fields)), default=0)

@@ -220,7 +220,7 @@ def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | Non
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
-    """Arrow takes arrays of other programs as they are: text need not be UTF-8, nor a decimal have its digits."""
+    """Refuse text that is not UTF-8 and decimals with too many digits, which Arrow accepts from other programs."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -319,7 +319,7 @@ def _without_nulls(array: pa.Array) -> pa.Array:
 
 
 def _as_list(entries: pa.Array) -> pa.Array:
-    """A map as the list of structs that it is; a cast breaks values that are lists of nulls."""
+    """A map as a list of structs, made without a cast, which would break values that are lists of nulls."""
     pairs, buffers = entries.values, entries.buffers()[:2]
     return pa.Array.from_buffers(
         pa.list_(pairs.type), len(entries), buffers, entries.null_count, entries.offset, children=[pairs]

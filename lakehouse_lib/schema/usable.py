@@ -34,7 +34,7 @@ def check_names(schema: StructType, known: StructType | None = None, *, table: s
 
 
 def is_storable(name: str) -> bool:
-    """Whether Parquet can hold a column, or a struct's member, of that name: one that is not empty, and is text."""
+    """Whether Parquet can store a column or struct member of that name: not empty, no NUL, valid UTF-8."""
     return bool(name) and not FORBIDDEN_IN_NAMES & set(name) and not any("\ud800" <= one <= "\udfff" for one in name)
 
 

@@ -17,8 +17,8 @@ _WIDER = {
     "float": ("double",),
     "date": ("timestamp_ntz",),
 }
-#: Decimal digits that hold every value. The protocol now asks for 10 of the types up to integer and for 20 of long;
-#: writers before it (delta-spark 3) asked for no more than these.
+#: Decimal digits that hold every value of a type. The protocol now requires 10 for types up to integer and 20 for long;
+#: earlier writers (delta-spark 3) required only these.
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
@@ -38,8 +38,8 @@ def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:
-    """Refuse columns with a recorded change of type that may lose something: what their old files mean only the writer
-    knows.
+    """Refuse columns with a recorded change to a type that does not hold every old value: only the writer knows what
+    their old files mean.
 
     Raises:
         UnsupportedFeatureError: names the column and the change.

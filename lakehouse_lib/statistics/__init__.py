@@ -3,7 +3,7 @@
 from lakehouse_lib.statistics.as_written import WrittenStatistics
 from lakehouse_lib.statistics.bounds import Bounds, bounds_of, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
-from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, united
+from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, union
 from lakehouse_lib.statistics.footer import from_footer
 from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
 
@@ -23,5 +23,5 @@ __all__ = [
     "num_records",
     "stats_json",
     "struct_bounds",
-    "united",
+    "union",
 ]

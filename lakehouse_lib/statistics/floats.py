@@ -1,8 +1,8 @@
-"""Floating-point columns of rows that are being written: what a Parquet footer may not say of them, and the log must.
+"""Statistics of floating-point columns that are being written: taken from the rows, because NaN spoils a footer's.
 
-NaN is the greatest number in SQL, but parquet-cpp leaves it out of the min and max of a row group. Spark believes
+NaN is the greatest number in SQL, but parquet-cpp leaves it out of the min and max of a row group. Spark trusts
 these and skips the row group for ``x > 5``. So a file that holds a NaN in a column has no statistics of that column in
-its footer, and what the log says of it is found in the rows.
+its footer, and the log's statistics of it come from the rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ ParquetPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class FloatRange:
-    """The numbers of a column: ``low`` and ``high`` leave NaN out, None where there is none; ``nulls`` are rows."""
+    """The range of a column: ``low`` and ``high`` ignore NaN, None without any number; ``nulls`` counts rows."""
 
     low: float | None
     high: float | None
     nulls: int
     has_nan: bool
 
-    def united(self, other: FloatRange) -> FloatRange:
-        """Of both their rows."""
+    def union(self, other: FloatRange) -> FloatRange:
+        """The range over the rows of both."""
         lows = [one.low for one in (self, other) if one.low is not None]
         highs = [one.high for one in (self, other) if one.high is not None]
         return FloatRange(
@@ -51,11 +51,11 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
     return found
 
 
-def united(
+def union(
     ranges: Mapping[ParquetPath, FloatRange], more: Mapping[ParquetPath, FloatRange]
 ) -> dict[ParquetPath, FloatRange]:
-    """Of the rows of both, which have the same columns; either may be of no rows, and empty."""
-    return {**ranges, **{path: one.united(ranges[path]) if path in ranges else one for path, one in more.items()}}
+    """The ranges over the rows of both, which have the same columns; either may be empty, for no rows."""
+    return {**ranges, **{path: one.union(ranges[path]) if path in ranges else one for path, one in more.items()}}
 
 
 def footer_columns(schema: pa.Schema, without: Iterable[ParquetPath]) -> bool | list[str]:
@@ -90,7 +90,7 @@ def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[
         for index in range(kind.num_fields):
             yield from _below((*path, kind.field(index).name), kind.field(index).type, [one[index] for one in members])
     elif pa.types.is_map(kind):
-        # What lies outside a slice counts, too: at worst a footer says less.
+        # Values outside a slice count, too: at worst a footer has fewer statistics.
         yield from _below((*path, "key_value", "key"), kind.key_type, [one.keys for one in column.chunks])
         yield from _below((*path, "key_value", "value"), kind.item_type, [one.items for one in column.chunks])
     elif pa.types.is_list(kind):

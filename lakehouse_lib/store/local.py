@@ -31,7 +31,7 @@ _LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
-#: Where a folder is to be made, or an object stored, something else is.
+#: Errors when a folder or object cannot be made because something else is in its place.
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 _NO_FOLDER_HINT = "Choose another location for the table, or move away what is there"
 #: What trying again does not change.
@@ -340,7 +340,7 @@ def _tag(status: os.stat_result) -> str:
 
 
 def _described(path: Path) -> str:
-    """A file, or a link that leads to no folder."""
+    """What is there, in words: a file, or a link that leads to no folder."""
     return f"a link to {str(path.readlink())!r}, which leads to no folder" if path.is_symlink() else "a file"
 
 

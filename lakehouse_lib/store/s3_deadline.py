@@ -1,4 +1,4 @@
-"""A time limit for a whole answer: botocore's read timeout is between two of its bytes, so a trickle never meets it.
+"""A time limit for a whole answer: botocore's read timeout is only between two of its bytes.
 
 boto3 has no setting for it. The sockets of a client's connections are wrapped, and what reads an answer from one counts
 the time from the first read on, headers, body and ``100 Continue`` included. No thread is needed.
@@ -18,16 +18,16 @@ from botocore.awsrequest import (
     AWSHTTPSConnectionPool,
 )
 
-#: An answer has the read timeout, and a second more for each so many bytes of it that came.
+#: The time limit of an answer grows by one second for each so many bytes received.
 SLOWEST_BYTES_A_SECOND = 16 * 2**10
 
 
 def limit_answers(client: Any) -> None:
-    """Have a boto3 client give up an answer that takes longer than its ``read_timeout`` and comes slower than
-    SLOWEST_BYTES_A_SECOND. It raises ``ReadTimeoutError`` then, as for a server that says nothing.
+    """Make a boto3 client give up an answer that takes longer than its ``read_timeout`` and comes slower than
+    SLOWEST_BYTES_A_SECOND. It raises ``ReadTimeoutError`` then, as for a server that sends nothing.
     """
     pools = {"http": _HTTPPool, "https": _HTTPSPool}
-    client._endpoint.http_session._pool_classes_by_scheme.update(pools)  # no public way leads there
+    client._endpoint.http_session._pool_classes_by_scheme.update(pools)  # boto3 has no public API for it
 
 
 class _Answer(io.RawIOBase):

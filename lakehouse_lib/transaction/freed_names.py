@@ -30,8 +30,7 @@ def check_name(
 ) -> CommitFailedError | DeltaError | None:
     """Look whether a commit that was just put is below a checkpoint that others have written without it.
 
-    Nothing is read where the retention is longer than what has passed since ``looked``, an hour of wrong clocks
-    allowed for.
+    Nothing is read where the retention is longer than the time since ``looked`` plus an hour for wrong clocks.
 
     Args:
         commit: as it was put, by this writer.
@@ -59,7 +58,7 @@ def check_name(
     except DeltaError as error:
         return error
     return StoreError(
-        "others have written a checkpoint of this version or a later one meanwhile, in which nothing of the commit is",
+        "other writers made a checkpoint of this version or a later one meanwhile, which lacks this commit",
         table=store.root,
         version=commit.version,
         hint="Raise delta.logRetentionDuration above the time that a commit may take",

@@ -162,7 +162,7 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
-        # Before the look at the log: the less time passes between that and the put, the better.
+        # Before the log is listed, to keep the time between listing and put short.
         self._sync_files()
         looked = clock.now()
         lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None

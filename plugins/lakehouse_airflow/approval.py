@@ -1,7 +1,7 @@
-"""Whether a person who may do so has approved a plan: decided from the ledger, never from XCom.
+"""Check in the ledger, never in XCom, that an approver has approved a plan.
 
-XCom points to a plan and no more, because any user may edit it. What was asked and answered is in the ledger, sealed by
-the tasks that asked.
+XCom only points to a plan, because any user may edit it. Question and answer are in the ledger, sealed by the tasks
+that asked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ APPROVE, REJECT = "Approve", "Reject"
 
 
 class NotApprovedError(AirflowFailException):
-    """Nothing may be done: there is no valid approval; a retry does not help."""
+    """There is no valid approval, so nothing may be done; a retry does not help."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not approved: {reason}")
@@ -58,27 +58,27 @@ class Run:
         return cls(run.dag_id, run.run_id, run.triggering_user_name)
 
     def to_dict(self) -> dict[str, str]:
-        """Its part of a plan and of a decision."""
+        """The run's fields in a plan and in a decision."""
         return {"dag_id": self.dag_id, "run_id": self.run_id, "requester": self.requester}
 
     def question(self, task_id: str, map_index: int) -> tuple[str | int, ...]:
-        """What a task of the run asks: it can be about one request only, however often the task is cleared."""
+        """The key of a task's question: it is about one request only, even when the task is cleared."""
         return (self.dag_id, self.run_id, task_id, map_index)
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """Which plan is meant; all that a task takes from XCom."""
+    """A reference to a plan: all that a task takes from XCom."""
 
     request: str
     digest: str
 
     @classmethod
     def pull(cls, context: Context, task_id: str, map_index: int = -1) -> Pointer:
-        """What the task ``task_id`` of this run has left.
+        """The reference that the task ``task_id`` of this run returned.
 
         Raises:
-            NotApprovedError: nothing, or something else.
+            NotApprovedError: it returned none, or something else.
         """
         left: Any = context["ti"].xcom_pull(task_ids=task_id, map_indexes=map_index)
         if not isinstance(left, Mapping) or not all(isinstance(left.get(key), str) for key in ("request", "digest")):
@@ -101,7 +101,7 @@ def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document
 
     Raises:
         LedgerError: it is missing, edited or sealed with another key.
-        NotApprovedError: it is another plan than the one pointed to, of another run, or of another kind.
+        NotApprovedError: the plan has another digest, run or kind.
     """
     from lakehouse_lib.ledger import digest
 
@@ -123,14 +123,14 @@ def require_approval(
 
     Args:
         plan: as ``read_plan`` gives it.
-        policy: as the registry has it now; an approver who was taken out of it counts no more.
+        policy: as the registry has it now; the answer of an approver who was taken out of it does not count.
         question: what was asked, as ``Run.question`` gives it.
 
     Raises:
         LedgerError: the decision is edited or sealed with another key.
         NotApprovedError: no decision, or one that does not approve this plan in this run by the policy.
     """
-    about = ledger.claimed(question)
+    about = ledger.find_claim(question)
     if about != pointer.request:
         what = "has asked nothing yet" if about is None else f"has asked about request {about}"
         raise NotApprovedError(f"this run {what}, and XCom points to request {pointer.request}; trigger the DAG again")
@@ -153,7 +153,7 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
     """The decision that an answer makes. Pure.
 
     Args:
-        event: with which Airflow resumes the task that asked; it comes from the row that the answer was put into.
+        event: the event with which Airflow resumes the task that asked, made from the stored answer.
 
     Raises:
         NotApprovedError: the answer is not valid, or the person may not give it.
@@ -163,7 +163,9 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
         raise NotApprovedError(f"the answer to request {pointer.request} is {chosen}; expected {APPROVE} or {REJECT}")
     person = event.get("responded_by_user")
     if not isinstance(person, Mapping) or not person.get("id"):
-        raise NotApprovedError(f"no person stands behind the answer to request {pointer.request}")
+        raise NotApprovedError(
+            f"the answer to request {pointer.request} names no user; expected the id and name of an approver"
+        )
     answered_at = event.get("responded_at")
     decision = {
         "format": 1,
@@ -178,14 +180,14 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
 
 
 def _check_answer(decision: Document, plan: Document, policy: ApprovalPolicy) -> None:
-    """Whether the person may give the answer, and gave it after the plan was made."""
+    """Check that the person may answer, and answered after the plan was made."""
     request, approver = decision["request"], decision["approver"]
     if approver["id"] not in policy.approvers:
         raise NotApprovedError(
             f"the user {approver['id']!r} answered request {request}; the registry's approvers are "
             f"{', '.join(policy.approvers)}"
         )
-    # Of a user the run knows the name, and the answer both the id and the name.
+    # The run has the user's name only, the answer both id and name.
     if policy.four_eyes and decision["requester"] in (approver["id"], approver["name"]):
         raise NotApprovedError(
             f"the user {approver['id']!r} has triggered the run and may not answer request {request} as well; have "

@@ -1,4 +1,4 @@
-"""What has come for a person, what has gone and what has moved since the plan that was approved. Pure."""
+"""Compare a person's rows now with an approved plan: new keys, lost keys, moved and recreated tables. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from lakehouse_airflow.erasure_plan import Place
 
 
-def arrived(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
+def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
     """Names of the tables with keys that the plan does not have, or with rows where there were none, sorted.
 
-    More rows of a known key are not among them: the plan's keys lead to these, too.
+    More rows of a planned key do not count: the plan's keys lead to them, too.
     """
     return sorted(table for table, place in now.items() if _has_more(then.get(table), place))
 
 
-def has_gone(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
-    """Whether the plan has a key that cannot be found any more, because the row that led to it is deleted."""
+def has_lost_keys(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
+    """Whether a key of the plan cannot be found any more, because the row that led to it is deleted."""
     return any(
         not now[table].keys.covers(place.keys) if table in now else not place.keys.is_empty
         for table, place in then.items()
     )
 
 
-def moved(then: Mapping[str, Place], registry: Registry, subject: str) -> list[str]:
-    """In words, the plan's tables that the registry has in another place by now, or no more for that subject."""
+def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> list[str]:
+    """The plan's tables that the registry has moved since, or dropped from the subject, in words."""
     known = set(registry.subject(subject).tables())
     found = []
     for table, place in sorted(then.items()):
@@ -40,8 +40,8 @@ def moved(then: Mapping[str, Place], registry: Registry, subject: str) -> list[s
     return found
 
 
-def made_anew(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
-    """Names of the tables that are other ones than those of the plan, at the same location, sorted."""
+def find_recreated(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
+    """Names of the tables that were recreated since the plan, at the same location, sorted."""
     return sorted(table for table, place in then.items() if table in now and now[table].table_id != place.table_id)
 
 

@@ -1,4 +1,4 @@
-"""What of a commit's commitInfo Airflow shows: on a page and in XCom, which every viewer may read."""
+"""The part of a commitInfo that Airflow shows on a page and in XCom, which every viewer may read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CONDITION = re.compile("predicate|where|filter|condition", re.IGNORECASE)
 def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
     """The commitInfo without the conditions of its operation, where a subject's rows are in the table at ``uri``.
 
-    A delete of a person's rows names the person by its predicate: those of erasures have a label in its place, those
-    of other deletes and other writers have not. commitInfo of any other table is returned as it is.
+    The predicate of a delete may name a person. Erasures put a label in its place; other deletes and other writers do
+    not. commitInfo of any other table is returned as it is.
 
     Raises:
         RegistryError: the registry cannot be read, so nothing says whose rows the table holds.

@@ -1,4 +1,4 @@
-"""What an erasure is about: the places where a person was found, as documents of the ledger and back.
+"""The plan of an erasure: where a person's rows are, written to the ledger and read back.
 
 The plan says what will be deleted and holds no identifier. The keys that lead to the rows are a document of their own,
 bound to the plan by a keyed digest, and are deleted when the request is over.
@@ -32,14 +32,14 @@ KIND = "erasure"
 
 @dataclass(frozen=True)
 class Place:
-    """What was found of a person in one table, however many keys lead to it.
+    """A person's rows in one table, by all keys that lead to them.
 
     Attributes:
         table, uri, table_id, version: the registry's name, the location, the id in the table's metadata, and the
-            version that was looked at.
-        keys: what leads to the rows.
+            version that was searched.
+        keys: the typed keys that lead to the rows.
         rows, files: of that version; a row that two keys lead to counts twice.
-        unattributed: records of a quarantine that no key says whose they are, for each key column.
+        unattributed: records of a quarantine whose key is missing or unreadable, for each key column.
         erase_mentions: whether those that mention the person are among ``keys`` and ``rows``.
         on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}`` of every Parquet file in the folder.
     """
@@ -77,11 +77,11 @@ class Place:
 
 
 def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, erase_mentions: bool) -> dict[str, Place]:
-    """What is found of a person now, by table. Nothing on disk is counted yet.
+    """Find a person's rows now, by table, without counting the files on disk.
 
     Args:
         configured: the subject with the quarantines of its tables.
-        erase_mentions: take the records that mention the person for theirs.
+        erase_mentions: count unattributed records that mention the person among their rows.
     """
     from lakehouse_lib.privacy.erasure import locate
     from lakehouse_lib.privacy.subject import subject_from_config
@@ -112,7 +112,7 @@ def counts(proof: Proof) -> dict[str, int]:
 
 
 def keys_document(request: str, subject_id: int | str, places: Iterable[Place]) -> Document:
-    """What leads to the person's rows; the only document of a request with an identifier in it."""
+    """The document with the person's id and keys: the only one of a request that identifies them."""
     tables = {
         place.table: {
             "keys": place.keys.to_dict(),
@@ -189,14 +189,14 @@ def require_subject(plan: Document, subject: str) -> None:
     """Refuse a plan of another kind of person.
 
     Raises:
-        NotApprovedError: it is one.
+        NotApprovedError: the plan is about another subject.
     """
     if plan["subject"] != subject:
         raise NotApprovedError(f"request {plan['request']} is about a {plan['subject']}; expected a {subject}")
 
 
 def question(plan: Document) -> tuple[str, str]:
-    """Headline and text (Markdown) by which a person decides about a plan. Neither holds an identifier.
+    """Headline and text (Markdown) of the question about a plan. Neither holds an identifier.
 
     Names of suppliers' files are left out: they may hold one, and Markdown.
     """
@@ -214,7 +214,7 @@ def question(plan: Document) -> tuple[str, str]:
             fate = "erased too" if unknown["erased"] else "kept"
             lines += [
                 "",
-                f"{entry['table']} also has {unknown['records']} records of which no key says whose they are: WHERE "
+                f"{entry['table']} also has {unknown['records']} records without a readable key: WHERE "
                 f"{code(unknown['condition'])}, or with a key that cannot be read. {unknown['mentions']} of them hold "
                 f"one of the person's keys as a field; these are {fate}.",
             ]

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
-from lakehouse_airflow.arrivals import moved
+from lakehouse_airflow.arrivals import find_moves
 from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.failures import rewritten
 from lakehouse_airflow.ledger_connection import open_ledger
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Erasure:
-    """An approved request.
+    """An approved request of an erasure.
 
     Attributes:
         subject: of the registry, with the quarantines of its tables.
-        identifier: whom; 0 where ``record`` stands.
-        places: by table, in the order in which rows are deleted; empty where ``record`` stands.
-        record: what stands in the ledger once the erasure is finished, or None.
+        identifier: the person's id; 0 where there is a ``record``.
+        places: by table, in the order in which rows are deleted; empty where there is a ``record``.
+        record: the request's record in the ledger once the erasure is finished, else None.
     """
 
     ledger: Ledger
@@ -88,7 +88,7 @@ class Erasure:
 
 @dataclass(frozen=True)
 class ErasureTasks:
-    """By which tasks of the DAG an erasure was planned and approved, and of whom.
+    """The subject of an erasure, and the tasks of the DAG that plan and approve it.
 
     Attributes:
         subject: a subject of the registry.
@@ -120,11 +120,11 @@ class ErasureTasks:
         if record is not None:
             return Erasure(ledger, pointer.request, plan, decision, subject, 0, {}, record)
         identifier, places = erasure_plan.places_of(ledger, plan)
-        elsewhere = moved(places, registry, self.subject)
+        elsewhere = find_moves(places, registry, self.subject)
         if elsewhere:
             raise AirflowFailException(
                 f"the registry has changed since request {pointer.request} was planned ({'; '.join(elsewhere)}), and "
-                "this try has changed nothing; put the registry right, or trigger the erasure again"
+                "this try has changed nothing; restore the registry's entries, or trigger the erasure again"
             )
         ordered = {table: places[table] for table in subject.tables() if table in places}
         return Erasure(ledger, pointer.request, plan, decision, subject, identifier, ordered, None)

@@ -95,8 +95,9 @@ class JobSubmission(SparkSubmitHook):
         self._is_killed = False
 
     def run(self) -> dict[str, Any]:
-        """Runs the job to its end and returns its result. The job ends at once when this process or, in a task that
-        Airflow supervises, the supervisor does, however they are killed.
+        """Runs the job to its end and returns its result.
+
+        The kernel kills the job when this process or, in a task that Airflow supervises, its supervisor dies.
 
         Raises:
             AirflowFailException, AirflowException: the job's error, as ``failures.failure`` sorts them; or Spark died
@@ -108,7 +109,7 @@ class JobSubmission(SparkSubmitHook):
         died: AirflowException | None = None
         try:
             with dying_with_supervisor(), in_memory(self._private_files) as memory:
-                # What Spark and its libraries print may be any bytes.
+                # Output of Spark and its libraries may be any bytes.
                 self.submit(str(application), stdin=memory, start_new_session=True, encoding="utf-8", errors="replace")
         except AirflowException as error:
             died = error
@@ -164,7 +165,7 @@ class JobSubmission(SparkSubmitHook):
 
 
 def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Refuse what a connection must not decide. Who may edit connections may not choose what runs on the workers.
+    """Refuse extras that choose what runs: users who may edit connections may not run programs on the workers.
 
     The provider has the same rules for ``spark-binary`` and ``spark-home``, but only for a binary that it looks up
     itself. It writes ``keytab`` into a file in the temporary folder and never removes it.

@@ -12,7 +12,7 @@ from lakehouse_airflow.registry import Registry
 if TYPE_CHECKING:
     from lakehouse_lib.ledger import Ledger
 
-#: Of type ``lakehouse``: its password is the key, its extra the options of the ledger's store.
+#: A connection of type ``lakehouse``: its password is the key, its extra has the options of the ledger's store.
 LEDGER_CONNECTION = "lakehouse_ledger"
 
 

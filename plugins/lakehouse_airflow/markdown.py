@@ -1,4 +1,4 @@
-"""Texts of others in Markdown, which Airflow renders in a question."""
+"""Quote untrusted texts in the Markdown of a question, which Airflow renders."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ LocalPath = Annotated[str, AfterValidator(_no_uri), AfterValidator(_resolve)]
 #: Part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
-#: Where something is in a Python module.
+#: A reference to an object in a Python module: ``package.module:name``.
 Reference = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 
 
@@ -143,7 +143,7 @@ class ApprovalPolicy(_Strict):
 
     approvers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     four_eyes: bool = Field(True, description="the user who triggered the run may not be the one who approves")
-    response_hours: float = Field(720, gt=0, le=87_600, description="an unanswered question is over after that")
+    response_hours: float = Field(720, gt=0, le=87_600, description="hours after which an unanswered question expires")
     notifiers: tuple[Reference, ...] = ()
 
     @model_validator(mode="after")
@@ -268,7 +268,11 @@ class Registry(_Strict):
         return table.quarantine if table is not None else None
 
     def repair_policy(self) -> ApprovalPolicy:
-        """Who may approve the repair of a table. RegistryError: the registry does not say."""
+        """Who may approve the repair of a table.
+
+        Raises:
+            RegistryError: the registry has no ``repair``.
+        """
         if self.repair is None:
             raise RegistryError(
                 'the registry does not say who approves repairs: write "repair": {"approvers": ["USER ID"]} beside '
@@ -293,7 +297,7 @@ def registry_path() -> Path:
 
 
 def is_configured() -> bool:
-    """Whether a registry is named at all, readable or not."""
+    """Whether the environment or airflow.cfg names a registry, readable or not."""
     return bool(_configured())
 
 

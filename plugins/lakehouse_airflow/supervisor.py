@@ -1,4 +1,4 @@
-"""The process of Airflow that has started this task, and without which the task counts as failed."""
+"""The Airflow process that started this task; when it dies, Airflow counts the task as failed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spark_jobs.parent_process import dying_with_parent
 
 @contextmanager
 def dying_with_supervisor() -> Iterator[None]:
-    """While the block runs, the kernel kills this task as soon as its supervisor is gone, at whatever moment.
+    """While the block runs, the kernel kills this task as soon as its supervisor dies.
 
-    Airflow starts a task anew whose supervisor has gone silent, and the old one would go on beside it until it next has
-    something to say. A task without a supervisor of its own (``dag.test()``) is left alone.
+    Airflow retries a task whose supervisor sends no heartbeat; the old process would run beside the retry until its
+    next message. A task without a supervisor of its own (``dag.test()``) is left alone.
 
     Raises:
         AirflowException: the supervisor is gone already.
     """
-    from airflow.sdk.execution_time import task_runner  # a task has it already, and nothing else needs it
+    from airflow.sdk.execution_time import task_runner  # imported already in a task, and needed nowhere else
 
     connection = getattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket", None)
     if not isinstance(connection, socket.socket):

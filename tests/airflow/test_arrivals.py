@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_airflow.arrivals import arrived, has_gone, made_anew, moved
+from lakehouse_airflow.arrivals import find_arrivals, find_moves, find_recreated, has_lost_keys
 from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.privacy.keys import ColumnKeys, PersonKeys, RecordLines
@@ -51,34 +51,34 @@ LINES = (RecordLines("s", "f", ((2, 3),)),)
     ],
 )
 def test_what_has_arrived(then: Place | None, now: Place, expected: list[str]) -> None:
-    assert arrived({"t": then} if then else {}, {"t": now}) == expected
+    assert find_arrivals({"t": then} if then else {}, {"t": now}) == expected
 
 
 def test_a_key_that_leads_nowhere_any_more_has_gone() -> None:
     then = {"t": place(1, 2), "own": place(7)}
-    assert not has_gone(then, {"t": place(1, 2, 3), "own": place(7, rows=0)})
-    assert has_gone(then, {"t": place(2, 3), "own": place(7)})
-    assert has_gone(then, {"own": place(7)})
-    assert not has_gone({"t": place(rows=0)}, {})
+    assert not has_lost_keys(then, {"t": place(1, 2, 3), "own": place(7, rows=0)})
+    assert has_lost_keys(then, {"t": place(2, 3), "own": place(7)})
+    assert has_lost_keys(then, {"own": place(7)})
+    assert not has_lost_keys({"t": place(rows=0)}, {})
 
 
 def test_a_table_of_another_id_was_made_anew() -> None:
     then = {"t": place(1), "u": place(1)}
-    assert made_anew(then, {"t": place(1), "u": place(1, table_id="b")}) == ["u"]
-    assert made_anew(then, {}) == []
+    assert find_recreated(then, {"t": place(1), "u": place(1, table_id="b")}) == ["u"]
+    assert find_recreated(then, {}) == []
 
 
 def test_tables_that_are_elsewhere_or_no_tables_of_the_subject_any_more(registry_file: Path) -> None:
     registry = load_registry()
     orders = place(1, uri=registry.table("orders").uri)
-    assert moved({"orders": orders}, registry, "customer") == []
-    assert moved({"orders": place(1, uri="/x")}, registry, "customer") == [f"orders at {orders.uri}, not /x"]
-    assert moved({"accounts": place(1)}, registry, "customer") == [
+    assert find_moves({"orders": orders}, registry, "customer") == []
+    assert find_moves({"orders": place(1, uri="/x")}, registry, "customer") == [f"orders at {orders.uri}, not /x"]
+    assert find_moves({"accounts": place(1)}, registry, "customer") == [
         "accounts is not a table of the subject customer any more"
     ]
     body = json.loads(registry_file.read_text())
     body["subjects"]["customer"]["rows"] = body["subjects"]["customer"]["rows"][:1]
     registry_file.write_text(json.dumps(body))
-    assert moved({"orders": orders}, load_registry(), "customer") == [
+    assert find_moves({"orders": orders}, load_registry(), "customer") == [
         "orders is not a table of the subject customer any more"
     ]

@@ -217,9 +217,9 @@ def test_a_decision_about_another_plan_is_refused(tables: Path, folder: Path) ->
     [
         ({"by": {"id": "bob", "name": "bob"}}, "the user 'bob' answered request .*; the registry's approvers are ann"),
         ({"by": {"id": "eve", "name": "ann"}}, "the user 'eve' answered request"),
-        ({"by": None}, "no person stands behind"),
-        ({"by": {"id": "", "name": "ann"}}, "no person stands behind"),
-        ({"by": {"name": "ann"}}, "no person stands behind"),
+        ({"by": None}, "names no user"),
+        ({"by": {"id": "", "name": "ann"}}, "names no user"),
+        ({"by": {"name": "ann"}}, "names no user"),
         ({"chosen_options": []}, r"is \[\]; expected Approve or Reject"),
         ({"chosen_options": ["Approve", "Reject"]}, "expected Approve or Reject"),
         ({"chosen_options": ["approve"]}, "expected Approve or Reject"),

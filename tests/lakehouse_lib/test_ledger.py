@@ -147,12 +147,12 @@ def test_steps_are_added_and_each_is_verified(ledger: Ledger, tmp_path: Path) ->
 def test_a_question_is_about_one_request(ledger: Ledger) -> None:
     question = ("dag", "../../run é", "approve", -1)
     one, other = new_request(), new_request()
-    assert ledger.claimed(question) is None
+    assert ledger.find_claim(question) is None
     assert ledger.claim(question, one) == one
-    assert ledger.claim(question, other) == ledger.claimed(question) == one
+    assert ledger.claim(question, other) == ledger.find_claim(question) == one
     assert ledger.claim((*question[:3], 0), other) == other
     # No two lists of parts are one question.
-    assert ledger.claimed(("dag", "../../run é", "approve", "-1")) is None
+    assert ledger.find_claim(("dag", "../../run é", "approve", "-1")) is None
 
 
 def test_deleting_is_final_and_repeatable(ledger: Ledger) -> None:

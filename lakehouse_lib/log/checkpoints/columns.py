@@ -72,8 +72,8 @@ FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
 #: A note on an object: no path has another spelling, so that the one in the log is the only one to look for.
 PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 
-#: A note on the object that a checkpoint begins with: its writer has compared the paths of all its files, and each is
-#: there once. A reader need not compare them again.
+#: A note in the first object of a checkpoint: its writer has compared the paths of all files, and no path is there
+#: twice. A reader need not compare them again.
 DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
 
 #: Values that repeat. A dictionary of the others (paths, statistics, sizes) costs more than it saves.
@@ -134,11 +134,11 @@ def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
     return pa.chunked_array(structs, kind)
 
 
-def typed(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
-    """A column as the schema has it, however its writer stored it: wider strings, members in another order or missing.
+def cast_stored(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    """Cast a column as stored to the schema's type; strings may be wider, members in another order or missing.
 
     Raises:
-        pa.ArrowException: its values are none of ``kind``.
+        pa.ArrowException: a value is not valid for ``kind``.
     """
     if stored is None:
         return pa.chunked_array([pa.nulls(rows, kind)])

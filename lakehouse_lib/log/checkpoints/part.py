@@ -212,7 +212,7 @@ class ParquetPart:
 
     @property
     def has_distinct_paths(self) -> bool:
-        """Whether its writer says that no path of the checkpoint is there twice (``columns.DISTINCT_PATHS``)."""
+        """Whether its writer noted that no path of the checkpoint is there twice (``columns.DISTINCT_PATHS``)."""
         return DISTINCT_PATHS.items() <= (self._footer.metadata or {}).items()
 
     def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -16,13 +16,13 @@ from lakehouse_lib.arrow_values import bools, flags_of, int64s, whole
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.file_paths import canonical
 from lakehouse_lib.log.checkpoints.bloom import hashes_of
-from lakehouse_lib.log.checkpoints.columns import typed
+from lakehouse_lib.log.checkpoints.columns import cast_stored
 from lakehouse_lib.log.checkpoints.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoints.parallel import in_order
 from lakehouse_lib.log.checkpoints.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.keys import KEY_COLUMNS, file_keys, key_paths
-from lakehouse_lib.log.repeats import fingerprints, repeated, repeated_numbers
-from lakehouse_lib.log.row_positions import left_out, nulled
+from lakehouse_lib.log.repeats import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.row_positions import drop_rows, null_rows
 from lakehouse_lib.partition_values import partition_column
 from lakehouse_lib.predicates.pruning import Known, Needs
 from lakehouse_lib.schema import DataType
@@ -128,7 +128,7 @@ class CheckpointRows:
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
 
     def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
-        """The positions, ascending, of the rows with one of these canonical paths, whatever their deletion vectors."""
+        """The positions, ascending, of the rows with one of these canonical paths, with any deletion vector."""
         hashes = self._hashes(paths)
 
         def one(number: int) -> NDArray[np.int64]:
@@ -139,17 +139,17 @@ class CheckpointRows:
         return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
 
     @cached_property
-    def repeated(self) -> NDArray[np.int64]:
-        """The positions, ascending, of the rows whose path another row has, too: none, unless the checkpoint is wrong.
-        Nothing is read where its writer says that it has compared all paths (``columns.DISTINCT_PATHS``)."""
+    def repeats(self) -> NDArray[np.int64]:
+        """The positions, ascending, of rows that share their path with another; empty unless the checkpoint is wrong.
+        Nothing is read where its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
         noted = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
-        return np.zeros(0, np.int64) if noted else self.find_repeated()
+        return np.zeros(0, np.int64) if noted else self.find_all_repeats()
 
-    def find_repeated(self) -> NDArray[np.int64]:
-        """``repeated`` by a look at every path, whatever the checkpoint's writer says."""
+    def find_all_repeats(self) -> NDArray[np.int64]:
+        """Like ``repeats``, but always reads every path and ignores the writer's note."""
         numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
-        alike = repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
-        return alike[repeated(canonical(self.take(alike, ["path"])["path"], self._store))]
+        alike = find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
+        return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
 
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Some columns of the rows at these positions, ascending. What is read for them is not kept."""
@@ -197,7 +197,7 @@ class CheckpointRows:
         def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
             gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
-            return left_out(self._table(block, names), gone - self._starts[block]), gone
+            return drop_rows(self._table(block, names), gone - self._starts[block]), gone
 
         yield from in_order(one, range(len(self._blocks)))
 
@@ -220,7 +220,7 @@ class CheckpointRows:
                 gone = without[first:last] - start
                 if len(keys):
                     gone = np.union1d(gone, np.flatnonzero(_are_in(file_keys(rows, self._store), keys)))
-                yield left_out(rows, gone, _BATCH // 1_000)
+                yield drop_rows(rows, gone, _BATCH // 1_000)
                 start += len(rows)
 
     def select(
@@ -329,7 +329,7 @@ class CheckpointRows:
     ) -> dict[str, pa.ChunkedArray]:
         """Columns as the schema has them, of what a part has stored."""
         try:
-            return {name: typed(stored.get(name), self.schema.field(name).type, rows) for name in names}
+            return {name: cast_stored(stored.get(name), self.schema.field(name).type, rows) for name in names}
         except pa.ArrowException as error:
             raise unreadable(self._store, block.part.path, self.version, str(error)) from error
 
@@ -342,7 +342,7 @@ class CheckpointRows:
                 self._partitions[entry] = partition_column(rows, key, data_type)
             except LogCorruptedError:
                 # Perhaps of files that are gone, from when the column was of another type.
-                return partition_column(nulled(rows, gone), key, data_type)
+                return partition_column(null_rows(rows, gone), key, data_type)
         return self._partitions[entry]
 
     def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:

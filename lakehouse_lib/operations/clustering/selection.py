@@ -1,4 +1,4 @@
-"""Which files a clustering rewrites: the new ones, and as much of the small tail of earlier runs as they are worth."""
+"""Which files a clustering rewrites: new ones, and small ones of earlier runs with no more bytes than those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clustering a data file is of: the tags of its add action say it (PROTOCOL.md, section Add File).
+"""The tags of an add action that say which clustering a file belongs to (PROTOCOL.md, section Add File).
 
 A clustered file names its run, the columns and the target file size, so that the next run leaves it where it is. Other
 engines keep tags that they do not know or drop them when they rewrite a file; a file without them is clustered again.
@@ -30,7 +30,7 @@ LAYOUT = "lakehouse.clustering.layout"
 
 _NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT)
 _LAYOUT = "kd-1"
-_BYTES = "^[0-9]{1,18}$"  # of which an int64 holds each
+_BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
 
 
 def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.Table:
@@ -45,19 +45,19 @@ def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.T
     return _tagged(files, tags)
 
 
-def kept_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
-    """Files with the clustering tags of the one file whose rows they hold, in the same order.
+def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
+    """Files that hold the rows of a single clustered file, in its order, with its clustering tags.
 
     A file that is small for its run afterwards gets none, so that the next clustering joins it with others.
 
     Args:
-        tags: the other file's. Tags of other names are left out: what they say may not be true of fewer rows.
+        tags: of the clustered file. Its other tags are dropped: they may not be true of fewer rows.
         files: a files table.
     """
-    kept = {name: value for name, value in (tags or {}).items() if name in _NAMES}
-    if not kept:
+    clustering = {name: value for name, value in (tags or {}).items() if name in _NAMES}
+    if not clustering:
         return files
-    tagged = _tagged(files, kept)
+    tagged = _tagged(files, clustering)
     small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
     return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 

@@ -1,4 +1,4 @@
-"""Asking a person about a plan of the ledger, and keeping the answer there."""
+"""Ask a person about a plan of the ledger, and keep the answer there."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class LakehouseApprovalOperator(ApprovalOperator):
     """Asks the registry's approvers about a plan of the ledger, and puts the decision there.
 
-    The question is made from the plan when the task runs. Who is asked, how long, and who is notified is the registry's
-    to say. Which plan was asked about is kept with the waiting task, so nothing that is edited meanwhile changes what
-    an answer is about. A task asks about one request in its run: cleared, it asks about that one again, unless there is
-    a decision; a decision stands. Airflow keeps the text of a question when its task is cleared, so a question about
+    The question is made from the plan when the task runs. The registry says who is asked, for how long, and who is
+    notified. Airflow keeps the request with the waiting task, so edits meanwhile do not change what an answer is about.
+    A task asks about one request in its run: when cleared, it asks about that request again, unless there is a
+    decision, which stays. Airflow keeps the text of a question when its task is cleared, so a question about
     another request would show the old text.
 
     Returns:
@@ -168,7 +168,7 @@ def map_index(context: Context) -> int:
 
 
 def _notifier(reference: str) -> BaseNotifier:
-    """What the factory makes. Only the registry names it, which is trusted as a DAG file is."""
+    """The notifier that the factory makes. Only the registry names factories, and it is trusted like a DAG file."""
     module, _, name = reference.partition(":")
     try:
         made = getattr(importlib.import_module(module), name)()

@@ -1,8 +1,8 @@
-"""Erasing a person as planned and approved: delete the rows, then purge the files that still hold them.
+"""Erase a person as planned and approved: delete the rows, then purge the files that still hold them.
 
-Both tasks read the plan, its keys and the decision from the ledger, verify them, and make the conditions anew from the
-keys. What arrives while a person is asked has keys of its own; the delete looks again, and does not begin where it
-finds some.
+Both tasks read the plan, its keys and the decision from the ledger, verify them, and build the conditions from the
+keys. Rows that arrive while the approval waits may have new keys: the delete searches again, and where it finds such
+keys it fails before it deletes anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import BaseOperator, timezone
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow import erasure_plan
-from lakehouse_airflow.arrivals import arrived, has_gone, made_anew
+from lakehouse_airflow.arrivals import find_arrivals, find_recreated, has_lost_keys
 from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
@@ -26,16 +26,16 @@ from lakehouse_airflow.operators.job_operator import SubmitOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: Never from the first task: with the rows deleted, it would not find their keys again, nor what the disk still holds.
+#: Not from the first task: once rows are deleted, it would not find their keys, nor the files that still hold them.
 CLEAR_FROM_DELETE = "clear this run from its delete on, which deletes them or says what to do"
 
 
 class LakehouseEraseOperator(SubmitOperator):
     """Deletes a person's rows from the tables of the plan, in one Spark application, once a person has approved.
 
-    It looks again first: an order that came since would go, and its line items, whose keys the plan does not have,
-    would stay for good. A retry finds fewer keys, because some rows are deleted already; that is no obstacle. Where the
-    request's record stands, it does nothing.
+    It searches again first: an order that arrived since would be deleted, and its line items, whose keys the plan does
+    not have, would stay for good. A retry may find fewer keys, because some rows are deleted already. Where the request
+    has its record, it does nothing.
 
     Args:
         subject: a subject of the registry.
@@ -47,8 +47,8 @@ class LakehouseEraseOperator(SubmitOperator):
         found.
 
     Raises:
-        AirflowFailException: there is no valid approval; rows have arrived that no one was asked about; or the registry
-            has a table somewhere else by now. Nothing is deleted.
+        AirflowFailException: there is no valid approval; rows have arrived that are not in the plan; or the registry
+            has moved a table. Nothing is deleted.
     """
 
     job = "erase"
@@ -88,23 +88,23 @@ class LakehouseEraseOperator(SubmitOperator):
     def _require_nothing_new(self, hook: LakehouseHook, erasure: Erasure) -> None:
         mentions = erasure.plan["erase_mentions"]
         now = erasure_plan.find(hook, erasure.subject, erasure.identifier, erase_mentions=mentions)
-        anew = made_anew(erasure.places, now)
+        anew = find_recreated(erasure.places, now)
         if anew:
             raise AirflowFailException(
                 f"tables were made anew since request {erasure.request} was planned ({', '.join(anew)}), and this try "
                 "has deleted nothing; trigger the erasure again"
             )
-        tables = arrived(erasure.places, now)
+        tables = find_arrivals(erasure.places, now)
         if not tables:
             return
-        if has_gone(erasure.places, now):
-            # Looking anew would not find them, and with them what the disk still holds.
+        if has_lost_keys(erasure.places, now):
+            # A new search would not find them, nor the files on disk that still hold their rows.
             advice = (
                 "keys of this request are gone from the tables, and it alone still knows them: erase the same person "
                 f"in another run, and then clear this one from its {self.task_id} on"
             )
         else:
-            # Another request finds all of these keys again, so this one need not keep an identifier.
+            # A new request finds all of these keys, so this one need not keep them.
             erasure.ledger.delete(erasure.request, "keys")
             advice = "the request is over, so trigger the erasure again"
         raise AirflowFailException(
@@ -171,7 +171,7 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
     from lakehouse_lib.store import open_store
 
     def note(paths: Sequence[str]) -> None:
-        # Before they go: once they are gone, a try that breaks off could not say any more what it has deleted.
+        # Before the files are deleted: an interrupted try could not report afterwards what it deleted.
         files = [asdict(file) for file in file_digests(open_store(place.uri, options), paths)]
         erasure.ledger.put_step(
             erasure.request, "purge", {"at": timezone.utcnow().isoformat(), "table": place.table, "files": files}
@@ -205,7 +205,7 @@ def _has_rows(hook: LakehouseHook, place: Place) -> bool:
 
 
 def _note_deletes(erasure: Erasure, result: dict[str, Any]) -> None:
-    """Keeps what a try has deleted for the record; counts alone."""
+    """Notes in the ledger how many rows a try has deleted, for the record."""
     tables = {place.uri: place.table for place in erasure.places.values()}
     deleted = [
         {"table": tables[each["table"]], "version": each.get("version"), "rows": each["metrics"]["num_deleted_rows"]}

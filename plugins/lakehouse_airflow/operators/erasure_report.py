@@ -1,4 +1,4 @@
-"""The last task of an erasure: prove that nothing is left, and put the record into the ledger."""
+"""The last task of an erasure: prove that no row is left, and put the record into the ledger."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LANDING_NOTE = "Landing files are not erased, and how many of them hold the pers
 class LakehouseErasureReportOperator(BaseOperator):
     """Counts the person's rows in every file on disk, and writes the record once none is left.
 
-    The record is written once; when the run is cleared, it is returned unchanged. When it stands, the person's keys are
-    deleted from the ledger.
+    The record is written once; when the run is cleared, it is returned unchanged. The person's keys are then deleted
+    from the ledger.
 
     Args:
         subject, located_by, approved_by: as for LakehouseEraseOperator.
@@ -190,9 +190,9 @@ def _deletes_in_log(snapshot: Snapshot, start: int, request: str) -> dict[int | 
 
 
 def _removed(erasure: Erasure, table: str) -> list[Document]:
-    """Files that were purged in any try of the request, without the values of their partitions.
+    """Files that any try of the request purged, without the values in their partition folders.
 
-    One that was noted and is still there would hold the person's rows, and there would be no record.
+    Every noted file is gone: one that is still there would hold the person's rows and stop the report.
     """
     from lakehouse_lib.privacy.partition_values import without_partition_values
 
@@ -216,7 +216,7 @@ def _log_expires(snapshot: Snapshot, now: Any) -> str | None:
 def _notes(plan: Document, unattributed: dict[str, dict[str, int]]) -> list[str]:
     conditions = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
     return [
-        f"{table}: no key says whose {left['records']} records are, and they are not erased; {left['mentions']} of "
+        f"{table}: {left['records']} records without a readable key are not erased; {left['mentions']} of "
         f"them mention the {plan['subject']}. They are those WHERE {conditions[table]['condition']}, or with "
         "a key that cannot be read"
         for table, left in unattributed.items()

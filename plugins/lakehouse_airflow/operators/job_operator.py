@@ -61,7 +61,7 @@ class SubmitOperator(BaseOperator):
         return []
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        """Options of the job that name a file, with the text that the file is to have; default none.
+        """Options of the job that name a file, each with the file's text; default none.
 
         For what is secret, personal or too long for a command line. The text is on no disk (spark_jobs.private_files).
         """

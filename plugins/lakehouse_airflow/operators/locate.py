@@ -1,4 +1,4 @@
-"""The first task of an erasure: find a person's rows, and put what was found into the ledger as a plan."""
+"""The first task of an erasure: find a person's rows, and put the plan into the ledger."""
 
 from __future__ import annotations
 

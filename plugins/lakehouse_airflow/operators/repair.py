@@ -1,4 +1,4 @@
-"""Finding what is wrong with a table, and repairing it when asked to."""
+"""Find what is wrong with a table, and repair it when asked to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
-#: What repair() repairs. All else that it finds is left, and whatever it may find one day until it is named here.
+#: Kinds of findings that repair() repairs. Any other kind, a new one included, fails the task until it is named here.
 _REPAIRED = (
     "files_removed",
     "checkpoints_unreadable",
@@ -68,7 +68,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         findings = _findings(hook.table(self.table).repair(dry_run=True))
         run = Run.of(context)
-        about = ledger.claimed(run.question(self.task_id, map_index(context)))
+        about = ledger.find_claim(run.question(self.task_id, map_index(context)))
         if about is not None:
             plan = ledger.read(about, "plan")
             if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
@@ -142,7 +142,11 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         return report
 
     def _approved(self, context: Context, task_id: str) -> Callable[[dict[str, Any]], None]:
-        """What compares the findings with those that were approved."""
+        """Returns a function that compares findings with the approved ones.
+
+        Raises:
+            NotApprovedError: the plan or its approval is not valid for this table.
+        """
         from lakehouse_lib.ledger import digest
 
         registry = load_registry()
@@ -189,7 +193,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
 
 def _findings(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report of the library has found, by kind."""
+    """The findings of a library report, by kind."""
     return {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
 
 

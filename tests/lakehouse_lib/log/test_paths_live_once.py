@@ -334,7 +334,7 @@ def test_a_checkpoint_of_ours_need_not_be_compared_again(tmp_path, monkeypatch):
     CACHE.clear()
     from lakehouse_lib.log.checkpoints.rows import CheckpointRows
 
-    monkeypatch.setattr(CheckpointRows, "find_repeated", lambda _: pytest.fail("compared"))
+    monkeypatch.setattr(CheckpointRows, "find_all_repeats", lambda _: pytest.fail("compared"))
     assert len(DeltaTable(tmp_path).files()) == 3
 
 
@@ -349,10 +349,10 @@ def test_rows_are_compared_by_file_and_not_by_spelling(tmp_path):
 
 
 def test_texts_are_told_apart_at_any_length():
-    from lakehouse_lib.log.repeats import fingerprints, repeated, repeated_numbers
+    from lakehouse_lib.log.repeats import find_repeated_numbers, find_repeats, fingerprints
 
     texts = ["".join(some) for length in range(5) for some in itertools.product("ab", repeat=length)]
     texts += [f"{'x' * length}{end}" for length in (55, 56, 57, 63, 64, 65, 100) for end in ("a", "b", "é")]
     column = pa.array([*texts, *texts[::3]]).slice(1)
     expected = [n for n, text in enumerate(column.to_pylist()) if column.to_pylist().count(text) > 1]
-    assert repeated(column).tolist() == repeated_numbers(fingerprints(column)).tolist() == expected
+    assert find_repeats(column).tolist() == find_repeated_numbers(fingerprints(column)).tolist() == expected

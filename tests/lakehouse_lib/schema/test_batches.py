@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakehouse_lib.errors import SchemaMismatchError
-from lakehouse_lib.schema import Schema, aligned, batches
+from lakehouse_lib.schema import Schema, align_batches, batches
 from lakehouse_lib.schema.batches import weight
 
 _TEXT = [pa.string(), pa.large_string(), pa.string_view()]
@@ -62,18 +62,18 @@ def test_a_weight_is_what_the_values_take_once_they_are_plain(drawn):
 def test_pieces_are_the_rows_in_order(drawn, most):
     column, _ = drawn
     batch = pa.record_batch({"x": column})
-    pieces = list(aligned([batch], Schema.from_arrow(batch.schema), piece_bytes=most))
+    pieces = list(align_batches([batch], Schema.from_arrow(batch.schema), piece_bytes=most))
     assert [value for piece in pieces for value in piece["x"].to_pylist()] == column.to_pylist()
     assert all(weight(piece["x"]) <= most or len(piece) == 1 for piece in pieces)
 
 
 def test_a_batch_that_is_small_stays_whole():
     batch = pa.record_batch({"x": ["a"] * 100})
-    assert len(list(aligned([batch], Schema.from_arrow(batch.schema)))) == 1
+    assert len(list(align_batches([batch], Schema.from_arrow(batch.schema)))) == 1
 
 
 def test_a_row_that_no_array_can_hold_is_refused(monkeypatch):
     monkeypatch.setattr(batches, "_MOST_BYTES", 100)
     batch = pa.record_batch({"id": [1, 2], "x": pa.array(["a", "b" * 101], pa.string_view())})
     with pytest.raises(SchemaMismatchError, match="x: expected at most 2 GiB in a row, got 101 bytes"):
-        list(aligned([batch], Schema.from_arrow(batch.schema), table="t", piece_bytes=10))
+        list(align_batches([batch], Schema.from_arrow(batch.schema), table="t", piece_bytes=10))

@@ -28,7 +28,7 @@ from lakehouse_lib.statistics import (
     indexed_columns,
     leaves,
     num_records,
-    united,
+    union,
 )
 from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, VALUES, array, rows
 
@@ -242,7 +242,7 @@ def test_ranges_of_floats_at_every_depth():
         ("m", "key_value", "value"): FloatRange(3.0, 3.0, 0, False),
     }
     halves = (float_ranges(table.slice(0, 1)), float_ranges(table.slice(1)))
-    assert united(*halves) == float_ranges(table)
+    assert union(*halves) == float_ranges(table)
     assert float_ranges(table.slice(0, 1))[("a",)] == FloatRange(1.0, 1.0, 0, False)
     assert footer_columns(table.schema, []) is True
     assert footer_columns(table.schema, [("s", "f"), ("l", "list", "element")]) == [
