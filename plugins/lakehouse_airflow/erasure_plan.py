@@ -137,7 +137,8 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
     keys = ledger.find(request, "keys")
     if keys is None:
         raise NotApprovedError(
-            f"request {request} is over: its keys are deleted, because it was rejected, or not answered in time; "
+            f"request {request} is over: its keys are deleted, because it was rejected, not answered in time, or "
+            "overtaken by rows with new keys; "
             "trigger the erasure again"
         )
     if ledger.keyed_digest(keys) != plan["keys"]:

@@ -60,7 +60,7 @@ class DagRunResult:
 
 
 def load_dag(dag_id: str) -> Any:
-    """A DAG of the checkout, parsed anew, because the registry may have changed."""
+    """A DAG of the checkout, parsed again, because the registry may have changed."""
     from airflow.dag_processing.dagbag import DagBag
 
     (file,) = (file for file in (ROOT / "dags").glob("*.py") if dag_id.startswith(file.stem))
@@ -114,7 +114,7 @@ def _answer(client: Any, dag_id: str, task_id: str, option: str, question: list[
 
 
 def api_client(username: str = "ann", role: str = "ADMIN", *, anonymous: bool = False) -> Any:
-    """A client of Airflow's API server in this process, as a user of that role or as nobody."""
+    """A client of Airflow's API server in this process, as a user of that role or without a login."""
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 

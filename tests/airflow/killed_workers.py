@@ -1,4 +1,4 @@
-"""A worker of Airflow that runs one real job on a table in S3, and is killed (SIGKILL) at a moment of one's choice.
+"""A worker of Airflow that runs one real job on a table in S3, and is killed (SIGKILL) at a chosen moment.
 
 The worker is Airflow's own supervisor with its own task process; only the API server behind it is a stub.
 """
@@ -142,7 +142,7 @@ class Scene:
             write_deltalake(self.uri, rows, mode="append", storage_options=self.options)
 
     def run(self) -> None:
-        """One worker, which nobody kills."""
+        """Run one worker without killing it."""
         with self._worker() as worker:
             assert worker.wait(180) == 0, self._log()
 

@@ -1,4 +1,4 @@
-"""What a person is asked, who is asked, for how long, and who hears of it."""
+"""What a person is asked, who is asked, for how long, and who is notified."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from lakehouse_airflow.markdown import code
 from tests.airflow.erasure_runs import Run, refuse
 
-TOLD: list[str] = []
+HEADLINES: list[str] = []
 
 
 class Notifier(BaseNotifier):
     """Notes the question's headline."""
 
     def notify(self, context: Any) -> None:
-        TOLD.append(context["task"].subject)
+        HEADLINES.append(context["task"].subject)
 
 
 def make_notifier() -> Notifier:
@@ -92,13 +92,13 @@ def test_nothing_that_is_edited_in_xcom_is_in_the_question(questions: list[dict[
     assert "eve" not in str(questions)
 
 
-def test_a_notifier_of_the_registry_is_told(questions: list[dict[str, Any]], registry_file: Path) -> None:
-    TOLD.clear()
+def test_a_notifier_of_the_registry_is_called(questions: list[dict[str, Any]], registry_file: Path) -> None:
+    HEADLINES.clear()
     set_policy(registry_file, notifiers=[f"{__name__}:make_notifier", f"{__name__}:Notifier"])
     run = Run()
     run.look()
     ask(run)
-    assert [f"Erase the customer of request {run.request}?"] * 2 == TOLD
+    assert [f"Erase the customer of request {run.request}?"] * 2 == HEADLINES
 
 
 @pytest.mark.parametrize(

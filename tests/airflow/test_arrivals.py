@@ -54,7 +54,7 @@ def test_what_has_arrived(then: Place | None, now: Place, expected: list[str]) -
     assert find_arrivals({"t": then} if then else {}, {"t": now}) == expected
 
 
-def test_a_key_that_leads_nowhere_any_more_has_gone() -> None:
+def test_a_key_whose_row_is_deleted_is_lost() -> None:
     then = {"t": place(1, 2), "own": place(7)}
     assert not has_lost_keys(then, {"t": place(1, 2, 3), "own": place(7, rows=0)})
     assert has_lost_keys(then, {"t": place(2, 3), "own": place(7)})
@@ -62,13 +62,13 @@ def test_a_key_that_leads_nowhere_any_more_has_gone() -> None:
     assert not has_lost_keys({"t": place(rows=0)}, {})
 
 
-def test_a_table_of_another_id_was_made_anew() -> None:
+def test_a_table_with_another_id_was_recreated() -> None:
     then = {"t": place(1), "u": place(1)}
     assert find_recreated(then, {"t": place(1), "u": place(1, table_id="b")}) == ["u"]
     assert find_recreated(then, {}) == []
 
 
-def test_tables_that_are_elsewhere_or_no_tables_of_the_subject_any_more(registry_file: Path) -> None:
+def test_tables_that_the_registry_has_moved_or_dropped_from_the_subject(registry_file: Path) -> None:
     registry = load_registry()
     orders = place(1, uri=registry.table("orders").uri)
     assert find_moves({"orders": orders}, registry, "customer") == []

@@ -209,7 +209,7 @@ def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, e
     assert "predicates" in notes
 
 
-def test_the_question_names_records_that_nobody_can_attribute(registry_file: Path) -> None:
+def test_the_question_counts_records_without_a_readable_key(registry_file: Path) -> None:
     write_shop(registry_file)
     write_refused(registry_file)
     question: list[str] = []

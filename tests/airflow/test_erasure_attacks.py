@@ -304,7 +304,7 @@ def test_no_one_but_the_registrys_approvers_may_answer(shop: Shop, name: str, ro
     assert_nothing_done(run.work())
 
 
-def test_an_approver_who_was_taken_out_of_the_registry_counts_no_more(shop: Shop) -> None:
+def test_an_approver_who_was_taken_out_of_the_registry_does_not_count(shop: Shop) -> None:
     run = shop.approved()
     file = shop.root / "lakehouse.json"
     body = json.loads(file.read_text())
@@ -325,7 +325,7 @@ def test_a_run_that_no_user_has_triggered_is_refused(shop: Shop) -> None:
     assert "no user has triggered the run" in shop.refusal(run, "locate")
 
 
-def test_an_old_answer_is_none_to_what_is_found_anew(shop: Shop) -> None:
+def test_an_old_answer_does_not_count_for_a_new_plan(shop: Shop) -> None:
     run = shop.approved()
     before = run.xcom(user("bob"), "locate")["request"]
     assert run.clear(user("bob"), "locate").status_code == 200
@@ -339,7 +339,7 @@ def test_an_old_answer_is_none_to_what_is_found_anew(shop: Shop) -> None:
     assert "cannot ask about" in shop.refusal(run, "approve")
 
 
-def test_a_run_that_is_made_anew_under_an_approved_ones_id_is_refused(shop: Shop) -> None:
+def test_a_new_run_with_the_id_of_an_approved_one_is_refused(shop: Shop) -> None:
     old = shop.approved(2)
     assert user("bob").patch(old.path(), json={"state": "failed"}).status_code == 200
     assert user("bob").delete(old.path()).status_code == 204

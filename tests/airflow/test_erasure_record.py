@@ -114,7 +114,7 @@ def test_two_requests_for_one_person_have_one_hash_and_others_another(tables: Pa
     assert len({run.left["locate"]["digest"] for run in runs}) == 3
 
 
-def test_a_record_stands_whatever_is_cleared(tables: Path, folder: Path) -> None:
+def test_clearing_tasks_does_not_change_a_record(tables: Path, folder: Path) -> None:
     run = Run()
     run.locate()
     returned = run.finish()
@@ -163,7 +163,7 @@ def test_keys_of_requests_that_no_one_answers_do_not_stay(
     approved.finish()
 
 
-def test_a_broken_document_of_another_request_stops_no_one(
+def test_a_broken_document_of_another_request_stops_no_run(
     tables: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other, run = Run(1), Run(2)

@@ -68,7 +68,7 @@ def erased(
     capfd.readouterr()
     run = ApiRun(bob, DAG, {"customer_id": person, "erase_mentions": True})
     assert run.work().states["approve"] == "awaiting_input"
-    # Somebody opens all pages of the run meanwhile, and answers.
+    # A user opens all pages of the run meanwhile, and answers.
     assert ann.get(run.path("hitlDetails")).status_code == 200
     assert run.answer(ann).status_code == 200
     result = run.work()

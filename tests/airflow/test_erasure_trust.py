@@ -259,13 +259,13 @@ def test_a_requester_may_not_approve_unless_the_registry_permits_it(
     assert on_disk(tables / "orders") == [1]
 
 
-def test_an_approver_who_was_taken_out_of_the_registry_counts_no_more(tables: Path, registry_file: Path) -> None:
+def test_an_approver_who_was_taken_out_of_the_registry_does_not_count(tables: Path, registry_file: Path) -> None:
     run = approved(2)
     registry_file.write_text(registry_file.read_text().replace('["ann"]', '["eve"]'))
     refuses(tables, run, "^not approved: the user 'ann' answered request .*; the registry's approvers are eve")
 
 
-def test_a_table_that_the_subject_has_no_more_is_refused(tables: Path, registry_file: Path) -> None:
+def test_a_table_that_was_dropped_from_the_subject_is_refused(tables: Path, registry_file: Path) -> None:
     run = approved(2)
     body = json.loads(registry_file.read_text())
     del body["subjects"]["customer"]["rows"][2]
@@ -291,7 +291,7 @@ def test_a_plan_about_something_else_is_refused(
     refuses(tables, run, reason)
 
 
-def test_a_rejection_deletes_nothing_but_the_keys_and_stands(tables: Path, folder: Path) -> None:
+def test_a_rejection_deletes_only_the_keys_and_is_final(tables: Path, folder: Path) -> None:
     run = Run()
     run.look()
     assert (folder / run.request / "keys.json").exists()
@@ -313,7 +313,7 @@ def test_a_question_that_no_one_answers_in_time_is_over(tables: Path, folder: Pa
         run.approval().execute(run.context)
 
 
-def test_a_decision_stands_when_its_task_is_cleared(tables: Path) -> None:
+def test_clearing_the_task_does_not_change_a_decision(tables: Path) -> None:
     run = Run()
     run.look()
     answered = run.answer()
@@ -357,7 +357,7 @@ def test_a_param_that_is_not_valid_is_refused_and_not_shown(
     assert not folder.exists()
 
 
-def test_a_table_made_anew_ends_the_run(tables: Path) -> None:
+def test_a_recreated_table_ends_the_run(tables: Path) -> None:
     run = approved(2)
     shutil.rmtree(tables / "orders")
     append(tables / "orders", o_orderkey=[2], o_custkey=[2])

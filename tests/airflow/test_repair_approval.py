@@ -140,7 +140,7 @@ def test_a_sound_table_asks_nothing(orders: Path) -> None:
     assert not (orders.parents[1] / "ledger").exists()
 
 
-def test_a_decision_stands_when_the_task_is_cleared(orders: Path) -> None:
+def test_clearing_the_task_does_not_change_a_decision(orders: Path) -> None:
     lose(orders, 0)
     run = Run()
     run.approve()

@@ -94,7 +94,7 @@ def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkey
     assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
 
 
-def test_where_the_log_does_not_say_nothing_is_said_either(table, tmp_path, monkeypatch):
+def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, monkeypatch):
     """The checkpoint is not older than the commit by the store's clock, and has nothing of it."""
     meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)

@@ -34,7 +34,7 @@ def test_a_document_is_read_as_it_was_put(ledger: Ledger, tmp_path: Path) -> Non
     assert at(tmp_path).read(request, "plan") == ODD
 
 
-def test_the_first_document_stands(ledger: Ledger) -> None:
+def test_a_second_document_does_not_replace_the_first(ledger: Ledger) -> None:
     request = new_request()
     ledger.put(request, "record", {"n": 1})
     assert ledger.put(request, "record", {"n": 2}) == {"n": 1}
@@ -43,7 +43,7 @@ def test_the_first_document_stands(ledger: Ledger) -> None:
     assert len(set(standing)) == 1
 
 
-def test_a_missing_document_is_said_with_its_request(ledger: Ledger) -> None:
+def test_the_error_for_a_missing_document_names_its_request(ledger: Ledger) -> None:
     request = new_request()
     with pytest.raises(LedgerError, match=f"the request {request} has no decision in the ledger"):
         ledger.read(request, "decision")
@@ -98,7 +98,7 @@ def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger
             ledger.read(other, name)
 
 
-def test_another_key_is_told_from_an_edit(ledger: Ledger, tmp_path: Path) -> None:
+def test_another_key_and_an_edit_are_different_errors(ledger: Ledger, tmp_path: Path) -> None:
     request = new_request()
     ledger.put(request, "plan", {"n": 1})
     with pytest.raises(LedgerError, match=r"sealed with the key .*the old one only"):
@@ -175,7 +175,7 @@ def test_requests_are_listed_by_the_documents_that_they_have(ledger: Ledger, tmp
     assert ledger.requests("keys") == with_keys
 
 
-def test_hashes_need_the_key_and_tell_types_apart(ledger: Ledger, tmp_path: Path) -> None:
+def test_hashes_need_the_key_and_differ_between_types(ledger: Ledger, tmp_path: Path) -> None:
     other = at(tmp_path, KEY[::-1])
     hashes = {ledger.keyed_hash("customer", 2), ledger.keyed_hash("customer", "2"), other.keyed_hash("customer", 2)}
     assert len(hashes | {ledger.keyed_digest({"id": 2}), other.keyed_digest({"id": 2}), digest({"id": 2})}) == 6

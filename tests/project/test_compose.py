@@ -123,8 +123,8 @@ def test_only_the_tasks_reach_the_ledger_and_its_key() -> None:
     connection = "AIRFLOW_CONN_LAKEHOUSE_LEDGER"
     assert {key: value for key, value in scheduler["environment"].items() if key != connection} == other["environment"]
     key = secrets.token_hex(32)
-    told = VARIABLE.sub(key, scheduler["environment"][connection])
-    assert json.loads(told) == {"conn_type": "lakehouse", "password": key}
+    value = VARIABLE.sub(key, scheduler["environment"][connection])
+    assert json.loads(value) == {"conn_type": "lakehouse", "password": key}
 
 
 def test_the_image_has_the_folders_that_volumes_are_mounted_on() -> None:

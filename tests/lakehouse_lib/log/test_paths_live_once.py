@@ -348,7 +348,7 @@ def test_rows_are_compared_by_file_and_not_by_spelling(tmp_path):
         assert ids(tmp_path) == list(range(8))
 
 
-def test_texts_are_told_apart_at_any_length():
+def test_fingerprints_differ_for_different_texts_of_any_length():
     from lakehouse_lib.log.repeats import find_repeated_numbers, find_repeats, fingerprints
 
     texts = ["".join(some) for length in range(5) for some in itertools.product("ab", repeat=length)]

@@ -123,7 +123,7 @@ def test_a_full_run_makes_one_run_of_all(table: Path) -> None:
     ("columns", "factor", "is_rewritten"),
     [(["item"], 1, True), (["customer", "item", "id"], 1, True), (BY, 3, True), (BY, 1 / 3, True), (BY, 1.3, False)],
 )
-def test_other_columns_or_another_file_size_cluster_all_anew(
+def test_other_columns_or_another_file_size_cluster_all_files_again(
     table: Path, columns: list[str], factor: float, is_rewritten: bool
 ) -> None:
     size = target(table, 8)

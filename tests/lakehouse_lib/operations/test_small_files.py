@@ -42,7 +42,7 @@ def clustered(tmp_path: Path) -> tuple[Path, int]:
     [
         ([30_000, 30_000, 30_000], 3),
         ([40_000], 0),
-        ([40_000, 60_000, 70_000], 0),  # a small file alone joins nobody
+        ([40_000, 60_000, 70_000], 0),  # a single small file has no other to join
         ([10_000, 20_000, 95_000], 2),
         ([45_000, 45_000, 40_000], 2),  # the third would pass the target
         ([], 0),
