@@ -9,6 +9,6 @@ from demo.home import Home
 
 
 def read_record(home: Home, request: str) -> dict[str, Any]:
-    """The record of a request; the tasks verify its seal, here it is read as it is. Empty: there is none."""
+    """The record of a request, without a check of its seal; empty when there is no record."""
     file = home.ledger / request / "record.json"
     return dict(json.loads(file.read_text())["document"]) if file.exists() else {}

@@ -27,6 +27,8 @@ _REQUEST = re.compile(r"[0-9a-f]{20}")
 _NAME = re.compile(r"[a-z]+|steps/[a-z]+-[0-9a-f]{20}")
 _STEP = re.compile(r"[a-z]+-[0-9a-f]{20}\.json")
 
+_RESTORE = "Restore the document from a backup, or start a new request"
+
 #: JSON values: text, whole numbers, booleans, null, and lists and objects of them.
 Document = dict[str, Any]
 
@@ -102,7 +104,10 @@ class Ledger:
         """
         document = self.find(request, name)
         if document is None:
-            raise LedgerError(f"the request {request} has no {name} in the ledger {self._store.root}")
+            raise LedgerError(
+                f"the request {request} has no {name} in the ledger {self._store.root}",
+                hint="Check the request id and the location of the ledger",
+            )
         return document
 
     def find(self, request: str, name: str) -> Document | None:
@@ -192,7 +197,10 @@ class Ledger:
             # Also when an answer got lost and the store tried again: then it is this document.
             standing = self._find(path)
             if standing is None:
-                raise LedgerError(f"the document {path} of the ledger {self._store.root} was deleted while it was read")
+                raise LedgerError(
+                    f"the document {path} of the ledger {self._store.root} was deleted while it was read",
+                    hint="Start a new request",
+                )
             return standing
         return document
 
@@ -208,13 +216,15 @@ class Ledger:
         try:
             sealed = json.loads(data, parse_constant=_no_constant)
         except ValueError:
-            raise LedgerError(f"{where} is not JSON: it is torn, or was edited") from None
+            raise LedgerError(f"{where} is not JSON: it is torn, or was edited", hint=_RESTORE) from None
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
-            raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed")
+            raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed", hint=_RESTORE)
         if sealed.get("format") != _FORMAT:
             raise LedgerError(f"{where} has format {_shortened(sealed.get('format'))}; expected {_FORMAT}")
         if sealed.get("path") != path:
-            raise LedgerError(f"{where} was copied from {_shortened(sealed.get('path'))}, another document")
+            raise LedgerError(
+                f"{where} was copied from {_shortened(sealed.get('path'))}; expected {path}", hint=_RESTORE
+            )
         if sealed.get("key") != self._key_id:
             raise LedgerError(
                 f"{where} is sealed with the key {_shortened(sealed.get('key'))}; expected {self._key_id}",
@@ -225,7 +235,7 @@ class Ledger:
         if not hmac.compare_digest(self._seal(body).encode(), sealed["seal"].encode()) or not isinstance(
             document, dict
         ):
-            raise LedgerError(f"{where} has a wrong seal: it was edited")
+            raise LedgerError(f"{where} has a wrong seal: it was edited", hint=_RESTORE)
         return document
 
     def _seal(self, body: Document) -> str:

@@ -282,7 +282,7 @@ class Snapshot:
         """The answer of this version's state.
 
         A checkpoint that turns out unreadable is opened once more, for a sidecar may have been put back since, and then
-        passed over for what else tells the version. Where a path is live twice, the log compactions are passed over
+        skipped for other sources of the version. Where a path is live twice, the log compactions are passed over
         first, and then the checkpoint.
         """
         opened_again: set[Checkpoint] = set()

@@ -50,7 +50,7 @@ class Subject:
     Args:
         id_type: what an identifier is: ``long`` (64-bit signed integer) or ``string``.
         rows: the places, from the subject to what hangs on it; rows are erased from the last to the first, because
-            erasing orders before line items leaves line items that no one can find any more.
+            erasing orders before line items leaves line items that cannot be found any more.
     """
 
     id_type: IdType

@@ -108,7 +108,8 @@ def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document
     plan = ledger.read(pointer.request, "plan")
     if digest(plan) != pointer.digest:
         raise NotApprovedError(
-            f"the plan of request {pointer.request} has the digest {digest(plan)}; XCom says {pointer.digest[:64]!r}"
+            f"the plan of request {pointer.request} has the digest {digest(plan)}; XCom says {pointer.digest[:64]!r}; "
+            "trigger the DAG again"
         )
     if plan.get("kind") != kind:
         raise NotApprovedError(f"request {pointer.request} is a plan of {plan.get('kind')!r}; expected {kind!r}")
@@ -141,10 +142,14 @@ def require_approval(
             f"clear {question[2]!r} and have it answered"
         )
     if decision.get("digest") != pointer.digest:
-        raise NotApprovedError(f"the decision of request {pointer.request} is about another plan")
+        raise NotApprovedError(
+            f"the decision of request {pointer.request} is about another plan; trigger the DAG again"
+        )
     _require_same_run(decision, run, f"the decision of request {pointer.request}")
     if decision.get("answer") != APPROVE:
-        raise NotApprovedError(f"the answer to request {pointer.request} is {decision.get('answer')!r}")
+        raise NotApprovedError(
+            f"the answer to request {pointer.request} is {decision.get('answer')!r}; expected {APPROVE!r}"
+        )
     _check_answer(decision, plan, policy)
     return decision
 

@@ -142,7 +142,7 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
             "trigger the erasure again"
         )
     if ledger.keyed_digest(keys) != plan["keys"]:
-        raise NotApprovedError(f"the keys of request {request} are not those of its plan")
+        raise NotApprovedError(f"the keys of request {request} are not those of its plan; trigger the erasure again")
     mask_secret(str(keys["id"]))
     places = {}
     for entry in plan["tables"]:

@@ -361,7 +361,7 @@ def test_a_recreated_table_ends_the_run(tables: Path) -> None:
     run = approved(2)
     shutil.rmtree(tables / "orders")
     append(tables / "orders", o_orderkey=[2], o_custkey=[2])
-    with pytest.raises(AirflowFailException, match=r"made anew since request .* \(orders\).*trigger the erasure again"):
+    with pytest.raises(AirflowFailException, match=r"recreated since request .* \(orders\).*trigger the erasure again"):
         run.delete()
 
 

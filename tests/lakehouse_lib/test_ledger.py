@@ -101,7 +101,7 @@ def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger
 def test_another_key_and_an_edit_are_different_errors(ledger: Ledger, tmp_path: Path) -> None:
     request = new_request()
     ledger.put(request, "plan", {"n": 1})
-    with pytest.raises(LedgerError, match=r"sealed with the key .*the old one only"):
+    with pytest.raises(LedgerError, match=r"sealed with the key .*the old key only"):
         at(tmp_path, KEY + "x").read(request, "plan")
 
 

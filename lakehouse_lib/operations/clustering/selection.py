@@ -26,7 +26,7 @@ def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
 def is_clustered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
     """Which files of a table an earlier run has clustered by these columns, so that another run would gain nothing.
 
-    A file of which more than 5% of the rows are deleted is not one of them.
+    A file with more than 5% of its rows deleted does not count as clustered.
 
     Args:
         files: of the snapshot, a files table.

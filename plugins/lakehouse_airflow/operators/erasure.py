@@ -63,7 +63,7 @@ class LakehouseEraseOperator(SubmitOperator):
         with as_task_failure():
             erasure = self.erasure.open(context)
         if erasure.record is not None:
-            self.log.info("request %s is finished: its record stands, and nothing is left to delete", erasure.request)
+            self.log.info("request %s is finished: it has its record, and nothing is left to delete", erasure.request)
             return {"job": self.job, "request": erasure.request, "tables": []}
         self.log.info("request %s: approved by %s", erasure.request, erasure.decision["approver"]["id"])
         hook = LakehouseHook(self.lakehouse_conn_id)
@@ -91,7 +91,7 @@ class LakehouseEraseOperator(SubmitOperator):
         anew = find_recreated(erasure.places, now)
         if anew:
             raise AirflowFailException(
-                f"tables were made anew since request {erasure.request} was planned ({', '.join(anew)}), and this try "
+                f"tables were recreated since request {erasure.request} was planned ({', '.join(anew)}), and this try "
                 "has deleted nothing; trigger the erasure again"
             )
         tables = find_arrivals(erasure.places, now)
@@ -123,7 +123,7 @@ class LakehousePurgeOperator(BaseOperator):
     """Deletes from disk the files that no longer belong to the tables and still hold the person's rows.
 
     Versions of the tables that need one of these files cannot be read any more; that is what erasing means. Before a
-    file goes, its SHA-256 is noted in the ledger, for the record. Where the request's record stands, nothing is done.
+    file goes, its SHA-256 is noted in the ledger, for the record. Where the request has its record, nothing is done.
 
     Args:
         subject, located_by, approved_by: as for LakehouseEraseOperator.
@@ -154,7 +154,7 @@ class LakehousePurgeOperator(BaseOperator):
         with as_task_failure():
             erasure = self.erasure.open(context)
         if erasure.record is not None:
-            self.log.info("request %s is finished: its record stands, and nothing is left to purge", erasure.request)
+            self.log.info("request %s is finished: it has its record, and nothing is left to purge", erasure.request)
         hook = LakehouseHook(self.lakehouse_conn_id)
         purged = {}
         with erasure.without_keys(), as_task_failure():

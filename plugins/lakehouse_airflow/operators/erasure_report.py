@@ -70,7 +70,7 @@ class LakehouseErasureReportOperator(BaseOperator):
             with erasure.without_keys(), as_task_failure():
                 record = self._finish(erasure)
         else:
-            self.log.info("request %s is finished: its record stands", erasure.request)
+            self.log.info("request %s is finished: it has its record", erasure.request)
         with as_task_failure():
             delete_identifiers(erasure.ledger, erasure.request)
         for note in record["notes"]:
