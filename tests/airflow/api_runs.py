@@ -1,4 +1,4 @@
-"""Runs that users trigger through the REST API, worked round by round, so that a test may act in between."""
+"""Runs that users trigger through the REST API, run step by step, so that a test can act in between."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ApiRun:
         return client.patch(self.path(f"taskInstances/{task_id}/xcomEntries/return_value"), json=body)
 
     def add_xcom(self, client: Any, task_id: str, value: Any) -> Any:
-        """The answer to a user who returns something in the name of a task that has not."""
+        """The answer to a user who adds an XCom of a task that has returned nothing."""
         body = {"key": "return_value", "value": value, "map_index": -1}
         return client.post(self.path(f"taskInstances/{task_id}/xcomEntries"), json=body)
 

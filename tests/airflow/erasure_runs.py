@@ -53,7 +53,7 @@ def ledger() -> Ledger:
 
 
 def put_hitl_detail(**_: Any) -> None:
-    """In the place of Airflow's: there is no supervisor here to tell the question to."""
+    """Replaces Airflow's function, because there is no supervisor here that takes the question."""
 
 
 def asked_by(operator: LakehouseApprovalOperator, context: Any) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Run:
         return places_of(ledger(), self.plan())[1]
 
     def locate(self) -> dict[str, dict[str, Any]]:
-        """Looks, and ann says yes; returns the plan's entries by table."""
+        """Locates the person, and ann approves; returns the plan's entries by table."""
         found = self.look()
         self.answer()
         return found

@@ -76,9 +76,9 @@ spark.shuffle.spill.compress  false
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill what: a process has ``command`` in its command line, or such a request has come to the store.
+    """When to kill what: once a process has ``command`` in its command line, or the store has received such a request.
 
-    The request is answered only where it is ``answered``; then the store has done what it asked for.
+    The store carries out and answers the request only if ``answered``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What users of every role may try through Airflow's REST API to have others' rows erased, or to approve it themselves.
+"""What users of every role can try through Airflow's REST API to have others' rows erased, or to approve it themselves.
 
 Airflow's API server, its metadata database, its task runner and the DAG are real, and each attack is made with its
 user's own token; only the Spark job is replaced by the same deletes in this process. Each attack ends in a refusal that

@@ -144,7 +144,7 @@ def test_a_table_that_moved_before_the_approval_is_not_deleted_from_where_it_was
     moved = move(registry_file, "orders")
     before = versions(tables)
     for task in (run.delete, run.purge):
-        with pytest.raises(AirflowFailException, match=rf"orders at {moved}, not .*has changed nothing; put"):
+        with pytest.raises(AirflowFailException, match=rf"orders at {moved}, not .*has changed nothing; restore"):
             task()
     assert versions(tables) == before
 

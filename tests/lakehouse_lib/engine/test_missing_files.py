@@ -1,4 +1,4 @@
-"""A version whose files a vacuum has deleted: whatever reads it says which file, and what to do."""
+"""Every way to read a version whose files a vacuum has deleted: the error names the file and the way out."""
 
 import polars as pl
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Footers of files with NaN, of every writer of ours: Spark's own Parquet reader may skip no row group that matches."""
+"""Footers of files with NaN, by all writers of this library: Spark's Parquet reader skips no row group that matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scratch folders of processes that were killed go, and no others."""
+"""Scratch folders of killed processes are deleted, and no others."""
 
 import os
 import subprocess

@@ -28,7 +28,7 @@ with builder.getOrCreate() as spark:
 
 
 def run_plainly(tmp_path: Path, master: str) -> str:
-    """What a script prints that knows nothing of PYSPARK_PYTHON, where ``python3`` is a Python without the library."""
+    """The output of a script without PYSPARK_PYTHON, where ``python3`` is a Python without the library."""
     for _ in range(2):
         write_deltalake(tmp_path / "t", pa.table({"id": [1, 2]}), mode="append")
     other, hidden = tmp_path / "bin" / "python3", tmp_path / "hidden"

@@ -1,4 +1,4 @@
-"""The columnar parser of commits says what the line parser says: the same files, or the same error."""
+"""The columnar parser of commits gives the same files, or the same error, as the line parser."""
 
 import json
 import tracemalloc
@@ -27,7 +27,7 @@ def lines_of(*actions) -> bytes:
 
 
 def read(data: bytes, columnar_bytes: int, piece_bytes: int = 2**22) -> dict[str, object] | str:
-    """What a commit says, in an order that means nothing; or its error."""
+    """The actions of a commit in a fixed order, or its error."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(action_lines, "_COLUMNAR_BYTES", columnar_bytes)
         patch.setattr(action_lines, "_PIECE_BYTES", piece_bytes)

@@ -1,4 +1,4 @@
-"""A path is live once: log compactions, checkpoints and commits that would have it live twice, on every road."""
+"""A path is live once: log compactions, checkpoints and commits that would make it live twice, on every way to read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDERS = ("oldest first", "newest first")
 
 
 def actions_of(store, first, last):
-    """Of these commits, ascending."""
+    """The actions of these commits, ascending."""
     return [
         action
         for version in range(first, last + 1)

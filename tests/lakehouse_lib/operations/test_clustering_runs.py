@@ -1,4 +1,4 @@
-"""A clustered table stays as it is: the tags of its files say so, and only what is new becomes a run of its own."""
+"""Clustering again rewrites new files only; clustered files, which their tags name, stay as they are."""
 
 from __future__ import annotations
 

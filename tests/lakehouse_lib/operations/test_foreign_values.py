@@ -1,4 +1,4 @@
-"""Frames whose names or values a table cannot have are refused, and nothing is written; odd ones that it can, are."""
+"""Frames with names or values that a table cannot hold are refused before a write; unusual ones are stored."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_neither_a_predicate_nor_its_parts_show_their_values(table: Path) -> Non
 
 
 def assert_silent(error: BaseException) -> None:
-    """Neither the error nor what it is shown with in a traceback holds the key."""
+    """Check that neither the error nor its traceback holds the key."""
     texts = []
     shown: BaseException | None = error
     while shown is not None:

@@ -1,4 +1,4 @@
-"""Every NaN is one value, whatever its bits, and both zeros are one: on both engines what Spark's own SQL says."""
+"""All NaN are one value, and both zeros are one value: both engines agree with Spark's own SQL."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def table(tmp_path_factory) -> DeltaTable:
 
 @pytest.fixture(scope="module")
 def expected(table, spark) -> dict[str, list[int]]:
-    """The rows that Spark finds without anything of ours, and without its own look at Parquet's statistics."""
+    """The rows that Spark itself finds, without this library and without skipping by Parquet's statistics."""
     pushdown = "spark.sql.parquet.filterPushdown"
     spark.conf.set(pushdown, "false")
     try:

@@ -1,4 +1,4 @@
-"""Decimals that no common type of 38 digits holds are compared exactly, on both engines: what Python's decimals say."""
+"""Decimals without a common type of 38 digits are compared exactly: both engines agree with Python's decimals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted of files before they go."""
+"""Digests of files that are noted before a purge deletes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deleted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_purge_says_what_goes_before_it_goes(deleted: Path) -> None:
+def test_a_purge_notes_files_before_it_deletes_them(deleted: Path) -> None:
     seen: list[tuple[Sequence[str], list[bool]]] = []
     report = purge(
         str(deleted),
@@ -44,7 +44,7 @@ def test_a_purge_says_what_goes_before_it_goes(deleted: Path) -> None:
     assert not (deleted / report.files[0]).exists()
 
 
-def test_nothing_goes_when_it_cannot_be_said(deleted: Path) -> None:
+def test_nothing_is_deleted_when_the_note_fails(deleted: Path) -> None:
     def fail(paths: Sequence[str]) -> None:
         raise RuntimeError("no ledger")
 

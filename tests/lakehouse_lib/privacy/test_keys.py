@@ -1,4 +1,4 @@
-"""Typed keys: compared as sets, kept as JSON, and rendered to a condition that another engine reads alike."""
+"""Typed keys: compared as sets, kept as JSON, and rendered to a condition that another engine evaluates alike."""
 
 from __future__ import annotations
 

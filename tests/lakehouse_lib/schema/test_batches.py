@@ -1,4 +1,4 @@
-"""Batches come out as they went in, in pieces that hold no more of a column than asked for, however it is encoded."""
+"""Batches keep their rows, in pieces with at most the given bytes of a column, in any encoding."""
 
 from __future__ import annotations
 

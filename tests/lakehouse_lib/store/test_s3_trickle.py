@@ -1,4 +1,4 @@
-"""A server that answers by a byte now and then: every request ends, and a commit's outcome is not guessed."""
+"""A server that sends its answers byte by byte: every request ends, and a commit's outcome is not guessed."""
 
 import contextlib
 import socket
