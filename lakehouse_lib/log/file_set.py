@@ -91,7 +91,7 @@ class FileSet:
         """Some columns of all rows.
 
         Raises:
-            PathTwiceError: the paths are among them, and one is live twice.
+            PathTwiceError: ``names`` has the path, and a path is live twice.
         """
         rows = self._live(lambda base: base.columns(names), self.added.select(list(names)))
         if "path" in names:
@@ -99,7 +99,7 @@ class FileSet:
         return rows
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """``columns`` piece by piece, of which the next ones are read meanwhile. Errors come with the last one."""
+        """``columns`` piece by piece; the next pieces are read ahead, and errors are raised with the last piece."""
         if self.base is not None:
             known = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if known else self._changed_keys
@@ -150,10 +150,10 @@ class FileSet:
         decide_added: Callable[[pa.Table], pa.Array],
         names: Sequence[str],
     ) -> pa.Table:
-        """Some columns of the rows that are kept; see ``CheckpointRows.select`` for the base's.
+        """Some columns of the selected rows; for those of the base see ``CheckpointRows.select``.
 
         Raises:
-            PathTwiceError: the paths are among them, and one of the kept ones is live twice.
+            PathTwiceError: ``names`` has the path, and a selected path is live twice.
         """
         added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
         if self.base is None:
@@ -164,8 +164,8 @@ class FileSet:
         return rows
 
     def check_paths(self) -> None:
-        """Compare the paths of all live files. Of a checkpoint's all are read the first time, unless its writer says
-        that it has compared them; later versions on it ask for the paths that commits brought.
+        """Compare the paths of all live files. A checkpoint's paths are read once, unless its writer noted that it has
+        compared them; later versions on it compare only the paths that commits brought.
 
         Raises:
             PathTwiceError: one is live twice.
@@ -177,7 +177,7 @@ class FileSet:
         self._is_checked = True
 
     def paths_twice(self) -> list[str]:
-        """The paths, as the log has them, of the files of the checkpoint that are live twice: there, or there and in
+        """The paths, as the log has them, that are live twice: both times in the checkpoint, or once there and once in
         the commits after it."""
         base = self.base
         if base is None:
@@ -189,7 +189,7 @@ class FileSet:
         return twice
 
     def check_added(self, version: int) -> None:
-        """Compare the paths of the files that commits brought, of which ``version`` is the last.
+        """Compare the paths of the files that commits up to ``version`` brought.
 
         Raises:
             PathTwiceError: one is live twice.
@@ -226,7 +226,7 @@ class FileSet:
         return np.union1d(self._known, self.base.find(keys))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of these positions in the base whose rows no later commit changed."""
+        """The positions in the base whose rows no later commit changed."""
         assert self.base is not None
         if not len(positions):
             return positions
@@ -267,7 +267,7 @@ def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
 
 
 def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
-    """The log paths that name a file which another one names, too."""
+    """The log paths that name the same file as another path."""
     numbers = [fingerprints(canonical(chunk, store)) for chunk in paths.chunks]
     alike = paths.take(int64s(find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
     texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()

@@ -1,4 +1,4 @@
-"""Find what is wrong with a table's log and files, and mend what can be mended without losing a row.
+"""Find what is wrong with a table's log and files, and repair what can be repaired without losing a row.
 
 Finding reads and changes nothing, and is the dry run. Mending takes missing data files out of the log by one commit,
 and deletes what no version needs: wrong checksums, checkpoints that cannot be read and whose versions the commits tell
@@ -48,29 +48,29 @@ class Report:
     """What is wrong; ``dry_run`` says whether it still is.
 
     Attributes:
-        files_removed: data files that the log refers to and that are not there, as in the log. Mended: they are taken
+        files_removed: data files that the log refers to and that are not there, as in the log. Repaired: they are taken
             out of the log, in ``version``.
-        vectors_missing: data files that are there, whose deletion vector is not. Not mended: which of their rows are
-            deleted nobody knows. Restore the vector's file, or delete by a condition what may come back.
-        sizes_wrong: data files that are not as large as the log says -> how large: torn, or overwritten by somebody.
-            Not mended: restore them from a backup, or delete them and repair again.
+        vectors_missing: data files that are there, whose deletion vector is not. Not repaired: the log does not say
+            which of their rows are deleted. Restore the vector's file, or delete by a condition what may come back.
+        sizes_wrong: data files that are not as large as the log says -> how large: torn, or overwritten.
+            Not repaired: restore them from a backup, or delete them and repair again.
         commits_missing: versions between the first and the last of the log that have no commit file, such as "5" or
-            "7 to 9". Not mended: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
+            "7 to 9". Not repaired: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
             log that was interrupted leaves such holes, too, among what has expired.
-        commits_torn: path -> why, of commit files that cannot be read. Not mended: restore them from a backup. These
+        commits_torn: path -> why, of commit files that cannot be read. Not repaired: restore them from a backup. These
             versions and the later ones up to the next checkpoint cannot be read, nor the table where there is none.
-        checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Mended: deleted.
-        checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not mended: restore them
+        checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Repaired: deleted.
+        checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not repaired: restore them
             from a backup.
         compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there.
             Repaired: deleted.
         paths_live_twice: data files, as in the log, that are live twice, so that no verb reads them: a checkpoint that
             is needed or the commits themselves are wrong. Not repaired: restore the checkpoint from a backup, or read a
             version from before. The other data files are not checked then.
-        checksums_wrong: path -> why. Mended: deleted.
-        last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Mended: deleted; the next checkpoint brings
+        checksums_wrong: path -> why. Repaired: deleted.
+        last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Repaired: deleted; the next checkpoint brings
             another one.
-        temporary: files of killed processes in the log that are older than a day. Mended: deleted.
+        temporary: files of killed processes in the log that are older than a day. Repaired: deleted.
         version: of the commit that removes files; None: there is none.
     """
 
@@ -106,7 +106,7 @@ def repair(
     before_repair: Callable[[Report], None] | None = None,
     now: datetime | None = None,
 ) -> Report:
-    """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` mend it.
+    """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` repair it.
 
     A data file counts as missing when neither a listing of the table's folder nor a look at its own path shows it.
     Files of other folders are only looked at where ``allowed_roots`` names the folder. Removing them from the log loses
@@ -126,10 +126,10 @@ def repair(
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have.
         DeltaProtocolError: files are missing, and the table is append-only or wants a change data feed; nothing is
-            mended.
+            repaired.
         CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
-        LogCorruptedError: the latest version cannot be told, so nothing is mended.
-        RetentionError: this machine's clock is ahead of the store's; nothing is mended.
+        LogCorruptedError: the latest version is not known, so nothing is repaired.
+        RetentionError: this machine's clock is ahead of the store's; nothing is repaired.
     """
     twice: list[str] = []
     try:

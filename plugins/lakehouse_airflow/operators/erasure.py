@@ -88,11 +88,11 @@ class LakehouseEraseOperator(SubmitOperator):
     def _require_nothing_new(self, hook: LakehouseHook, erasure: Erasure) -> None:
         mentions = erasure.plan["erase_mentions"]
         now = erasure_plan.find(hook, erasure.subject, erasure.identifier, erase_mentions=mentions)
-        anew = find_recreated(erasure.places, now)
-        if anew:
+        recreated = find_recreated(erasure.places, now)
+        if recreated:
             raise AirflowFailException(
-                f"tables were recreated since request {erasure.request} was planned ({', '.join(anew)}), and this try "
-                "has deleted nothing; trigger the erasure again"
+                f"tables were recreated since request {erasure.request} was planned ({', '.join(recreated)}), and this "
+                "try has deleted nothing; trigger the erasure again"
             )
         tables = find_arrivals(erasure.places, now)
         if not tables:
