@@ -87,7 +87,7 @@ def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
     if _is_valid(values):
         return values, garbled
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
-        return decoded(values.cast(pa.large_binary()))
+        return decode_texts(values.cast(pa.large_binary()))
     pending = [np.arange(len(values))]
     while pending:
         rows = pending.pop()
