@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, read_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +85,7 @@ class LocalStore:
 
     def read(self, path: str) -> bytes:
         with self._failures(path):
-            return self._readable(path).read_bytes()
+            return read_regular(self._readable(path))
 
     def put(self, path: str, data: bytes) -> None:
         with self._failures(path):
@@ -126,7 +127,7 @@ class LocalStore:
             folder = self._full(path).parent
             folder.mkdir(parents=True, exist_ok=True)
             with self._alone(folder):
-                current = self._full(path).read_bytes() if self._full(path).exists() else None
+                current = read_regular(self._full(path)) if self._full(path).exists() else None
                 if current != expected:
                     return False
                 self.put(path, data)
@@ -194,10 +195,8 @@ class LocalStore:
                 pass
 
     def open_input(self, path: str) -> pa.NativeFile:
-        import pyarrow as pa
-
         with self._failures(path):
-            return pa.OSFile(str(self._readable(path)), "rb")
+            return open_arrow(self._readable(path))
 
     def make_root(self) -> None:
         """Make the table's folder, for a program that writes there by itself.
@@ -312,6 +311,8 @@ class LocalStore:
             yield
         except FileNotFoundError as error:
             raise ObjectNotFoundError(f"{path} is missing", table=self._root) from error
+        except NotARegularFileError as error:
+            raise StoreError(f"{path}: {error.strerror}", table=self._root, hint=HINT) from error
         except OSError as error:
             kind = StoreRefusedError if storing and error.errno in _REFUSALS else StoreError
             hint = _REFUSALS.get(error.errno or 0) if storing else None
@@ -358,7 +359,7 @@ def _locked(handle: int) -> bool:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # waits for no writer of a FIFO
     try:
         os.fsync(handle)
     except OSError as error:
