@@ -150,8 +150,8 @@ def repair(
             raise
         files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
         twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
-    objects = list_objects(store)
-    # The listing shows a link to a file that is gone, too, with the size of the link.
+    objects = list_objects(store).objects
+    # The listing does not show what is behind a link.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
     missing = _confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))

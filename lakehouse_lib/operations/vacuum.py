@@ -7,8 +7,10 @@ the file itself is younger than that: a running writer's files have no log entry
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -25,6 +27,7 @@ from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.at_once import at_once
@@ -58,8 +61,8 @@ def vacuum(
 
     Always decides by the latest version, whichever ``snapshot`` is. Hidden folders (``_x``, ``.x``), tables in
     folders of this one, the ``metadata`` of an Iceberg table in the same folder and files outside the folder are never
-    touched. Folders left empty stay: a writer may be about to use one. A run that deletes leaves ``VACUUM START`` and
-    ``VACUUM END`` in the history.
+    touched. Nor are symbolic links and what is behind them. Folders left empty stay: a writer may be about to use one.
+    A run that deletes leaves ``VACUUM START`` and ``VACUUM END`` in the history.
 
     Args:
         retention_hours: keep what was deleted or written within these hours; None: the table's
@@ -94,18 +97,19 @@ def vacuum(
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     # Listed first, then read anew: what was committed before the listing ended is known to be alive.
-    objects = list_objects(snapshot.store)
+    listing = list_objects(snapshot.store)
     latest = newest(snapshot)
     latest.check_writable()
     tombstones = latest.tombstones
     if asked > configured:
         tombstones = pa.concat_tables([tombstones, *_forgotten(latest, moment - asked)])
     plan = plan_vacuum(
-        objects,
+        listing.objects,
         latest.files,
         tombstones,
         moment - asked,
         store=latest.store,
+        links=listing.links,
         partition_columns=[
             partition_key(latest.schema, name, latest.column_mapping) for name in latest.partition_columns
         ],
@@ -147,6 +151,7 @@ def plan_vacuum(
     cutoff: int,
     *,
     store: ObjectStore,
+    links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
     partition_columns: Sequence[str] = (),
 ) -> pa.Table:
     """Which objects go: rows of ``objects``, sorted by path. Reads nothing.
@@ -157,6 +162,7 @@ def plan_vacuum(
         tombstones: the removes the log remembers (TOMBSTONE_SCHEMA); one without a time counts as expired.
         cutoff: ms since the epoch; removed at or before it, or unknown to the log and written before it: goes.
         store: gives the log's paths their canonical form.
+        links: the table's symbolic links: what the log names by way of one stays under its real name.
         partition_columns: whose folders are data even when they start with ``_`` or ``.``, by the log's names.
     """
     removed_at = pc.fill_null(tombstones["deletionTimestamp"], 0)
@@ -175,6 +181,7 @@ def plan_vacuum(
     for folder in iceberg_folders(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], folder)))
     gone = gone.filter(pc.invert(shares_name(gone["path"], kept)))
+    gone = gone.filter(pc.invert(pc.is_in(gone["path"], value_set=links.meant(kept))))
 
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     companions = objects.filter(pc.is_in(paths, value_set=checksums))
@@ -186,6 +193,28 @@ def newest(snapshot: Snapshot) -> Snapshot:
     latest = snapshot.update()
     known = latest_version(latest.store)
     return latest if known is None or latest.version >= known else load_snapshot(latest.store)
+
+
+def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]:
+    """The removes (REMOVE_SCHEMA) of each commit that is in the log and older than the checkpoint of this version.
+
+    Costs a read of these commits.
+
+    Args:
+        since: ms since the epoch; commits that were stored before are left out.
+    """
+    if latest.checkpoint_version is None:
+        return []
+
+    def removes(commit: Commit) -> pa.Table | None:
+        try:
+            return read_commit(latest.store, commit.version, size=commit.size).removes
+        except VersionNotFoundError:  # cleaned up since: no reader can go back beyond it
+            return None
+
+    due = [one for one in list_commits(latest.store) if one.version <= latest.checkpoint_version]
+    every = at_once(latest.store, removes, [one for one in due if one.object.modified >= since])
+    return [one for one in every if one is not None]
 
 
 def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -200,14 +229,34 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
     return pc.is_in(_file_names(paths), value_set=pa.array(sorted(names), pa.string()))
 
 
-def list_objects(store: ObjectStore) -> pa.Table:
-    """Every object below the table's root but its own log's, as a table of OBJECT_SCHEMA.
+@dataclass(frozen=True)
+class Listing:
+    """What is stored below a table's root.
+
+    Attributes:
+        objects: every object but those of the table's own log, of OBJECT_SCHEMA; no links, and nothing behind one.
+        log: the objects of the table's own log, of OBJECT_SCHEMA.
+        links: the symbolic links.
+    """
+
+    objects: pa.Table
+    log: pa.Table
+    links: SymbolicLinks
+
+
+def list_objects(store: ObjectStore) -> Listing:
+    """Every object below the table's root.
 
     Raises:
         StoreError: a name that is not UTF-8, which no log could refer to and no table here can hold.
     """
-    listed = (meta for meta in store.walk() if not meta.path.startswith(f"{LOG}/"))
-    return pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
+    links: dict[str, str] = {}
+    listed = (meta for meta in store.walk() if not _is_link(meta, links))
+    every = pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
+    _as_text([*links, *links.values()], store.root)
+    found = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
+    own = pc.starts_with(every["path"], f"{LOG}/")
+    return Listing(every.filter(pc.invert(own)), every.filter(own), found)
 
 
 def have_no_path(paths: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -230,6 +279,13 @@ def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
     return folders
 
 
+def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
+    """Whether it is a link; ``links`` has it then."""
+    if meta.link:
+        links[meta.path] = meta.link
+    return bool(meta.link)
+
+
 def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
@@ -243,29 +299,13 @@ def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
 
 def _forgotten(latest: Snapshot, since: int) -> list[pa.Table]:
     """What commits since then removed (TOMBSTONE_SCHEMA) that the checkpoint of now may have forgotten."""
-    if latest.checkpoint_version is None:
-        return []
-
-    def removes(commit: Commit) -> pa.Table | None:
-        try:
-            return read_commit(latest.store, commit.version, size=commit.size).removes
-        except VersionNotFoundError:  # cleaned up since: no reader can go back beyond it
-            return None
-
-    due = [one for one in list_commits(latest.store) if one.version <= latest.checkpoint_version]
-    found = at_once(latest.store, removes, [one for one in due if one.object.modified >= since])
-    young = [one.filter(pc.greater(one["deletionTimestamp"], since)) for one in found if one is not None]
+    young = [one.filter(pc.greater(one["deletionTimestamp"], since)) for one in removes_below_checkpoint(latest, since)]
     return [one.select(latest.tombstones.column_names) for one in young]
 
 
 def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(listed, _LISTED_AT_ONCE)):
-        try:
-            paths = pa.array([meta.path for meta in chunk], pa.string())
-        except UnicodeEncodeError as error:
-            raise StoreError(
-                f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename the file, or remove it"
-            ) from error
+        paths = _as_text([meta.path for meta in chunk], table)
         yield pa.record_batch(
             [
                 paths,
@@ -274,6 +314,15 @@ def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatc
             ],
             schema=OBJECT_SCHEMA,
         )
+
+
+def _as_text(paths: list[str], table: str) -> pa.Array:
+    try:
+        return pa.array(paths, pa.string())
+    except UnicodeEncodeError as error:
+        raise StoreError(
+            f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename the file, or remove it"
+        ) from error
 
 
 def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.data_reader import TableReader, select
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.casts import from_text
 from lakehouse_lib.operations.vacuum import list_objects
-from lakehouse_lib.privacy.stored_files import as_files, constants_of, parquet_objects
+from lakehouse_lib.privacy.stored_files import as_files, constants_of, stored_files
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 
@@ -111,10 +111,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
     field = snapshot.field(key)
     if not keys.numbers or field.type != PrimitiveType("string"):
         return set()
-    stored = as_files(snapshot, parquet_objects(list_objects(snapshot.store), snapshot.store), [field.name])
-    live = snapshot.files
-    elsewhere = live.filter(pc.invert(pc.is_in(live["path"], value_set=stored["path"])))
-    files = pa.concat_tables([stored, elsewhere])
+    files = as_files(snapshot, stored_files(snapshot, list_objects(snapshot.store)).every, [field.name])
     reader = TableReader(
         snapshot.store, select(snapshot.schema, [field.name]), snapshot.partition_columns, snapshot.column_mapping
     )

@@ -31,6 +31,9 @@ from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 #: cannot be checked) or why it is 0 without a look at the rows (none of the columns).
 COUNTED_SCHEMA = FILE_SCHEMA.append(pa.field("matches", pa.int64())).append(pa.field("note", pa.string()))
 
+#: The note of a file that is not there any more; it holds nothing.
+GONE = "deleted meanwhile"
+
 _TASKS_A_THREAD = 4
 
 
@@ -108,7 +111,7 @@ def count_matches(task: CountTask) -> pa.Table:
         except ObjectNotFoundError:
             if not task.own_schema:
                 raise
-            found.append((0, "deleted meanwhile"))
+            found.append((0, GONE))
         except (DeltaError, pa.ArrowException, OSError) as error:
             if not task.own_schema:
                 raise

@@ -21,9 +21,9 @@ from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
-from lakehouse_lib.operations.vacuum import have_no_path, list_objects, nested_tables, newest, shares_name
-from lakehouse_lib.privacy.matches import count_live, count_stored
-from lakehouse_lib.privacy.stored_files import parquet_objects
+from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
+from lakehouse_lib.privacy.matches import GONE, count_live, count_stored
+from lakehouse_lib.privacy.stored_files import stored_files
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
@@ -44,7 +44,11 @@ class PurgeReport:
         versions_lost: versions that cannot be read in full any more, ascending.
         kept: files with matching rows that no version refers to but that are young enough to be a running writer's,
             with the number of rows; purge again later.
-        unreadable: files that cannot be checked, with the reason.
+        unreadable: files that cannot be checked, with the reason; symbolic links are among them.
+        out_of_reach: files with matching rows that older versions refer to and that a purge does not delete, with the
+            number of rows: they are behind a symbolic link, or in another folder (``allowed_roots``).
+        hard_linked: files deleted that had another name in the file system (a hard link, ``find -samefile``): there,
+            unless that name was deleted as well, the bytes still are.
     """
 
     table: str
@@ -56,6 +60,8 @@ class PurgeReport:
     versions_lost: tuple[int, ...]
     kept: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    out_of_reach: Mapping[str, int] = field(default_factory=dict)
+    hard_linked: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -64,7 +70,9 @@ class PurgeReport:
 
 @dataclass(frozen=True)
 class Proof:
-    """How many matching rows are in every Parquet file below a table's folder, its log apart.
+    """How many matching rows are in every Parquet file that a table keeps, its log apart.
+
+    These are the files below its folder, and those elsewhere that its log names, of every version that it still tells.
 
     Attributes:
         version: the latest version when the files were listed; rows that a later one added may not be counted.
@@ -73,9 +81,11 @@ class Proof:
         matches: rows by store path, of the files that hold any.
         skipped: files without any of the predicate's columns, with the reason: no row of them can match. Where the
             predicate is true of nulls (``email IS NULL``) every row of such a file matches, and none is skipped.
-        unreadable: files that cannot be checked, with the reason; they prove nothing. So does a file without a column
-            that the table is partitioned by, where neither log nor folder tells its value, or one with a mapped
-            column of that name that the table has dropped.
+        unreadable: files that cannot be checked, with the reason; they prove nothing. Among them are symbolic links
+            (files that the log names behind one are counted, and nothing else there is looked at), files that the log
+            names in a folder that may not be read, files without a column that the table is partitioned by, where
+            neither log nor folder tells its value, and files with a mapped column of that name that the table has
+            dropped.
         note: what else may hold the value.
     """
 
@@ -137,21 +147,25 @@ def purge(
             version=snapshot.version,
             hint="Delete the rows first, then purge",
         )
-    objects = list_objects(snapshot.store)
-    stored = parquet_objects(objects, snapshot.store)
-    _refuse_hidden(snapshot, predicate_sql, stored, engine)
-    for root in nested_tables(objects["path"]):
-        stored = stored.filter(pc.invert(pc.starts_with(stored["path"], root + "/")))
-    stale = stored.filter(pc.invert(pc.is_in(stored["path"], value_set=_paths(snapshot.files, snapshot.store))))
-    counted = count_stored(snapshot, predicate_sql, stale, engine, skip_by_footer=True)
-    counted = counted.append_column("stored", _paths(counted, snapshot.store))
+    listing = list_objects(snapshot.store)
+    stored = stored_files(snapshot, listing)
+    _refuse_hidden(snapshot, predicate_sql, stored.every, engine)
+    inside = stored.inside
+    for root in nested_tables(listing.objects["path"]):
+        inside = inside.filter(pc.invert(pc.starts_with(inside["path"], root + "/")))
+    stale = pa.concat_tables([inside, stored.elsewhere])
+    stale = stale.filter(pc.invert(pc.is_in(stale["path"], value_set=_paths(snapshot.files, snapshot.store))))
+    counted = _counted(snapshot, predicate_sql, stale, engine, skip_by_footer=True)
     holding = counted.filter(pc.greater(counted["matches"], 0))
+    is_inside = pc.is_in(holding["stored"], value_set=inside["path"].combine_chunks())
+    out_of_reach, holding = holding.filter(pc.invert(is_inside)), holding.filter(is_inside)
 
     # Counting takes a while: what a restore or a late writer has committed since is not ours to delete.
     latest = newest(snapshot)
     live = pa.chunked_array([_paths(latest.files, latest.store)])
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=live)))
     holding = holding.filter(pc.invert(shares_name(holding["stored"], live)))
+    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=listing.links.meant(live))))
     if not dry_run and len(holding):
         clock.check_by_probe(latest.store)  # by a clock that is ahead a writer's files would not be young
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
@@ -166,8 +180,10 @@ def purge(
         rows=int(pc.sum(going["matches"]).as_py() or 0),
         bytes=int(pc.sum(going["size"]).as_py() or 0),
         versions_lost=tuple(_versions_with(latest, frozenset(paths))),
-        kept=dict(zip(kept["stored"].to_pylist(), kept["matches"].to_pylist(), strict=True)),
-        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))) | _without_path(objects),
+        kept=_rows(kept),
+        unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
+        out_of_reach=_rows(out_of_reach),
+        hard_linked=tuple(_hard_linked(paths, latest.store)),
     )
     if not dry_run:
         if paths and before_delete is not None:
@@ -179,10 +195,10 @@ def purge(
 def prove(
     uri: str, predicate_sql: str, *, storage_options: dict[str, str] | None = None, engine: Engine | None = None
 ) -> Proof:
-    """Count the rows for which the predicate is true in every Parquet file below the table's folder.
+    """Count the rows for which the predicate is true in every Parquet file that the table keeps.
 
-    Files are found by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their own schema;
-    no statistics are believed. What a file does not hold itself, because the table is partitioned by it now or was
+    Files are found by the log, by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their
+    own schema, never by statistics. What a file does not hold itself, because the table is partitioned by it now or was
     when the file was written, is what the log or its folder says. The log's own files are left out: ``Proof.note`` says
     what they keep.
 
@@ -193,10 +209,8 @@ def prove(
         InvalidPredicateError: the predicate does not parse, or names no column of the table.
     """
     snapshot = load_snapshot(open_store(uri, storage_options))
-    objects = list_objects(snapshot.store)
-    stored = parquet_objects(objects, snapshot.store)
-    counted = count_stored(snapshot, predicate_sql, stored, engine or ArrowEngine(), skip_by_footer=False)
-    counted = counted.append_column("stored", _paths(counted, snapshot.store))
+    stored = stored_files(snapshot, list_objects(snapshot.store))
+    counted = _counted(snapshot, predicate_sql, stored.every, engine or ArrowEngine(), skip_by_footer=False)
     found = counted.filter(pc.greater(counted["matches"], 0))
     without = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
     return Proof(
@@ -204,10 +218,19 @@ def prove(
         version=snapshot.version,
         files=len(counted),
         rows=int(pc.sum(found["matches"]).as_py() or 0),
-        matches=dict(zip(found["stored"].to_pylist(), found["matches"].to_pylist(), strict=True)),
+        matches=_rows(found),
         skipped=_notes(without),
-        unreadable=_notes(counted.filter(pc.is_null(counted["matches"]))) | _without_path(objects),
+        unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
     )
+
+
+def _counted(
+    snapshot: Snapshot, predicate_sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool
+) -> pa.Table:
+    """What ``count_stored`` counts in objects that are still there, and ``stored``, their paths in the store."""
+    counted = count_stored(snapshot, predicate_sql, objects, engine, skip_by_footer=skip_by_footer)
+    counted = counted.filter(pc.invert(pc.fill_null(pc.equal(counted["note"], GONE), False)))
+    return counted.append_column("stored", _paths(counted, snapshot.store))
 
 
 def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, engine: Engine) -> None:
@@ -228,14 +251,20 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
         )
 
 
-def _without_path(objects: pa.Table) -> dict[str, str]:
-    """Whatever they are: somebody has to look."""
-    paths = objects["path"].filter(have_no_path(objects["path"])).to_pylist()
-    return dict.fromkeys(paths, "no path of the table names this key; look at it, and move or delete it by hand")
+def _hard_linked(paths: list[str], store: ObjectStore) -> Iterator[str]:
+    """Which files have more names than one; only a disk has such files."""
+    for path in [] if store.is_far else paths:
+        meta = store.head(path)
+        if meta is not None and meta.names > 1:
+            yield path
 
 
 def _paths(files: pa.Table, store: ObjectStore) -> pa.Array:
     return file_paths.canonical(files["path"], store)
+
+
+def _rows(counted: pa.Table) -> dict[str, int]:
+    return dict(zip(counted["stored"].to_pylist(), counted["matches"].to_pylist(), strict=True))
 
 
 def _notes(counted: pa.Table) -> dict[str, str]:

@@ -1,36 +1,104 @@
-"""The Parquet files that are stored below a table's folder, whether its log knows them or not, as a files table."""
+"""The Parquet files that a table keeps, whether its log knows them or not, as a files table."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from lakehouse_lib import file_paths, partition_values
+from lakehouse_lib import deletion_vectors, file_paths, partition_values
 from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.engine.data_reader import DataFile, TableReader
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
+from lakehouse_lib.log import names
 from lakehouse_lib.log.names import LOG
-from lakehouse_lib.operations.vacuum import have_no_path
+from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, have_no_path, removes_below_checkpoint
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.at_once import at_once
 
-_MAGIC = b"PAR1"
+_SIDECARS = f"/{names.SIDECARS}/"
+#: The columns of checkpoints and sidecars (PROTOCOL.md, section Checkpoint Schema).
+_ACTIONS = frozenset(
+    "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
+)
+# What ``file_paths.canonical`` leaves as it is written.
+_MAY_LEAVE = r"^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
+#: First bytes of a Parquet file, and of one whose footer is encrypted.
+_MAGICS = (b"PAR1", b"PARE")
+_LONGEST_LINK_SHOWN = 200
 
 
-def parquet_objects(objects: pa.Table, store: ObjectStore) -> pa.Table:
-    """Those that are Parquet files by their name, or by their first bytes when the name says nothing; no log's."""
-    objects = objects.filter(pc.invert(have_no_path(objects["path"])))
-    objects = objects.filter(pc.invert(pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")))
-    named = pc.ends_with(objects["path"], ".parquet")
-    other = pc.match_substring_regex(objects["path"], r"\.(crc|json|bin)$")
-    nameless = pc.and_(pc.invert(pc.or_(named, other)), pc.greater_equal(objects["size"], len(_MAGIC)))
-    asked = objects.filter(nameless)
-    parquet = pa.array([_starts_as_parquet(store, path) for path in asked["path"].to_pylist()], pa.bool_())
-    return pa.concat_tables([objects.filter(named), asked.filter(parquet)])
+@dataclass(frozen=True)
+class StoredFiles:
+    """The Parquet files that a table keeps anywhere, whether its log knows them or not.
+
+    Attributes:
+        inside: files below the table's folder (OBJECT_SCHEMA), hidden ones and other tables' too. None of them is a
+            symbolic link, or behind one.
+        elsewhere: files that the log names, of any version that it still tells, and that are behind a symbolic link or
+            in another folder that may be read (OBJECT_SCHEMA, sizes and times 0). Some may be gone.
+        unreadable: what cannot be looked at, with the reason, by store path or by the path in the log.
+    """
+
+    inside: pa.Table
+    elsewhere: pa.Table
+    unreadable: Mapping[str, str]
+
+    @property
+    def every(self) -> pa.Table:
+        """Files inside and elsewhere."""
+        return pa.concat_tables([self.inside, self.elsewhere])
+
+
+def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
+    """Find them: by the log, by the name ``.parquet``, else by their first bytes, which costs a read of these.
+
+    Args:
+        listing: of the table's folder, made after ``snapshot`` was loaded.
+    """
+    store = snapshot.store
+    live, removed = snapshot.files, snapshot.tombstones
+    logs = [live["path"], removed["path"]]
+    if listing.links or store.allowed_roots:  # else older versions have no file that the listing does not have
+        logs += [removes["path"] for removes in removes_below_checkpoint(snapshot)]
+    in_log = pc.unique(pa.chunked_array([chunk for column in logs for chunk in column.chunks], pa.string()))
+    logged = file_paths.canonical(in_log, store)
+    vectors = [deletion_vectors.paths_of(store, files["deletionVector"]) for files in (live, removed)]
+
+    unreadable = dict.fromkeys(
+        listing.objects["path"].filter(have_no_path(listing.objects["path"])).to_pylist(), _NO_PATH
+    )
+    objects = _without_logs(pa.concat_tables([listing.objects, listing.log]), store)
+    is_logged = pc.is_in(objects["path"], value_set=logged)
+    sure = pc.or_(is_logged, pc.ends_with(objects["path"], ".parquet"))
+    is_vector = pc.is_in(objects["path"], value_set=pa.concat_arrays(vectors))
+    asked = objects.filter(pc.and_not(pc.invert(sure), is_vector))
+    asked = asked.filter(pc.greater_equal(asked["size"], len(_MAGICS[0])))
+    looks = at_once(store, partial(_look, store), asked["path"].to_pylist())
+    unreadable |= {path: why for path, (_, why) in zip(asked["path"].to_pylist(), looks, strict=True) if why}
+    is_parquet = pa.array([is_parquet for is_parquet, _ in looks], pa.bool_())
+
+    unlisted = pc.invert(pc.is_in(logged, value_set=objects["path"].combine_chunks()))
+    in_log, logged = in_log.filter(unlisted), logged.filter(unlisted)
+    refused = _are_refused(in_log, logged, store)
+    unreadable |= dict.fromkeys(in_log.filter(refused).to_pylist(), _OUTSIDE)
+    reachable = pc.or_(file_paths.are_absolute(logged), listing.links.are_behind(logged))
+    elsewhere = logged.filter(pc.and_not(reachable, refused))
+    unreadable |= {path: _link(end) for path, end in (listing.links.ends or {}).items()}
+    nothing = pa.array(np.zeros(len(elsewhere), np.int64))
+    return StoredFiles(
+        pa.concat_tables([objects.filter(sure), asked.filter(is_parquet)]),
+        pa.table([elsewhere, nothing, nothing], schema=OBJECT_SCHEMA),
+        unreadable,
+    )
 
 
 def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) -> pa.Table:
@@ -52,7 +120,7 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
     paths = objects["path"].to_pylist()
     values = _partition_values(snapshot, paths, keys) if keys else [[]] * len(paths)
     known = {
-        "path": pa.array([file_paths.encode(path) for path in paths], pa.string()),
+        "path": pa.array([_in_log(path) for path in paths], pa.string()),
         "partitionValues": pa.array(values, FILE_SCHEMA.field("partitionValues").type),
         "size": objects["size"].combine_chunks(),
         "modificationTime": objects["modified"].combine_chunks(),
@@ -89,6 +157,12 @@ def constants_of(
     return found
 
 
+def _in_log(path: str) -> str:
+    """A store path as the log wants it; an absolute one in S3 is a location."""
+    in_s3 = path.removeprefix("s3://")
+    return file_paths.encode(path) if in_s3 == path else f"s3://{file_paths.encode(in_s3)}"
+
+
 def _partition_values(
     snapshot: Snapshot, paths: Sequence[str], keys: Mapping[str, bool]
 ) -> list[list[tuple[str, str | None]]]:
@@ -114,9 +188,65 @@ def _partition_values(
     return values
 
 
-def _starts_as_parquet(store: ObjectStore, path: str) -> bool:
+_NO_PATH = "no path of the table names this key; look at it, and move or delete it by hand"
+_OUTSIDE = (
+    "the log names it, and it is outside the table's folder; name its folder in the storage option allowed_roots, so "
+    "that it is read"
+)
+
+
+def _link(end: str) -> str:
+    shown = end if len(end) <= _LONGEST_LINK_SHOWN else f"{end[:_LONGEST_LINK_SHOWN]}..."
+    return (
+        f"a symbolic link to {shown}: nothing behind it is deleted, nor read but for files that the log names; put the "
+        "file or folder itself in its place"
+    )
+
+
+def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
+    """Without keys that no path names, and without the files of transaction logs, those of nested tables too."""
+    objects = objects.filter(pc.invert(have_no_path(objects["path"])))
+    in_log = pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")
+    candidates = objects.filter(in_log)
+    own = pa.array(at_once(store, partial(_is_of_log, store), candidates["path"].to_pylist()), pa.bool_())
+    return pa.concat_tables([objects.filter(pc.invert(in_log)), candidates.filter(pc.invert(own))])
+
+
+def _is_of_log(store: ObjectStore, path: str) -> bool:
+    """Whether an object in a log's folder has a name that logs have and, if it is Parquet, no columns but actions."""
+    if _SIDECARS not in f"/{path}" and names.parse(path) is None and names.checksum_version(path) is None:
+        return False
+    if not path.endswith(".parquet"):
+        return True
     try:
         with store.open_input(path) as source:
-            return bool(source.read(len(_MAGIC)) == _MAGIC)
-    except ObjectNotFoundError:  # deleted meanwhile
+            return _ACTIONS.issuperset(pq.read_schema(source).names)
+    except (DeltaError, pa.ArrowException, OSError):  # a checkpoint that no reader can use
+        return True
+
+
+def _are_refused(in_log: pa.Array, logged: pa.Array, store: ObjectStore) -> pa.Array:
+    """Which paths, as in the log and in their canonical form, are outside the table and may not be read."""
+
+    def is_refused(path: str) -> bool:
+        try:
+            file_paths.decode(path, store)
+        except PathOutsideTableError:
+            return True
         return False
+
+    # Plain relative paths need no look of their own, and there may be many.
+    odd = pc.or_(file_paths.are_absolute(logged), pc.match_substring_regex(logged, _MAY_LEAVE))
+    answers = pa.array([is_refused(path) for path in in_log.filter(odd).to_pylist()], pa.bool_())
+    return pc.replace_with_mask(pa.array(np.zeros(len(odd), bool)), odd, answers)
+
+
+def _look(store: ObjectStore, path: str) -> tuple[bool, str | None]:
+    """Whether an object begins as Parquet files do, and why that cannot be seen."""
+    try:
+        with store.open_input(path) as source:
+            return source.read(len(_MAGICS[0])) in _MAGICS, None
+    except ObjectNotFoundError:  # deleted meanwhile
+        return False, None
+    except (DeltaError, OSError) as error:
+        return False, error.message if isinstance(error, DeltaError) else str(error)

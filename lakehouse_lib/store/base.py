@@ -23,12 +23,16 @@ class ObjectMeta:
     Attributes:
         tag: different for any other content under the same path, as far as the store can tell; "" where the size and
             the time are all there is.
+        link: the real path that a symbolic link leads to; only ``walk`` names links. "" of anything else.
+        names: how many names the file system has for the object: more than 1 are hard links.
     """
 
     path: str
     size: int
     modified: int
     tag: str = field(default="", compare=False)
+    link: str = field(default="", compare=False)
+    names: int = field(default=1, compare=False)
 
 
 class ObjectStore(Protocol):
@@ -71,6 +75,7 @@ class ObjectStore(Protocol):
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         """Every object below ``folder`` (the root), in no order; none if it is missing.
 
+        A symbolic link comes as itself (``ObjectMeta.link``), and nothing behind it comes, but for a ``_delta_log``.
         In S3 a key that no path names (``//`` or ``..`` in it) comes by its location, which no verb takes.
         """
 

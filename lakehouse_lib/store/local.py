@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,10 +165,14 @@ class LocalStore:
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(path)
                         continue
-                    if entry.is_dir():
-                        # A link to a folder may lead out of the table or in a circle; a log tells of another table.
-                        if entry.name == _LOG:
+                    if entry.is_symlink():
+                        # It may lead out of the table or in a circle, and a log tells of another table.
+                        if entry.name == _LOG and entry.is_dir():
                             yield from self.list_from(path)
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            status = entry.stat(follow_symlinks=False)
+                            yield replace(_meta(path, status), link=os.path.realpath(entry.path))
                         continue
                     with contextlib.suppress(FileNotFoundError):
                         yield _meta(path, entry.stat(follow_symlinks=False))
@@ -329,7 +334,7 @@ class LocalStore:
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _tag(status))
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _tag(status), names=status.st_nlink)
 
 
 def _tag(status: os.stat_result) -> str:

@@ -256,8 +256,19 @@ def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "table" / "inner" / "_delta_log").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "table" / "inner" / "link").symlink_to(tmp_path / "other")
-    walked = {one.path for one in LocalStore(str(tmp_path / "table")).walk()}
-    assert walked == {"inner/file", "inner/_delta_log/00.json"}
+    (tmp_path / "table" / "back").symlink_to("inner/../inner")
+    (tmp_path / "table" / "inner" / "up").symlink_to("../..")
+    (tmp_path / "table" / "gone").symlink_to("nowhere")
+    (tmp_path / "opened").symlink_to("table")
+    walked = {one.path: one.link for one in LocalStore(str(tmp_path / "opened")).walk()}
+    assert walked == {
+        "inner/file": "",
+        "inner/_delta_log/00.json": "",
+        "inner/link": str(tmp_path / "other"),
+        "back": str(tmp_path / "table" / "inner"),
+        "inner/up": str(tmp_path),
+        "gone": str(tmp_path / "table" / "nowhere"),
+    }
 
 
 def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):

@@ -1,0 +1,62 @@
+"""Symbolic links in a table's folder: reads and writes follow them, and no verb deletes what is behind one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow_values import strings, whole
+
+
+@dataclass(frozen=True)
+class SymbolicLinks:
+    """The symbolic links below a table's root, none in S3.
+
+    Attributes:
+        root: the real path of the table's folder, with no link in it.
+        ends: the links' store paths, each with the real path that it leads to.
+    """
+
+    root: str = "/"
+    ends: Mapping[str, str] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.ends)
+
+    def are_behind(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Which store paths are a link, or lead through one."""
+        return pc.is_in(paths, value_set=self._behind(paths)[0])
+
+    def meant(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The store paths below the root, by way of no link, of the files that these paths mean by way of one."""
+        return self._behind(paths)[1]
+
+    def _behind(self, paths: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+        """Those of ``paths`` that are links or lead through one, and those files below the root that they mean."""
+        nothing = strings([])
+        if not self.ends:
+            return nothing, nothing
+        paths = whole(paths)
+        # A table has few folders beside its files.
+        folders = pc.replace_substring_regex(paths, "/?[^/]*$", "").dictionary_encode()
+        linked = pa.array([self._resolved(folder) != folder for folder in folders.dictionary.to_pylist()], pa.bool_())
+        may_be = pc.or_(linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
+        behind = paths.filter(may_be)
+        real = [self._resolved(path) for path in behind.to_pylist()]
+        return behind, strings([path for path in real if not path.startswith("/")])
+
+    def _resolved(self, path: str) -> str:
+        """A store path without links; absolute where it leads out of the root."""
+        for _ in range(len(self.ends or ()) + 1):  # links may lead to each other in a circle
+            steps = path.split("/")
+            for count in range(1, len(steps) + 1):
+                end = (self.ends or {}).get("/".join(steps[:count]))
+                if end is not None:
+                    break
+            else:
+                return path
+            path = "/".join([end, *steps[count:]]).removeprefix(f"{self.root.rstrip('/')}/")
+        return path
