@@ -83,6 +83,7 @@ class Batch:
         self.store: ObjectStore = intents.store
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
+        self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # older ones lack it
         self.spark = spark
         self.engine = engine
         self.gates = gates
@@ -111,6 +112,8 @@ class Batch:
             self._unstage(prefix)
 
     def _tasks(self, prefix: str, files: Sequence[Fingerprint]) -> list[ParseTask]:
+        snapshot = snapshot_if_any(self.store)
+        partition_columns = self.partition_by if snapshot is None else snapshot.partition_columns
         return [
             ParseTask(
                 str(self.source.landing),
@@ -120,6 +123,7 @@ class Batch:
                 self.schema.to_arrow(),
                 self.store,
                 f"{prefix}{position}",
+                tuple(partition_columns),
             )
             for position, file in enumerate(files)
         ]
@@ -202,7 +206,7 @@ class Batch:
             if verdict is not None and read > failing
             else None,
             schema=self.schema,
-            partition_by=self.source.partition_by,
+            partition_by=self.partition_by,
             app_id=self.source.name,
             number=self.intent.number,
             target_file_size=self.source.target_file_size,
@@ -221,7 +225,7 @@ class Batch:
 
     def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
         """As few partitions, and so files, as the target size allows: staged bytes are about the table's."""
-        if self.source.partition_by:
+        if self.partition_by:
             return rows.coalesce(len(reports))
         table = snapshot_if_any(self.store)
         properties = {} if table is None else table.configuration

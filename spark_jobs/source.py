@@ -38,4 +38,9 @@ class Source:
 
     def rules(self) -> dict[str, Any]:
         """What a batch is judged by, as its intent keeps it."""
-        return {"format": self.format.to_json(), "schema": self.schema.json(), "suite": self.suite}
+        return {
+            "format": self.format.to_json(),
+            "schema": self.schema.json(),
+            "suite": self.suite,
+            "partition_by": list(self.partition_by),
+        }

@@ -44,6 +44,7 @@ _SMALLEST_ROW_GROUP_BYTES = 1 << 20
 _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
 _SAMPLED_ROWS = 4096
+_SHOWN_CHARACTERS = 40
 _REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
 
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
@@ -351,6 +352,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     ordered = table.take(pa.array(order)) if len(starts) > 1 else table
     firsts = ordered.take(pa.array(starts))
     spelled = [_spelled(firsts.column(name), name, target) for name in target.partition_columns]
+    _refuse_overlong(dict(zip(target.partition_columns, spelled, strict=True)), target)
     ends = [*starts[1:], len(table)]
     for name, column in zip(target.partition_columns, spelled, strict=True):
         nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
@@ -363,6 +365,18 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
             )
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
+
+
+def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarget) -> None:
+    values = {name: pa.array(texts, pa.string()) for name, texts in spelled.items()}
+    for name, what, wrong in partition_values.overlong_folders(values, target.store.root):
+        text = values[name].filter(wrong)[0].as_py() or ""
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+        raise InvalidArgumentError(
+            f"column {name}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
+            table=target.store.root,
+            hint=partition_values.LENGTH_HINT,
+        )
 
 
 def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:

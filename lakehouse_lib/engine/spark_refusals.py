@@ -13,13 +13,16 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from lakehouse_lib import partition_values
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark_columns import quoted
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
-_NULL, _BINARY = "a null where none is allowed", "a binary that is no UTF-8"
-_FOUND = re.compile(rf"lakehouse refuses (?P<what>{_NULL}|{_BINARY}) in column <(?P<column>[^>]*)>")
+_NULL, _BINARY = "a null where none is allowed", "a binary that is not UTF-8"
+_LONG = f"a partition value that makes a folder name of more than {partition_values.LONGEST_NAME} bytes"
+_NUL = "a partition value with NUL"
+_FOUND = re.compile(rf"lakehouse refuses (?P<what>{_NULL}|{_BINARY}|{_LONG}|{_NUL}) in column <(?P<column>[^>]*)>")
 
 
 def checked(frame: Any, target: WriteTarget) -> Any:
@@ -48,6 +51,10 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
             table=table,
             hint="Partition by another column.",
         )
+    if found["what"] in (_LONG, _NUL):
+        return InvalidArgumentError(
+            f"column {column.name}: the data has {found['what']}", table=table, hint=partition_values.LENGTH_HINT
+        )
     kind = f"{column.type}{'' if column.nullable else ' not null'}"
     return SchemaMismatchError(
         f"the data does not fit the table's schema: {column.name}: expected {kind}, got a null where it allows none",
@@ -66,6 +73,12 @@ def _faults(column: Any, source: Field, wanted: Field, target: WriteTarget) -> I
             yield _NULL, nulls
     if wanted.name in target.partition_columns and source.type == PrimitiveType("binary"):
         yield _BINARY, ~F.is_valid_utf8(column.cast("string"))
+    if wanted.name in target.partition_columns and wanted.type in (PrimitiveType("string"), PrimitiveType("binary")):
+        text, room = column.cast("string"), partition_values.room_for_value(wanted.name)
+        escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
+        # The second look, which costs more, is for texts that may be too long when each character is escaped.
+        yield _LONG, (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
+        yield _NUL, F.contains(text, F.lit("\0"))
 
 
 def _has_null(column: Any, source: DataType, wanted: DataType, *, required: bool) -> Any | None:

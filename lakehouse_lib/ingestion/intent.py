@@ -3,7 +3,8 @@
 Beside the table, under ``_ingest/SOURCE/``:
 
 - ``N.json`` (20 digits): batch N. It names the files with size, time and digest, and holds the rules they are judged by
-  (format, schema, suite), so that a redo after a crash comes to the same rows.
+  (format, schema, suite, partition columns of a table to be created), so that a redo after a crash comes to the same
+  rows.
 - ``N.outcome.json``: whether the batch is to be loaded, but for the files it refuses, or why it is given up. Put before
   the commit; that the batch is in, only the table's ``txn(SOURCE, N)`` says.
 - ``identity.json``: tells this log from every other one.

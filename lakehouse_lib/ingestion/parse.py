@@ -24,6 +24,7 @@ from lakehouse_lib.ingestion.casts import from_text, mask, type_name
 from lakehouse_lib.ingestion.csv_source import read_csv
 from lakehouse_lib.ingestion.json_source import read_json
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
+from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.parquet_source import read_parquet
 from lakehouse_lib.ingestion.rejects import (
     FILE_COLUMN,
@@ -62,7 +63,8 @@ class ParseTask:
         file: what it was when it was taken into the batch.
         origin: what the quarantine says about its rows.
         schema: the table's Arrow schema.
-        store, prefix: where the staged files go; ``prefix`` is this task's alone.
+        store, prefix: where the staged files go, beside the table; ``prefix`` is this task's alone.
+        partition_columns: the table's: a value of which no folder can be named costs its row.
     """
 
     landing: str
@@ -72,6 +74,7 @@ class ParseTask:
     schema: pa.Schema
     store: ObjectStore
     prefix: str
+    partition_columns: tuple[str, ...] = ()
 
 
 def staged_schema(schema: pa.Schema) -> pa.Schema:
@@ -146,12 +149,19 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
                 checks.append((field.name, reason, garbled))
                 wrong &= ~garbled
             checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
+        far = beyond_years(column)
+        if far.any():
+            checks.append((field.name, "a year outside 1 to 9999", far))
+            column = pc.if_else(pa.array(far), None, column)
+            wrong = wrong | far
         if not field.nullable:
             checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
         columns.append(column)
     if isinstance(block, TextBlock):
         checks.extend((name, reason, wrong) for name, (reason, wrong) in found.items())  # keys the schema lacks
-    checks = [check for check in checks if check[2].any()]
+    checks.extend(partition_faults(columns, task.schema, task.partition_columns, task.store.root))
+    places = {name: place for place, name in enumerate(task.schema.names)}
+    checks = sorted((check for check in checks if check[2].any()), key=lambda check: places.get(check[0], len(places)))
     faulty = faulty_records(task.schema, task.origin, block.faulty)
     file_names = pa.repeat(pa.scalar(task.file.name, pa.string()), len(block.lines))
     good = pa.Table.from_arrays([*columns, file_names, block.lines], schema=staged_schema(task.schema))

@@ -395,3 +395,16 @@ def test_leftovers_of_dead_runs_go(spark: SparkSession, shop: Shop) -> None:
     shop.land("b.csv", "2,5,x")
     load(spark, shop)
     assert not left.exists()
+
+
+def test_a_row_that_no_partition_can_hold_does_not_block_the_source(spark: SparkSession, shop: Shop) -> None:
+    schema = Schema([*SCHEMA.fields, Field("at", "timestamp")])
+    shop.land("1.csv", f"1,1,{'x' * 300},", "2,1,y,", "3,1,z,9999-12-31T23:59:59-12:00", header="id,price,note,at")
+    shop.land("2.csv", "4,1,é,2020-01-01T00:00:00Z", header="id,price,note,at")
+    report = load(spark, shop, schema=schema, partition_by=("note", "at"))
+    assert [(one["rows_loaded"], one["rows_quarantined"]) for one in report.batches] == [(1, 2), (1, 0)]
+    assert shop.ids() == [2, 4]
+    assert shop.quarantined() == [
+        ("1.csv", 2, "note", "makes a folder name of more than 255 bytes"),
+        ("1.csv", 4, "at", "a year outside 1 to 9999"),
+    ]

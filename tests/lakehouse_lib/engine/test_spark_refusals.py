@@ -66,3 +66,17 @@ def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:
     found = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
     assert {str(row["c"]) for row in found} == {"None", "{'x': 1, 'y': None}", "{'x': 1, 'y': [2]}"}
     assert all(row["d"] == [row["c"]] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [("repeat('%', 90)", "folder name of more than 255 bytes"), ("'a\\0b'", "NUL")]
+)
+def test_partition_values_that_no_folder_can_be_named_by_are_refused(
+    tmp_path: Path, spark: Any, value: str, what: str
+) -> None:
+    frame = spark.sql(f"SELECT k, CASE k WHEN 0 THEN {value} ELSE repeat('x', 250) END AS s FROM range(2) AS t(k)")
+    with pytest.raises(InvalidArgumentError, match=rf"column s: .*{what}.*{tmp_path}.*another column"):
+        write_deltalake(tmp_path, frame, partition_by=["s"], engine=SparkEngine(spark))
+    assert not parquet_files(tmp_path)
+    write_deltalake(tmp_path, frame.where("k > 0"), partition_by=["s"], engine=SparkEngine(spark))
+    assert DeltaTable(tmp_path).to_pyarrow_table()["s"].to_pylist() == ["x" * 250]

@@ -1,0 +1,62 @@
+"""Values of the right type that no table, or no partition of this one, can hold: each costs its row, not the load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.ingestion.casts import cast_or_find, mask
+from lakehouse_lib.partition_values import overlong_folders, to_strings
+from lakehouse_lib.schema import PrimitiveType, Schema
+
+# Days of the years 1 to 9999, the range of Spark's dates and times, and microseconds of a day.
+_DAYS = (-719_162, 2_932_896)
+_DAY = 86_400_000_000
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def beyond_years(column: Any) -> Mask:
+    """Which dates, or timestamps in microseconds, are outside the years 1 to 9999 (in UTC); of other types, none."""
+    first, last = _DAYS
+    if pa.types.is_timestamp(column.type):
+        first, last = first * _DAY, (last + 1) * _DAY - 1
+        numbers = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        numbers = column.cast(pa.int32())
+    else:
+        return np.zeros(len(column), bool)
+    return mask(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
+
+
+def partition_faults(
+    columns: Sequence[Any], schema: pa.Schema, partition_columns: Sequence[str], root: str
+) -> Iterator[tuple[str, str, Mask]]:
+    """Which values no folder of a partition can be named by: (column, reason, mask) for each kind there is.
+
+    Args:
+        columns: typed arrays, in the order of ``schema``; dates and times within the years 1 to 9999.
+        partition_columns: the table's, or those that it is going to have.
+        root: where the table is, as ``ObjectStore.root`` has it.
+    """
+    kinds = Schema.from_arrow(schema)
+    spelled = {}
+    for name in partition_columns:
+        field, column = schema.field(name), columns[schema.get_field_index(name)]
+        kind = kinds.field(name).type
+        if kind == PrimitiveType("binary"):
+            column, not_text = cast_or_find(column, pa.string())
+            kind = PrimitiveType("string")
+            yield name, "not valid utf-8 text, and a partition value", not_text
+        if kind == PrimitiveType("string"):
+            yield name, "holds NUL, and is a partition value", mask(pc.match_substring(column, "\0"))
+            if not field.nullable:
+                is_empty = mask(pc.equal(pc.binary_length(column), 0))
+                yield name, "empty, which is null in a partition column, and must not be null", is_empty
+        spelled[name] = to_strings(column, kind)
+    for name, reason, wrong in overlong_folders(spelled, root):
+        yield name, reason, mask(wrong)

@@ -1,0 +1,145 @@
+"""A row that no table, or no partition of this one, can hold goes to quarantine by name; the rest is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib import partition_values, write_deltalake
+from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
+from lakehouse_lib.ingestion.parse import ParseTask, parse_file
+from lakehouse_lib.ingestion.rejects import Origin
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.store import open_store
+
+LONG_NAME = "makes a folder name of more than 255 bytes"
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.string()), pa.field("at", pa.timestamp("us", "UTC"))])
+
+
+def parsed(
+    folder: Path, name: str, schema: pa.Schema, partition_columns: tuple[str, ...] = ()
+) -> tuple[list[int], dict[str, list[tuple[str, str]]]]:
+    """Ids of the rows that are loaded, and what is wrong with the others by id."""
+    landing = folder / "landing"
+    file = fingerprint(landing, scan(landing)[name])
+    assert file is not None
+    source_format = SourceFormat("parquet" if name.endswith(".parquet") else "csv")
+    store, origin = open_store(folder / "table"), Origin("erp", 0, name)
+    task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/x", partition_columns)
+    (report,) = parse_file(task).to_pylist()
+    assert not report["refused"]
+    rows = pq.read_table(folder / "table" / report["path"])["id"].to_pylist() if report["path"] else []
+    if not report["rejected_path"]:
+        return rows, {}
+    rejected = pq.read_table(folder / "table" / report["rejected_path"]).to_pylist()
+    return rows, {row["id"]: [(one["column"], one["reason"]) for one in row["_violations"]] for row in rejected}
+
+
+def land(folder: Path, *rows: str) -> None:
+    (folder / "landing").mkdir(exist_ok=True)
+    (folder / "landing" / "a.csv").write_text("\n".join(["id,s,at", *rows]) + "\n")
+
+
+def test_a_partition_value_too_long_for_a_folder_costs_its_row(tmp_path: Path) -> None:
+    room = 255 - len("s=")
+    land(
+        tmp_path,
+        f"1,{'x' * 300},",
+        f"2,{'x' * room},",
+        f"3,{'x' * (room + 1)},",
+        f"4,{'é' * (room // 2 + 1)},",
+        f"5,{'%' * (room // 3 + 1)},",
+        f"6,{'%' * (room // 3)},",
+        "7,,",
+        f"8,{'x' * 300},never",
+    )
+    rows, rejected = parsed(tmp_path, "a.csv", SCHEMA, ("s",))
+    assert rows == [2, 6, 7]
+    wrong = [("s", LONG_NAME)]
+    assert rejected == {**dict.fromkeys("1345", wrong), "8": [*wrong, ("at", "not a valid timestamp")]}
+    assert parsed(tmp_path, "a.csv", SCHEMA)[0] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_years_beyond_the_range_of_dates_and_times_cost_their_row(tmp_path: Path) -> None:
+    land(
+        tmp_path,
+        "1,,9999-12-31T23:59:59-12:00",
+        "2,,9999-12-31T23:59:59.999999Z",
+        "3,,0001-01-01T00:00:00Z",
+        "4,,0001-01-01T00:00:00+01:00",
+        "5,,0000-06-01T00:00:00Z",
+        "6,,nonsense",
+    )
+    for partition_columns in ((), ("at",)):
+        rows, rejected = parsed(tmp_path, "a.csv", SCHEMA, partition_columns)
+        assert rows == [2, 3]
+        assert rejected == {
+            **{key: [("at", "a year outside 1 to 9999")] for key in "145"},
+            "6": [("at", "not a valid timestamp")],
+        }
+
+
+@pytest.mark.parametrize("unit", ["us", "ms", "s"])
+def test_years_beyond_in_parquet_cost_their_row(tmp_path: Path, unit: str) -> None:
+    ends = pa.array([253402300800, 253402300799, -62135596800, -62135596801, None]).cast(pa.timestamp("s", "UTC"))
+    days = pa.array([2_932_897, 2_932_896, -719_162, -719_163, None], pa.int32()).cast(pa.date32())
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("d", pa.date32())])
+    (tmp_path / "landing").mkdir()
+    rows = pa.table({"id": [1, 2, 3, 4, 5], "at": ends.cast(pa.timestamp(unit, "UTC")), "d": days})
+    pq.write_table(rows, tmp_path / "landing" / "a.parquet")
+    wrong = [(name, "a year outside 1 to 9999") for name in ("at", "d")]
+    assert parsed(tmp_path, "a.parquet", schema, ("at", "d")) == ([2, 3, 5], {"1": wrong, "4": wrong})
+
+
+def test_years_agree_with_arrow_where_it_has_them() -> None:
+    days = pa.array(range(-719_162 - 800, -719_162 + 800), pa.int32()).cast(pa.date32())
+    assert beyond_years(days).tolist() == [year < 1 for year in pc.year(days).to_pylist()]
+
+
+def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("b", pa.binary()), pa.field("s", pa.string(), nullable=False)])
+    columns = [pa.array([b"\xff", b"x", b"x", b"x"]), pa.array(["x", "a\0b", "", "x"])]
+    faults = partition_faults(columns, schema, ("b", "s"), "/t")
+    assert [(name, reason, wrong.tolist().index(True)) for name, reason, wrong in faults if wrong.any()] == [
+        ("b", "not valid utf-8 text, and a partition value", 0),
+        ("s", "holds NUL, and is a partition value", 1),
+        ("s", "empty, which is null in a partition column, and must not be null", 2),
+    ]
+
+
+def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
+    values = {name: pa.array(["x" * 300, "x" * 450, None]) for name in ("a", "b")}
+    found = list(partition_values.overlong_folders(values, "s3://bucket/lake/t"))
+    assert [(name, what, wrong.to_pylist()) for name, what, wrong in found] == [
+        ("b", "makes a key of more than 1024 bytes", [False, True, False])
+    ]
+    deep = {f"c{number}": pa.array(["x" * 250]) for number in range(20)}
+    found = list(partition_values.overlong_folders(deep, "/t"))
+    assert [(name, what) for name, what, _ in found] == [("c15", "makes a path of more than 4096 bytes")]
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400))
+def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    root = tmp_path_factory.getbasetemp()
+    found = list(partition_values.overlong_folders({"é": pa.array([text])}, str(root)))
+    folder = root / partition_values.hive_path({"é": text}, ["é"])
+    if found:
+        with pytest.raises(OSError, match="too long"):
+            folder.mkdir()
+    else:
+        folder.mkdir()
+        folder.rmdir()
+
+
+def test_a_write_refuses_it_before_files_are_written(tmp_path: Path) -> None:
+    rows = pa.table({"s": ["a", "y" * 300], "id": [1, 2]})
+    with pytest.raises(ValueError, match=rf"column s: the partition value 'y{{40}}\.\.\.' of 300 bytes {LONG_NAME}"):
+        write_deltalake(tmp_path / "t", rows, partition_by=["s"])
+    assert not list(tmp_path.rglob("*.parquet"))
