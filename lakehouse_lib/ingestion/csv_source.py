@@ -45,8 +45,11 @@ def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iter
 
 def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow may be some blocks ahead of us
+    last_invalid = (0, "")
 
     def note(row: Any) -> str:
+        nonlocal last_invalid
+        last_invalid = (row.number, row.text)
         invalid.append((row.number, row.actual_columns, row.text))
         return "skip"
 
@@ -54,9 +57,9 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
     with pa.input_stream(str(path), compression=compression, buffer_size=1 << 20) as stream:
         if not source_format.is_utf8:
             stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        counted = _QuoteCounter(stream, source_format.quote)
+        tail = _Tail(stream)
         reader = csv.open_csv(
-            pa.PythonFile(counted, "r"),
+            pa.PythonFile(tail, "r"),
             read_options=csv.ReadOptions(
                 use_threads=False,
                 block_size=BLOCK_SIZE,
@@ -84,17 +87,24 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
             raise refusal(path.name, mismatches)
         record = 2 if source_format.header else 1  # the number of the next record
         line = record + sum(name.count("\n") for name in reader.schema.names)
-        open_end = False
+        last_value: bytes | None = None
         for batch in reader:
-            open_end = "\n" in (_last_value(batch) or "")
+            if batch.num_rows:
+                last_value = batch.column(batch.num_columns - 1)[-1].as_py()
             block, record, line = _block(batch, invalid, record, line, source_format, schema)
             yield block
-        if open_end and counted.quotes % 2:
-            # pyarrow takes the rest of the file as the field's value, rows and all.
-            raise pa.ArrowInvalid("a quoted field is never closed")
         if invalid:
-            block, _, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
+            block, record, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
             yield block
+        if source_format.quote:
+            number, text = last_invalid
+            if number == record - 1:
+                is_open = _is_open(text, source_format)
+            else:
+                is_open = last_value is not None and tail.is_open(last_value, len(schema), source_format)
+            if is_open:
+                # pyarrow takes the rest of the file as the field's value, rows and all.
+                raise pa.ArrowInvalid("a quoted field is never closed")
 
 
 def _block(
@@ -152,28 +162,56 @@ def _block(
     return block, record + rows + taken, line + int(row_starts[rows]) + passed
 
 
-def _last_value(batch: Any) -> str | None:
-    if not batch.num_rows:
-        return None
-    value = batch.column(batch.num_columns - 1)[batch.num_rows - 1].as_py()
-    return None if value is None else value.decode("utf-8", "replace")
+def _is_open(record: str, source_format: SourceFormat) -> bool:
+    """Whether a record ends inside a quoted field. A quote opens one at a field's start alone."""
+    quote, place = source_format.quote, 0
+    while True:
+        if record.startswith(quote, place):
+            place += 1
+            while (end := record.find(quote, place)) >= 0 and record.startswith(quote, end + 1):
+                place = end + 2  # two quotes are one of the value
+            if end < 0:
+                return True
+            place = end + 1
+        place = record.find(source_format.delimiter, place) + 1
+        if not place:
+            return False
 
 
-class _QuoteCounter:
-    """A stream that counts the quote characters it hands out: in a whole file they come in pairs."""
+class _Tail:
+    """A stream that keeps the last bytes that it has handed out, at least as many as the longest record has."""
 
     closed = False
 
-    def __init__(self, stream: Any, quote: str) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._quote = quote.encode()
-        self.quotes = 0
+        self._chunks: list[bytes] = []
+        self._is_whole = True
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._stream.read(size)
-        if self._quote:
-            self.quotes += data.count(self._quote)
+        self._chunks.append(data)
+        while sum(map(len, self._chunks[1:])) > BLOCK_SIZE:
+            del self._chunks[0]
+            self._is_whole = False
         return data
+
+    def is_open(self, last_value: bytes, columns: int, source_format: SourceFormat) -> bool:
+        """Whether the file ends inside a quoted field with this value: where the field was closed a quote follows."""
+        quote = source_format.quote.encode()
+        text = b"".join(self._chunks)
+        opened = quote + last_value.replace(quote, quote * 2)
+        if not text.endswith(opened):
+            return False
+        if columns > 1:
+            return text[: -len(opened)].endswith(source_format.delimiter.encode())
+        # A value of one line break is the same at either end of its quotes.
+        return self._starts_record(text, opened) and not self._starts_record(text.rstrip(b"\r\n"), opened + quote)
+
+    def _starts_record(self, text: bytes, end: bytes) -> bool:
+        before = text[: -len(end)]
+        at_start = self._is_whole and before in (b"", codecs.BOM_UTF8)
+        return text.endswith(end) and (at_start or before.endswith((b"\n", b"\r")))
 
     def close(self) -> None:
         self.closed = True
