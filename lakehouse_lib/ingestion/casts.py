@@ -65,9 +65,9 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     if pa.types.is_decimal(data_type) and _may_wrap(column, data_type.scale):
         other = _is_another_number(column, typed)
         return pc.if_else(pa.array(other), None, typed), bad | other
-    if pa.types.is_floating(data_type):  # 1e400 would come out as infinity
-        overflow = mask(pc.and_(pc.is_inf(typed), pc.match_substring_regex(column, r"[0-9]")))
-        return pc.if_else(pa.array(overflow), None, typed), bad | overflow
+    if pa.types.is_floating(data_type):
+        beyond = _is_beyond_floats(column, typed)
+        return pc.if_else(pa.array(beyond), None, typed), bad | beyond
     return typed, bad
 
 
@@ -95,6 +95,15 @@ def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]
 def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """An Arrow boolean array as a NumPy mask; NULL is False."""
     return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which numbers have become infinity (1e400 of a double) or, though they are not zero, zero (1e-400)."""
+    overflow = pc.and_(pc.is_inf(floats), pc.match_substring_regex(texts, "[0-9]"))
+    is_zero = pc.equal(floats, pa.scalar(0, floats.type))
+    if not pc.any(is_zero).as_py():
+        return mask(overflow)
+    return mask(pc.or_(overflow, pc.and_(is_zero, pc.match_substring_regex(texts, "^[^eE]*[1-9]"))))
 
 
 def _may_wrap(texts: Any, scale: int) -> bool:

@@ -22,7 +22,18 @@ BAD = object()
         ),
         (pa.int8(), {"127": "127", "128": BAD}),
         (pa.decimal128(5, 2), {"1.5": "1.50", "-.5": "-0.50", "1.234": BAD, "1234.00": BAD, "abc": BAD}),
-        (pa.float64(), {"1e3": "1000.0", "-inf": "-inf", "1e400": BAD, "1,5": BAD}),
+        (
+            pa.float64(),
+            {
+                "1e3": "1000.0",
+                "-inf": "-inf",
+                "1e400": BAD,
+                "-1e-400": BAD,
+                "5e-324": "5e-324",
+                "0e-400": "0.0",
+                "1,5": BAD,
+            },
+        ),
         (pa.bool_(), {"true": "True", "FALSE": "False", "1": "True", "yes": BAD}),
         (pa.date32(), {"2024-02-29": "2024-02-29", "2023-02-29": BAD, "20240229": BAD, "2024-2-9": BAD}),
         (pa.timestamp("us"), {"2024-01-02 03:04:05.5": "2024-01-02 03:04:05.500000", "2024-01-02T03:04:05Z": BAD}),
@@ -112,3 +123,32 @@ def test_lossy_cast_is_found_in_a_sliced_array() -> None:
 )
 def test_types_are_called_what_the_table_calls_them(data_type: pa.DataType, name: str) -> None:
     assert type_name(data_type) == name
+
+
+@pytest.mark.parametrize(("data_type", "as_numpy"), [(pa.float64(), np.float64), (pa.float32(), np.float32)])
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.from_regex(r"-?([0-9]{1,3}(\.[0-9]{0,3})?|\.[0-9]{1,3})([eE][-+]?[0-9]{1,3})?", fullmatch=True), max_size=20
+    )
+)
+def test_no_number_becomes_zero_or_infinity(
+    data_type: pa.DataType, as_numpy: type[np.floating], texts: list[str]
+) -> None:
+    """NumPy reads the numbers; a denormal that is not zero stays."""
+    typed, bad = from_text(pa.array(texts, pa.string()), data_type)
+    with np.errstate(over="ignore", under="ignore"):
+        meant = [as_numpy(text) for text in texts]
+    is_zero = [Decimal(text).is_zero() for text in texts]
+    lost = [np.isinf(value) or (value == 0 and not zero) for value, zero in zip(meant, is_zero, strict=True)]
+    assert list(bad) == lost
+    assert typed.to_pylist() == [None if wrong else value for value, wrong in zip(meant, lost, strict=True)]
+
+
+def test_a_decimal_is_exact_or_does_not_fit() -> None:
+    texts = ["1e-400", "0.001", "0.010", "0e-400", "1e-2"]
+    typed, bad = from_text(pa.array(texts), pa.decimal128(10, 2))
+    assert bad[:2].all()
+    assert [value for value, wrong in zip(typed.to_pylist(), bad, strict=True) if not wrong] == [
+        Decimal(text) for text, wrong in zip(texts, bad, strict=True) if not wrong
+    ]
