@@ -19,8 +19,10 @@ from pyarrow import csv
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.casts import decode_texts, mask
+from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.store.regular_files import open_arrow
 
 #: Bytes of text read at a time, and so the longest record there can be.
 BLOCK_SIZE = 8 << 20
@@ -54,7 +56,10 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
         return "skip"
 
     compression = "gzip" if path.suffix == ".gz" else None
-    with pa.input_stream(str(path), compression=compression, buffer_size=1 << 20) as stream:
+    with (
+        open_arrow(source_path(path), follow_links=False) as source,
+        pa.input_stream(source, compression=compression, buffer_size=1 << 20) as stream,
+    ):
         if not source_format.is_utf8:
             stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
         tail = _Tail(stream)

@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, refusal
+from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.store.regular_files import open_regular
 
 #: Bytes of lines a block holds, and the longest line there can be.
 BLOCK_SIZE = 4 << 20
@@ -38,7 +40,10 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
     checked = False
     line = 1
     try:
-        with cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as content:
+        with (
+            open(open_regular(source_path(path), follow_links=False), "rb") as file,
+            cast(BinaryIO, gzip.open(file)) if path.suffix == ".gz" else file as content,
+        ):
             if content.read(3) != b"\xef\xbb\xbf":
                 content.seek(0)
             while lines := _lines(content, path):

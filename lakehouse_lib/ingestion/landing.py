@@ -1,8 +1,9 @@
 """The landing folder: which source files lie there, and which of them have stopped growing.
 
-A landing folder is flat. Hidden files (``.name``), names that start with ``_`` and ``*.tmp`` are left alone: that is
-how writers mark what is not finished or not data. A folder inside it is an error, because what lies in there would be
-passed over in silence.
+A landing folder is flat, and nothing outside it is read by way of a link in it: anyone who may write there could
+otherwise have any file shown that the job may read. The folder itself may be a link. Hidden files (``.name``), names
+that start with ``_`` and ``*.tmp`` are left alone: that is how writers mark what is not finished or not data. A folder
+inside it is an error, because what lies in there would be passed over in silence.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lakehouse_lib.errors import LandingError
+from lakehouse_lib.store.regular_files import open_regular
 
 _DIGEST_CHUNK = 1 << 20
 
@@ -52,8 +54,9 @@ def scan(landing: Path) -> dict[str, SourceFile]:
     """The source files of a landing folder by name, in the order of their names.
 
     Raises:
-        LandingError: the path is missing, no folder or not readable, or holds a folder, a file that cannot be read or
-            one whose name is no UTF-8, which neither the intent log nor the quarantine can write down.
+        LandingError: the path is missing, not a folder or not readable, or holds a folder, a link that leads out of it,
+            a file that cannot be read or one whose name is not UTF-8, which neither the intent log nor the quarantine
+            can write down.
     """
     if not landing.exists():
         raise LandingError(f"the landing folder {landing} does not exist", hint="Create it, or correct --landing")
@@ -76,6 +79,8 @@ def scan(landing: Path) -> dict[str, SourceFile]:
             raise LandingError(
                 f"{landing / entry.name} cannot be looked at: {error.strerror}", hint="Correct or remove it"
             ) from error
+        if entry.is_symlink() and _is_utf8(entry.name):
+            source_path(landing / entry.name)
         if stat.S_ISDIR(status.st_mode):
             raise LandingError(
                 f"{landing / entry.name} is a folder; a landing folder is flat",
@@ -115,7 +120,7 @@ def fingerprint(landing: Path, file: SourceFile) -> Fingerprint | None:
     """The file with the digest of its content; None when it changed or went away while it was read."""
     digest = hashlib.blake2b(digest_size=16)
     try:
-        with (landing / file.name).open("rb") as content:
+        with open(open_regular(source_path(landing / file.name), follow_links=False), "rb") as content:
             while chunk := content.read(_DIGEST_CHUNK):
                 digest.update(chunk)
             status = os.fstat(content.fileno())
@@ -128,6 +133,21 @@ def fingerprint(landing: Path, file: SourceFile) -> Fingerprint | None:
     if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.modified):
         return None
     return Fingerprint(file.name, file.size, file.modified, digest.hexdigest())
+
+
+def source_path(path: Path) -> Path:
+    """The real path of a source file, whose last part must be no link when it is opened.
+
+    Raises:
+        LandingError: it is a link that leads out of the landing folder.
+    """
+    real = Path(os.path.realpath(path))
+    if real.parent != Path(os.path.realpath(path.parent)):
+        raise LandingError(
+            f"{path} is a link to {_printable(real)}, which is outside the landing folder",
+            hint="Put the file itself in its place, or rename the link to start with '_' to have it left alone",
+        )
+    return real
 
 
 def inside(landing: Path, names: Iterable[str]) -> list[Path]:

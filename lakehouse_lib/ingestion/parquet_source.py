@@ -18,8 +18,10 @@ from lakehouse_lib.engine.data_reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.casts import cast_or_find, decode_texts, type_name
+from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.rejects import FaultyRecords
 from lakehouse_lib.schema.arrow import is_list
+from lakehouse_lib.store.regular_files import open_arrow
 
 _ROWS = 65_536
 
@@ -32,7 +34,10 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
             moments by an old clock that is not known here.
     """
     try:
-        with DataFile(path, coerce_int96_timestamp_unit="us") as file:
+        with (
+            open_arrow(source_path(path), follow_links=False) as source,
+            DataFile(source, coerce_int96_timestamp_unit="us") as file,
+        ):
             stored = _stored(file)
             mismatches = _mismatches(schema, stored)
             if mismatches:

@@ -1,12 +1,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from lakehouse_lib.errors import LandingError
+from lakehouse_lib.errors import LandingError, SourceRefusedError
+from lakehouse_lib.ingestion.csv_source import read_csv
+from lakehouse_lib.ingestion.json_source import read_json
 from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, inside, scan, still_growing
+from lakehouse_lib.ingestion.parquet_source import read_parquet
+from lakehouse_lib.ingestion.source_format import SourceFormat
+
+SCHEMA = pa.schema([("id", pa.int64())])
+READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    "csv": lambda path: read_csv(path, SourceFormat("csv"), SCHEMA),
+    "json": lambda path: read_json(path, SourceFormat("json"), SCHEMA),
+    "parquet": lambda path: read_parquet(path, SCHEMA),
+}
 
 
 def test_finds_files_by_name_and_leaves_unfinished_ones_alone(tmp_path: Path) -> None:
@@ -93,3 +107,47 @@ def test_no_fingerprint_of_a_file_that_changed_since_the_look(tmp_path: Path) ->
 def test_name_in_an_intent_cannot_lead_out_of_the_landing_folder(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="is not the name of a file"):
         inside(tmp_path, ["../secret.csv"])
+
+
+def test_links_that_lead_out_of_the_landing_folder_are_refused(tmp_path: Path) -> None:
+    landing, secret = tmp_path / "landing", tmp_path / "secret.csv"
+    landing.mkdir()
+    secret.write_text("id\n1\n")
+    (landing / "a.csv").symlink_to(secret)
+    with pytest.raises(LandingError, match=rf"a\.csv is a link to {secret}, which is outside .*Put the file itself"):
+        scan(landing)
+    (landing / "a.csv").rename(landing / "_a.csv")
+    assert scan(landing) == {}
+    (landing / "through.csv").symlink_to("_a.csv")
+    with pytest.raises(LandingError, match=r"through\.csv is a link"):
+        scan(landing)
+
+
+def test_links_within_the_landing_folder_and_the_folder_as_a_link_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "a.csv").write_text("id\n1\n")
+    (tmp_path / "disk" / "b.csv").symlink_to("a.csv")
+    (tmp_path / "landing").symlink_to("disk")
+    files = scan(tmp_path / "landing")
+    assert list(files) == ["a.csv", "b.csv"]
+    digests = {fingerprint(tmp_path / "landing", file).digest for file in files.values()}  # type: ignore[union-attr]
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("what", ["link", "FIFO"])
+def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, kind: str, what: str) -> None:
+    path = tmp_path / "landing" / f"a.{kind}"
+    path.parent.mkdir()
+    path.write_text("id\n1\n")
+    (found,) = scan(path.parent).values()
+    path.rename(tmp_path / "elsewhere")
+    if what == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(path)
+    expected = "is a link to" if what == "link" else "it is a FIFO"
+    with pytest.raises(LandingError, match=expected):
+        fingerprint(path.parent, found)
+    with pytest.raises((LandingError, SourceRefusedError), match=expected):
+        list(READERS[kind](path))
