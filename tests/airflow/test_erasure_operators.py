@@ -1,6 +1,7 @@
 """What the erasure's tasks do when rows arrive meanwhile, or when one of them is done again; Spark apart."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_lib import DeltaTable
 from tests.airflow.erasure_runs import Run, append, on_disk, refuse, versions
+from tests.peers import parquet_files
 
 
 def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_is_deleted(tables: Path) -> None:
@@ -166,3 +168,14 @@ def test_a_table_that_moved_later_is_not_reported_as_clean(tables: Path, registr
     with pytest.raises(AirflowFailException, match=rf"orders at {moved}.*trigger the erasure again"):
         run.report()
     assert on_disk(moved) == [1, 2]
+
+
+def test_deleted_files_with_another_name_are_counted(tables: Path, tmp_path: Path) -> None:
+    for number, file in enumerate(parquet_files(tables / "orders")):
+        os.link(file, tmp_path / f"backup {number}")
+    run = Run()
+    run.locate()
+    run.delete()
+    purged = run.purge()["tables"]["orders"]
+    assert purged["files"] == purged["hard_linked"] == 1
+    assert purged["out_of_reach"] == 0

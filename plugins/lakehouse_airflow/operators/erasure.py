@@ -130,8 +130,10 @@ class LakehousePurgeOperator(BaseOperator):
         lakehouse_conn_id: by which the tables' stores are reached.
 
     Returns:
-        ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "kept"}}}``; ``kept`` counts files
-        that may be those of a writer still at work.
+        ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "kept", "out_of_reach",
+        "hard_linked"}}}``; ``kept`` counts files that may be those of a writer still at work, ``out_of_reach`` files
+        behind a symbolic link or in another folder, which a purge does not delete, and ``hard_linked`` deleted files
+        that have another name, under which their bytes stay.
     """
 
     template_fields: Sequence[str] = ()
@@ -189,6 +191,8 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
         "bytes": report.bytes,
         "versions_lost": list(report.versions_lost),
         "kept": len(report.kept),
+        "out_of_reach": len(report.out_of_reach),
+        "hard_linked": len(report.hard_linked),
     }
 
 
