@@ -90,8 +90,7 @@ class ReadableTable:
         return TableMetadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
-        """The versions that a reader and a writer need, and the features by name (None below 3 and 7). The log's
-        action, ``lakehouse_lib.Protocol``, is ``snapshot.protocol``."""
+        """The versions that a reader and a writer need, and the features by name (None below 3 and 7)."""
         return ProtocolVersions.of(self._snapshot.protocol)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
