@@ -162,22 +162,20 @@ class OptimisticTransaction:
         stale = self._already_written()
         if stale is not None:
             return Conflict(stale)
-        # Before the log is listed, to keep the time between listing and put short.
-        self._sync_files()
+        unsynced: StoreError | None = None
+        try:
+            # Before the log is looked at, to keep the time between look and put short.
+            for table in self._adds:
+                self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
+        except StoreError as error:
+            unsynced = error  # unless the files went with their table or their version
         looked = clock.now()
         lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
         if lost is not None:
             return Conflict(lost)
+        if unsynced is not None:
+            raise unsynced
         return self._attempts(properties, looked)
-
-    def _sync_files(self) -> None:
-        try:
-            for table in self._adds:
-                self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
-        except StoreError:
-            if self._snapshot is not None:
-                check_base(self._snapshot, self._store)  # raises where the files went with their table
-            raise
 
     def _attempts(self, properties: CommitProperties, looked: int) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries

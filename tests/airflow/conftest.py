@@ -23,6 +23,8 @@ os.environ.update(
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        # Tests change the registry, and with it their DAGs, faster than DAG files change.
+        "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
         "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-of-the-tests-alone-0123456789abcdef0123456789abcdef01234567",
     }
@@ -37,6 +39,7 @@ LEDGER_KEY = "of-the-tests-alone-0123456789abcdef"
 THIRD_PARTIES = (
     "GitWildMatchPattern:DeprecationWarning",
     "Using .httpx. with .starlette.testclient. is deprecated",
+    "Multiple rows returned with uselist=False",
 )
 
 

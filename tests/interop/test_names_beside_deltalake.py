@@ -73,7 +73,7 @@ def test_what_the_page_says_is_not_here_is_not() -> None:
     here = {one.name for _, _, verb in BOTH for one in parameters(verb)}
     here |= public(DeltaTable) | set(lakehouse_lib.__all__)
     # Missing in some verbs only, which are named beside them.
-    assert named_in(cells) & here == {"predicate", "commit_properties", "filesystem"}
+    assert named_in(cells) & here == {"predicate", "commit_properties", "filesystem", "full"}
 
 
 def test_the_defaults_that_differ_do_so(tmp_path: Path) -> None:
