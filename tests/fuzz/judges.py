@@ -135,7 +135,7 @@ def _without_doubled_checkpoints(root: Path) -> Iterator[bool]:
 
 def _has_path_twice(checkpoint: Path) -> bool:
     try:
-        paths = pq.read_table(checkpoint, columns=["add.path"])["add"].combine_chunks().field("path").drop_null()
+        paths = pq.read_table(checkpoint)["add"].combine_chunks().field("path").drop_null()
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return False
     return len(paths.unique()) < len(paths)

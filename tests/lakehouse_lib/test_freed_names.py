@@ -153,7 +153,7 @@ def test_a_remove_of_others_is_not_taken_for_the_own_one(table, tmp_path, monkey
 
     meanwhile(monkeypatch, others)
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
-    with pytest.raises(CommitUnknownError, match="in which nothing of the commit is"):
+    with pytest.raises(CommitUnknownError, match="which lacks this commit"):
         table.delete("id < 5")
 
 
