@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 from spark_jobs.job import Arguments, Result, read_text_file, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
+
+    from lakehouse_lib import DeltaTable
+
+#: Newest commits among which a run looks for its own.
+_COMMITS = 20
 
 
 def _input(text: str) -> tuple[str, str]:
@@ -57,6 +62,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
         from lakehouse_lib.engine.spark import SparkEngine
 
+        versions = {name: table.version() for name, table in inputs.items()}
         for name, table in inputs.items():
             table.to_spark(spark).createOrReplaceTempView(name)
         try:
@@ -75,17 +81,27 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
             engine=SparkEngine(spark),
             commit_properties=CommitProperties(
                 app_transactions=[Transaction(options.app_id, options.app_version)],
-                custom_metadata={"inputVersions": {name: table.version() for name, table in inputs.items()}},
+                custom_metadata={"inputVersions": versions},
             ),
         )
+        written = DeltaTable(options.output, storage_options=stores.get(options.output))
         return {
             "table": options.output,
-            "version": DeltaTable(options.output, storage_options=stores.get(options.output)).version(),
+            "version": _version_of(written, versions),
             "done_before": False,
-            "input_versions": {name: table.version() for name, table in inputs.items()},
+            "input_versions": versions,
         }
 
     return run
+
+
+def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
+    """The version of ``output`` that was last made from these versions of its inputs, among the newest commits.
+
+    Not the latest: others may have committed since.
+    """
+    made = (one["version"] for one in output.history(_COMMITS) if one.get("inputVersions") == inputs)
+    return int(next(made, output.version()))
 
 
 if __name__ == "__main__":

@@ -174,6 +174,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         table = hook.table(self.table)
+        looked_at = table.version()
         report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
         found = _findings(report)
         self._left = [kind for kind in found if kind not in _REPAIRED]
@@ -181,7 +182,8 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             self._left.remove("commits_missing")
         return {
             "table": self.table,
-            "version": table.version(),
+            # Where it made no commit, the version that it has looked at.
+            "version": looked_at if report["version"] is None else report["version"],
             "dry_run": self._only_reports,
             "is_sound": not found,
             "found": {kind: _named(value) for kind, value in found.items()},

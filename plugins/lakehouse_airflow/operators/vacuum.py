@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import VacuumPolicy, registered
+
+if TYPE_CHECKING:
+    from lakehouse_lib import DeltaTable
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
@@ -37,15 +40,26 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         table = hook.table(self.table)
+        before = table.version()
         files = table.vacuum(retention_hours=hours, dry_run=self.dry_run, enforce_retention_duration=enforce)
         # Counts, not names: XCom is no place for a million paths.
         return {
             "table": self.table,
-            "version": table.version(),
+            "version": _ended(table, before),
             "dry_run": self.dry_run,
             "retention_hours": hours,
             "files_deleted": len(files),
         }
+
+
+def _ended(table: DeltaTable, before: int) -> int:
+    """The version in which a vacuum that began after ``before`` has ended; ``before`` where it made none.
+
+    Not the latest: others may have committed since.
+    """
+    later = table.version() - before
+    commits = table.history(later) if later else []
+    return min((int(one["version"]) for one in commits if one["operation"] == "VACUUM END"), default=before)
 
 
 def vacuum_policy(table: str) -> VacuumPolicy:

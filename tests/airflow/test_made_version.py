@@ -1,0 +1,130 @@
+"""The version that a task names, and its link leads to, is the one that it made, whatever others commit meanwhile."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.repair import LakehouseRepairOperator
+from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
+from lakehouse_lib import DeltaTable as OurTable
+from spark_jobs import aggregate, compact
+from spark_jobs.load import Load
+from tests.spark_jobs.loading import Shop
+
+OTHERS = pa.table({"o_custkey": pa.array([99], pa.int64())})
+
+
+@pytest.fixture
+def orders(registry_file: Path) -> Path:
+    """Three versions of the table ``orders``, a file each."""
+    table = registry_file.parent / "tables" / "orders"
+    for number in range(3):
+        write_deltalake(table, pa.table({"o_custkey": pa.array([number], pa.int64())}), mode="append")
+    return table
+
+
+@pytest.fixture
+def another_writer(orders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """delta-rs commits to ``orders`` as soon as a verb of ours has done so."""
+    move_on = OurTable._move_on
+
+    def after_another(table: OurTable) -> None:
+        write_deltalake(orders, OTHERS, mode="append")
+        move_on(table)
+
+    monkeypatch.setattr(OurTable, "_move_on", after_another)
+    return
+
+
+def operation(table: Path, version: int) -> str:
+    """What a version is, as delta-rs reads its commit."""
+    return next(one["operation"] for one in DeltaTable(table).history() if one["version"] == version)
+
+
+@pytest.mark.usefixtures("another_writer")
+def test_vacuum_and_repair_name_their_own_commits(orders: Path) -> None:
+    DeltaTable(orders).optimize.compact()
+    vacuum = LakehouseVacuumOperator(task_id="t", table="orders", retention_hours=0, enforce_retention=False)
+    assert vacuum.execute({})["files_deleted"] == 3
+    assert vacuum.made_version is not None
+    assert operation(orders, vacuum.made_version[1]) == "VACUUM END"
+    assert DeltaTable(orders).version() == vacuum.made_version[1] + 1
+
+    next(file for file in orders.glob("*.parquet")).unlink()
+    repair = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
+    repair.execute({})
+    assert repair.made_version is not None
+    assert operation(orders, repair.made_version[1]) == "FSCK"
+    assert DeltaTable(orders).version() == repair.made_version[1] + 1
+
+
+@pytest.mark.usefixtures("another_writer")
+def test_a_vacuum_with_nothing_to_do_names_the_version_it_looked_at(orders: Path) -> None:
+    vacuum = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True)
+    vacuum.execute({})
+    assert vacuum.made_version == ("orders", 2)
+
+
+def test_a_checkpoint_names_its_version(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = OurTable.create_checkpoint
+
+    def before_another(table: OurTable) -> None:
+        write(table)
+        write_deltalake(orders, OTHERS, mode="append")
+
+    monkeypatch.setattr(OurTable, "create_checkpoint", before_another)
+    checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
+    checkpoint.execute({})
+    assert checkpoint.made_version == ("orders", 2)
+
+
+@pytest.mark.usefixtures("another_writer")
+def test_a_compaction_names_its_own_commit(orders: Path, spark: Any) -> None:
+    run = compact.prepare(compact.arguments().parse_args(["--table", str(orders)]))
+    result = run(spark)
+    assert operation(orders, result["version"]) == "OPTIMIZE"
+    assert DeltaTable(orders).version() == result["version"] + 1
+
+
+def test_an_aggregate_names_its_own_commit(
+    orders: Path, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "report"
+    query = tmp_path / "query.sql"
+    query.write_text("select o_custkey from orders")
+    import lakehouse_lib
+
+    write = lakehouse_lib.write_deltalake
+
+    def before_another(*given: Any, **options: Any) -> None:
+        write(*given, **options)
+        write_deltalake(output, OTHERS, mode="append")
+
+    monkeypatch.setattr(lakehouse_lib, "write_deltalake", before_another)
+    given = ["--input", f"orders={orders}", "--sql-file", str(query), "--output", str(output)]
+    options: Namespace = aggregate.arguments().parse_args([*given, "--app-id", "report", "--app-version", "2"])
+    run: Any = aggregate.prepare(options)
+    assert run(spark)["version"] == 0
+    assert DeltaTable(output).version() == 1
+
+
+def test_a_load_names_the_commit_of_its_last_batch(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(tmp_path)
+    for number in range(2):
+        shop.land(f"{number}.csv", f"{number},1.00,x")
+    report = Load._report
+
+    def after_another(load: Load, files: Any) -> Any:
+        write_deltalake(shop.table, DeltaTable(shop.table).to_pyarrow_table().slice(0, 1), mode="append")
+        return report(load, files)
+
+    monkeypatch.setattr(Load, "_report", after_another)
+    done = Load(shop.source()).run(spark)
+    assert done.version == done.batches[-1]["version"]
+    assert DeltaTable(shop.table).version() == done.version + 1
