@@ -12,6 +12,7 @@ from deltalake import DeltaTable as Peer
 
 from lakehouse_airflow.commit_info import WITHHELD
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.health import LakehouseHealthOperator
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_lib import write_deltalake as write
 from tests.airflow.dag_runs import api_client
@@ -175,7 +176,7 @@ def test_a_link_leads_to_the_table_by_the_tasks_connection(
     connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
     connect_to_s3(monkeypatch, "shop", s3.url)
     write("s3://lake/far", pa.table({"o_orderkey": [1]}), storage_options=LakehouseHook("shop").storage_options("far"))
-    task = LakehouseHistoryOperator(task_id="t", table="far", lakehouse_conn_id="shop")
+    task = LakehouseHealthOperator(task_id="t", table="far", lakehouse_conn_id="shop")
     task.execute({})
     (link,) = task.operator_extra_links
     path = "/lakehouse" + link.get_link(task, ti_key=None).partition("/lakehouse")[2]
