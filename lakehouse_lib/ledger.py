@@ -115,7 +115,7 @@ class Ledger:
         return self._find(_path(request, name))
 
     def delete(self, request: str, name: str) -> None:
-        """Delete a document, and what killed writers have left of it; one that is missing is no error."""
+        """Delete a document, and what killed writers have left of it. A missing document is not an error."""
         path = _path(request, name)
         self._store.delete_many([*self._torn(check_request(request), f"{name}.json"), path])
 

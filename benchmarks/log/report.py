@@ -125,8 +125,8 @@ def _spreading(result: _Result) -> str:
 
 #: What a figure is not, said right below the tables that have it.
 _WARM = (
-    "Warm is no like for like: this library remembers what it has read of a log in the process, and looks only whether "
-    "it is there still and what is new; delta-rs reads the log again."
+    "Warm compares unequal work: this library remembers what it has read of a log in the process, and looks only "
+    "whether it is there still and what is new; delta-rs reads the log again."
 )
 _OPENED_AGAIN = (
     "The turns before have opened the table in this process, whose log is remembered: opening lists it, and reads "

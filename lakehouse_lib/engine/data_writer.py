@@ -143,7 +143,7 @@ class DataFileWriter:
             SchemaMismatchError: a null where the table allows none. A foreign writer may have left one in a file.
         """
         try:
-            nulls = {one.name: rows.column(one.name).null_count for one in self._schema if not one.nullable}
+            nulls = {field.name: rows.column(field.name).null_count for field in self._schema if not field.nullable}
             if any(nulls.values()):
                 raise ValueError(", ".join(f"{name} has {count} nulls" for name, count in nulls.items() if count))
             rows = as_types(rows.select(self._schema.names), self._schema)

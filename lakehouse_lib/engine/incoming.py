@@ -103,7 +103,7 @@ def _names(data: Any, polars_types: Mapping[str, Any]) -> Iterator[str]:
     """The names of a frame's columns; of a Polars frame those of structs' members, too."""
     if not polars_types:
         columns = getattr(data, "columns", None)
-        yield from (one for one in ([] if columns is None else columns) if isinstance(one, str))
+        yield from (name for name in ([] if columns is None else columns) if isinstance(name, str))
         return
     yield from polars_types
     pending = list(polars_types.values())

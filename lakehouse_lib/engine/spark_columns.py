@@ -83,12 +83,13 @@ def as_seen(field: Field, names: Names) -> Any:
 
 def has_floats_in_structs(schema: StructType) -> bool:
     """Whether a struct has a floating-point member, on which Spark could push a condition down to row groups."""
-    return any(isinstance(one.type, StructType) and _has_floats(one.type) for one in schema.fields)
+    return any(isinstance(field.type, StructType) and _has_floats(field.type) for field in schema.fields)
 
 
 def _has_floats(kind: StructType) -> bool:
     return any(
-        _has_floats(one.type) if isinstance(one.type, StructType) else one.type in _FLOATING for one in kind.fields
+        _has_floats(field.type) if isinstance(field.type, StructType) else field.type in _FLOATING
+        for field in kind.fields
     )
 
 

@@ -49,8 +49,8 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
     keys = pa.concat_arrays([file_keys(actions.adds, store), file_keys(actions.removes, store)])
     if len(find_repeats(keys)) or len(find_repeats(canonical(actions.adds["path"], store))):
         raise unusable(store, compaction, "it is not reconciled: it has a file twice")
-    applications = [one.app_id for one in actions.transactions]
-    domains = [one.domain for one in actions.domains]
+    applications = [transaction.app_id for transaction in actions.transactions]
+    domains = [domain.domain for domain in actions.domains]
     if any(len(set(names)) < len(names) for names in (applications, domains)):
         raise unusable(store, compaction, "it is not reconciled: it has an application or a domain twice")
     return CommitActions(
