@@ -31,7 +31,7 @@ KINDS = {LONG_ID: pa.string(), 2: pa.int64()}
 TABLES = ("customer", "orders", "lineitem", "orders_quarantine")
 # Keys of JSON objects whose values are counts, versions and times, where a 2 is not the customer.
 COUNTS = re.compile(
-    r"rows|files|version|records|mentions|bytes|unreadable|^num|_ms$|erased|try|priority|weight|^customer$"
+    r"rows|files|version|records|mentions|bytes|unreadable|^num|_ms$|Ms$|erased|try|priority|weight|^customer$"
     r"|^orders$|^lineitem$|^orders_quarantine$|retries|slots|count|duration|index|number|tasks|max_|min_"
 )
 #: Tables and columns of Airflow's database that hold the id, as docs/erasure.md has them.
