@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.actions import FILE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction

@@ -13,7 +13,7 @@ _HEAD = """\
 # Protocol support
 
 What this library does with a table that lists a feature of the [Delta protocol][protocol]. `make docs` writes this page
-from `lakehouse_lib/features/known.py`, which is also what decides when a table is opened.
+from `lakehouse_lib/features/table_features.py`, which is also what decides when a table is opened.
 
 *yes*: supported, in use or not. *if unused*: a table may list the feature; it is refused, by the feature's name, once
 its schema or its properties put it to use. *no*: refused. A feature that is not on this page is refused, too. Whatever

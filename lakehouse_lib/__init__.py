@@ -13,29 +13,29 @@ from lakehouse_lib import errors as _errors
 from lakehouse_lib.errors import *  # noqa: F403 - the whole tree, and nothing else is in there
 
 if TYPE_CHECKING:
-    from lakehouse_lib.actions import Metadata, Protocol, Transaction
-    from lakehouse_lib.commit_properties import CommitProperties
-    from lakehouse_lib.engine.arrow import ArrowEngine
-    from lakehouse_lib.engine.spark import SparkEngine
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+    from lakehouse_lib.engine.spark.engine import SparkEngine
+    from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
     from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
-    from lakehouse_lib.table import DeltaTable
-    from lakehouse_lib.write import write_deltalake
+    from lakehouse_lib.table.delta_table import DeltaTable
+    from lakehouse_lib.table.write import write_deltalake
+    from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _HOMES = {
     "ArrayType": "schema",
-    "ArrowEngine": "engine.arrow",
-    "CommitProperties": "commit_properties",
-    "DeltaTable": "table",
+    "ArrowEngine": "engine.arrow.engine",
+    "CommitProperties": "transaction.commit_properties",
+    "DeltaTable": "table.delta_table",
     "Field": "schema",
     "MapType": "schema",
-    "Metadata": "actions",
+    "Metadata": "protocol.actions",
     "PrimitiveType": "schema",
-    "Protocol": "actions",
+    "Protocol": "protocol.actions",
     "Schema": "schema",
-    "SparkEngine": "engine.spark",
+    "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
-    "Transaction": "actions",
-    "write_deltalake": "write",
+    "Transaction": "protocol.actions",
+    "write_deltalake": "table.write",
 }
 
 __all__ = [*_HOMES, *(name for name in vars(_errors) if name.endswith("Error"))]

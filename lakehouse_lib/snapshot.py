@@ -13,21 +13,22 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakehouse_lib import features
-from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
+from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.in_commit_timestamp import heeded
+from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
-from lakehouse_lib.log.checkpoints.reading import forget_checkpoint
+from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
+from lakehouse_lib.log.checkpoint.read import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
-from lakehouse_lib.log.file_set import FileSet, PathTwiceError
 from lakehouse_lib.log.history import commit_time, version_at
-from lakehouse_lib.log.in_commit_time import heeded
-from lakehouse_lib.log.landmark import Landmark, replaced
+from lakehouse_lib.log.live_files import FileSet, PathTwiceError
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
-from lakehouse_lib.log.version_state import OwnCommit, VersionState, give_up, later_state, load_state
-from lakehouse_lib.predicates import Predicate, pruning
+from lakehouse_lib.log.table_identity import Landmark, replaced
+from lakehouse_lib.log.table_state import OwnCommit, VersionState, give_up, later_state, load_state
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
@@ -197,13 +198,13 @@ class Snapshot:
         if predicate is None:
             return self.files if columns is None else self.file_columns(names)
         schema, partitioned, mapping = self.schema, self.partition_columns, self.column_mapping
-        wanted = pruning.needs(predicate, schema, partitioned, mapping)
+        wanted = file_pruning.needs(predicate, schema, partitioned, mapping)
 
-        def decide(known: pruning.Known) -> pa.Array:
-            return pruning.decide(predicate, known, schema, partitioned, mapping)
+        def decide(known: file_pruning.Known) -> pa.Array:
+            return file_pruning.decide(predicate, known, schema, partitioned, mapping)
 
         def may_match(files: pa.Table) -> pa.Array:
-            return pruning.may_match(predicate, files, schema, partitioned, mapping)
+            return file_pruning.may_match(predicate, files, schema, partitioned, mapping)
 
         return self.ask(lambda state: state.files.select(wanted, decide, may_match, names))
 

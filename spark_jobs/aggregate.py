@@ -60,7 +60,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     def run(spark: SparkSession) -> Result:
         from pyspark.errors import AnalysisException, ParseException
 
-        from lakehouse_lib.engine.spark import SparkEngine
+        from lakehouse_lib.engine.spark.engine import SparkEngine
 
         versions = {name: table.version() for name, table in inputs.items()}
         for name, table in inputs.items():

@@ -33,7 +33,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     DeltaTable(options.table, storage_options=storage_options)  # a table that is not there needs no Spark to say so
 
     def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark import SparkEngine
+        from lakehouse_lib.engine.spark.engine import SparkEngine
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.optimize.compact(target_size=options.target_file_size)

@@ -37,7 +37,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     DeltaTable(options.table, storage_options=storage_options)
 
     def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark import SparkEngine
+        from lakehouse_lib.engine.spark.engine import SparkEngine
 
         table = DeltaTable(options.table, storage_options=storage_options, engine=SparkEngine(spark))
         metrics = table.delete(predicate)

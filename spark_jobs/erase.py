@@ -62,7 +62,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         return {"tables": []}
 
     def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark import SparkEngine
+        from lakehouse_lib.engine.spark.engine import SparkEngine
 
         # At ERROR, Spark prints what a Python worker raised before this code can mask it.
         spark.sparkContext.setLogLevel("OFF")

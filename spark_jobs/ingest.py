@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.load import Report
-    from spark_jobs.source import Source
+    from lakehouse_lib.ingestion.load import Report
+    from lakehouse_lib.ingestion.source import Source
 
 
 def _seconds(text: str) -> float:
@@ -78,10 +78,10 @@ def arguments() -> Arguments:
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
+    from lakehouse_lib.ingestion.load import Load
+    from lakehouse_lib.ingestion.source import Source
     from lakehouse_lib.ingestion.source_format import SourceFormat
     from lakehouse_lib.schema import Schema
-    from spark_jobs.load import Load
-    from spark_jobs.source import Source
 
     source = Source(
         options.table,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.commit_operations import ROWS, WIDTH, Operation
 from tests.peers import duckdb_delta, read_delta_rs, read_duckdb
 

@@ -70,11 +70,11 @@ def engine(request: pytest.FixtureRequest) -> Any:
     """Both engines, one after the other: the same tests must pass on either."""
     chosen: Engine
     if request.param == "arrow":
-        from lakehouse_lib.engine.arrow import ArrowEngine
+        from lakehouse_lib.engine.arrow.engine import ArrowEngine
 
         chosen = ArrowEngine()
     else:
-        from lakehouse_lib.engine.spark import SparkEngine
+        from lakehouse_lib.engine.spark.engine import SparkEngine
 
         chosen = SparkEngine(request.getfixturevalue("spark"))
     return chosen

@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from lakehouse_lib.log.checkpoints import part
+from lakehouse_lib.log.checkpoint import part
 from tests.log_tables import METADATA, add
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import DeltaError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.cleanup import clean_up
+from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests import checkpoint_files as checkpoints
@@ -59,7 +59,7 @@ class PastLog:
             if version % 3 == 2:
                 actions.append({"txn": {"appId": "a", "version": version}})
             self.live.append(now)
-            self._put(names.commit(version), checkpoints.lines(actions), days[version] if days else version)
+            self._put(file_names.commit(version), checkpoints.lines(actions), days[version] if days else version)
         return self
 
     def checkpoint(self, version: int, kind: str) -> list[str]:
@@ -79,7 +79,7 @@ class PastLog:
                 paths = [checkpoints.put_classic(self.store, version, top)]
             else:
                 paths = [checkpoints.put_v2(self.store, version, kind, top)]
-            paths += [f"{names.SIDECARS}/{one['sidecar']['path']}" for one in refs]
+            paths += [f"{file_names.SIDECARS}/{one['sidecar']['path']}" for one in refs]
         for path in paths:
             self.date(path, version)
         return paths
@@ -96,14 +96,18 @@ class PastLog:
         return path
 
     def checksum(self, version: int) -> str:
-        return self._put(names.checksum(version), json.dumps({"numFiles": len(self.live[version])}).encode(), version)
+        return self._put(
+            file_names.checksum(version), json.dumps({"numFiles": len(self.live[version])}).encode(), version
+        )
 
     def date(self, path: str, day: float) -> None:
         seconds = (BEGINNING + day * DAY) / 1000
         os.utime(self.root / path, (seconds, seconds))
 
     def listing(self) -> list[str]:
-        return sorted(one.path for folder in (names.LOG, names.SIDECARS) for one in self.store.list_from(folder))
+        return sorted(
+            one.path for folder in (file_names.LOG, file_names.SIDECARS) for one in self.store.list_from(folder)
+        )
 
     def _head(self) -> list[dict[str, Any]]:
         return [{"protocol": PROTOCOL}, {"metaData": METADATA | {"configuration": self.configuration}}]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakehouse_lib.actions import FILE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -37,7 +37,7 @@ def put(root: Path, version: int, *actions: dict[str, object]) -> LocalStore:
     """One commit by hand; the first one brings protocol and metadata of its own."""
     store = LocalStore(str(root), fsync=False)
     lines = [{"protocol": PROTOCOL}, {"metaData": METADATA}, *actions] if version == 0 else actions
-    store.put(names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
+    store.put(file_names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
     return store
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from lakehouse_lib import deletion_vectors
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -26,11 +26,11 @@ def mark_one_file(snapshot: Snapshot, choice: random.Random) -> set[int]:
     """Delete a few rows of some file; their ``k``, nothing when somebody else was faster."""
     file = choice.choice(snapshot.files.to_pylist())
     before = file["deletionVector"]
-    deleted = BitMap64() if before is None else deletion_vectors.load(snapshot.store, before)
+    deleted = BitMap64() if before is None else deletion_vector.load(snapshot.store, before)
     keys = pq.ParquetFile(Path(snapshot.store.root) / file["path"]).read(["k"])["k"].to_pylist()
     alive = [place for place in range(len(keys)) if place not in deleted]
     rows = choice.sample(alive, min(5, len(alive) - 1))
-    vector = deletion_vectors.save(snapshot.store, deleted | BitMap64(rows))
+    vector = deletion_vector.save(snapshot.store, deleted | BitMap64(rows))
     stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
     transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {})
     transaction.remove(pa.Table.from_pylist([file], schema=snapshot.files.schema))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.distributed_snapshot import distribute
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_commit, put_parts, put_sidecar, put_v2

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib import deletion_vectors
-from lakehouse_lib.actions import Protocol
+from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, ObjectStore
+from lakehouse_lib.table.write import write_deltalake
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
-from lakehouse_lib.write import write_deltalake
 
 TRACKED = Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata", "rowTracking"}))
 STABLE = {
@@ -56,7 +56,7 @@ def ids_on_disk(root: Path, key: str = "id") -> dict[int, tuple[int, int]]:
         table = pq.ParquetFile(root / file["path"]).read()
         told = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for name in names]
         vector = file["deletionVector"]
-        deleted = set() if vector is None else set(deletion_vectors.load(snapshot.store, vector))
+        deleted = set() if vector is None else set(deletion_vector.load(snapshot.store, vector))
         for place, (value, row, version) in enumerate(zip(table[key].to_pylist(), *told, strict=True)):
             if place not in deleted:
                 assert value not in found

@@ -25,9 +25,9 @@ def opened(name: str) -> Callable[[str], Callable[[], object]]:
         from deltalake import DeltaTable
 
         return lambda table: DeltaTable(table).create_checkpoint
-    from lakehouse_lib.post_commit import checkpoint_snapshot
     from lakehouse_lib.snapshot import load_snapshot
     from lakehouse_lib.store import LocalStore
+    from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 
     def ours(table: str) -> Callable[[], object]:
         snapshot = load_snapshot(LocalStore(table, fsync=name == "ours-synced"))

@@ -44,10 +44,10 @@ def committer(name: str) -> Committer:
 class Ours:
     def __init__(self, *, synced: bool) -> None:
         # All that a first append would import otherwise.
-        import lakehouse_lib.operations.append
+        import lakehouse_lib.operations.write.write
         import lakehouse_lib.store
-        import lakehouse_lib.write
-        from lakehouse_lib.engine.arrow import ArrowEngine
+        import lakehouse_lib.table.write
+        from lakehouse_lib.engine.arrow.engine import ArrowEngine
         from lakehouse_lib.engine.incoming import incoming
 
         self.synced = synced
@@ -64,8 +64,8 @@ class Ours:
         self._write(self.store(table), rows)
 
     def open(self, table: str) -> Any:
-        from lakehouse_lib.readable_table import ReadableTable
         from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.table.reading import ReadableTable
 
         # What DeltaTable(table) makes, over this store.
         opened = object.__new__(self._module.DeltaTable)
@@ -97,8 +97,8 @@ class OursBehind:
         return self._timed(lambda store: self._ours._write(store, rows))
 
     def delete(self, condition: str) -> float:
-        from lakehouse_lib.operations.delete import delete
-        from lakehouse_lib.predicates import parse
+        from lakehouse_lib.expressions import parse
+        from lakehouse_lib.operations.dml.delete import delete
         from lakehouse_lib.snapshot import load_snapshot
 
         def work(store: Any) -> None:

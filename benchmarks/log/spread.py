@@ -36,7 +36,7 @@ def on_spark(spark: Any, table: str) -> tuple[dict[str, float], list[Any]]:
     """Seconds of each step, and the answers."""
     from lakehouse_lib import DeltaTable, SparkEngine
     from lakehouse_lib.engine.distributed_snapshot import distribute
-    from lakehouse_lib.predicates import parse
+    from lakehouse_lib.expressions import parse
 
     first, other = _conditions(table)
     clock = _Clock()

@@ -16,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import file_paths
-from lakehouse_lib.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_what_was_added
 from lakehouse_lib.change_data.schemas import (
     CHANGE_TYPE,
@@ -30,7 +28,9 @@ from lakehouse_lib.change_data.schemas import (
 from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.errors import DeltaProtocolError
 from lakehouse_lib.features import has_change_data_feed
-from lakehouse_lib.log.commit import CommitActions, read_commit
+from lakehouse_lib.log.commit_file import CommitActions, read_commit
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

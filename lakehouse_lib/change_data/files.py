@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib import file_paths
-from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.change_data.vectors import hidden_rows, hide_all_but
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.commit import CommitActions
-from lakehouse_lib.log.keys import file_keys
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.file_keys import file_keys
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.store import ObjectStore

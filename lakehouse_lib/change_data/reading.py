@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.change_data.feed import ChangeFeed
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.snapshot import Snapshot
 
 

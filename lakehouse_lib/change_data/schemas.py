@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakehouse_lib.actions import Metadata, excerpt
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, SchemaMismatchError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import (
     FEED_COLUMNS,
     ArrayType,

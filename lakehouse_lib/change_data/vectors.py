@@ -12,8 +12,8 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from lakehouse_lib import deletion_vectors
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
 
 _MAGIC = (1681511377).to_bytes(4, "little")
@@ -25,7 +25,7 @@ _TO_Z85 = bytes.maketrans(_B85, _Z85)
 
 def hidden_rows(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
     """The positions a file's vector hides; none for None."""
-    return BitMap64() if descriptor is None else deletion_vectors.load(store, descriptor)
+    return BitMap64() if descriptor is None else deletion_vector.load(store, descriptor)
 
 
 def hide_all_but(shown: BitMap64, rows: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.store import ObjectStore
@@ -66,7 +66,7 @@ def commit_range(
             )
     listed = list_commits(store)
     if not listed:
-        raise TableNotFoundError(f"no table there: {names.LOG} holds no commit", table=root)
+        raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=root)
     latest = listed[-1].version
     times = commit_times(store, listed)
     start = max(first or 0, _first_from(since, times, latest))

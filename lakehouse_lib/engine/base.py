@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.actions import excerpt
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
-    from lakehouse_lib.log.row_ids import RowIdColumns
-    from lakehouse_lib.predicates import Predicate
+    from lakehouse_lib.expressions import Predicate
+    from lakehouse_lib.features.row_tracking import RowIdColumns
     from lakehouse_lib.schema import Schema
     from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.store import ObjectStore

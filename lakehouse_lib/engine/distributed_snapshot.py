@@ -14,21 +14,22 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.arrow_values import int64s, strings
-from lakehouse_lib.engine import snapshot_tasks, spark_reading
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.arrow.values import int64s, strings
+from lakehouse_lib.engine import snapshot_tasks
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.snapshot_tasks import Blocks, Bucket, Later, Planned
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.engine.spark_manifest import scan_listed
+from lakehouse_lib.engine.spark import reading as spark_reading
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.manifest import scan_listed
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError, VersionNotFoundError
-from lakehouse_lib.log.checkpoints.reading import CheckpointState, read_checkpoint
-from lakehouse_lib.log.file_set import PathTwiceError
-from lakehouse_lib.log.landmark import replaced
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.log.checkpoint.read import CheckpointState, read_checkpoint
+from lakehouse_lib.log.live_files import PathTwiceError
 from lakehouse_lib.log.segment import Commit, Compaction, load_segment
-from lakehouse_lib.log.version_state import give_up
-from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.log.table_identity import replaced
+from lakehouse_lib.log.table_state import give_up
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store

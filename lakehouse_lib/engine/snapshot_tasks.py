@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lakehouse_lib import file_paths
-from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.arrow_values import bools, int64s, strings
+from lakehouse_lib.arrow.values import bools, int64s, strings
 from lakehouse_lib.engine.base import Piece, is_small
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.checkpoints.columns import DISTINCT_PATHS, cast_stored
-from lakehouse_lib.log.checkpoints.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
-from lakehouse_lib.log.checkpoints.reading import CheckpointState
-from lakehouse_lib.log.checkpoints.rows import CheckpointRows
-from lakehouse_lib.log.commit import CommitActions, read_commit
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.log.checkpoint.columns import DISTINCT_PATHS, cast_stored
+from lakehouse_lib.log.checkpoint.part import FieldPath, JsonPart, ParquetPart, open_part, unreadable
+from lakehouse_lib.log.checkpoint.read import CheckpointState
+from lakehouse_lib.log.checkpoint.rows import CheckpointRows
+from lakehouse_lib.log.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.row_positions import drop_rows
 from lakehouse_lib.log.segment import Commit
-from lakehouse_lib.log.version_state import VersionState
-from lakehouse_lib.predicates import Predicate
+from lakehouse_lib.log.table_state import VersionState
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 

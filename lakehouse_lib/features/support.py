@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.features.known import CATALOG, FEATURES
-from lakehouse_lib.features.of_protocol import reader_features, writer_features
+from lakehouse_lib.features.protocol_versions import reader_features, writer_features
+from lakehouse_lib.features.table_features import CATALOG, FEATURES
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import SET_BY
 from lakehouse_lib.schema import PrimitiveType, Schema
-from lakehouse_lib.table_properties import SET_BY
 
 _MAX_READER, _MAX_WRITER = 3, 7
 

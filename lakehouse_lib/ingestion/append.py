@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lakehouse_lib.actions import Metadata
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
-from lakehouse_lib.operations.append import check_rows_are_kept, discard, with_new_columns
-from lakehouse_lib.operations.create import describe, new_metadata, protocol_for
+from lakehouse_lib.operations.write.create import describe, new_metadata, protocol_for
+from lakehouse_lib.operations.write.write import check_rows_are_kept, discard, with_new_columns
+from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.casts import type_name
-from lakehouse_lib.ingestion.rejects import FaultyRecords
+from lakehouse_lib.ingestion.quarantine import FaultyRecords
 
 
 @dataclass(frozen=True)

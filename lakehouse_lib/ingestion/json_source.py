@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, refusal
 from lakehouse_lib.ingestion.landing import source_path
-from lakehouse_lib.ingestion.rejects import FaultyRecords
+from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_regular
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.ingestion.casts import cast_or_find, mask
-from lakehouse_lib.partition_values import overlong_folders, to_strings
+from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 # Days of the years 1 to 9999, the range of Spark's dates and times, and microseconds of a day.

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.errors import InvalidSchemaError, SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.casts import from_text, mask, type_name
@@ -26,7 +25,7 @@ from lakehouse_lib.ingestion.json_source import read_json
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.parquet_source import read_parquet
-from lakehouse_lib.ingestion.rejects import (
+from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
     LINE_COLUMN,
     Origin,
@@ -35,6 +34,7 @@ from lakehouse_lib.ingestion.rejects import (
     quarantine_schema,
 )
 from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.store.base import ObjectStore
 
 MUST_NOT_BE_NULL = "null in a column that must not be null"

@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol, Transaction, excerpt, parse_json
-from lakehouse_lib.arrow_values import literal, whole
+from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.commit import CommitActions
-from lakehouse_lib.log.keys import KEY_COLUMNS
+from lakehouse_lib.json_text import excerpt, parse_json
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.file_keys import KEY_COLUMNS
 from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.store.base import ObjectStore
 
 #: More of them are left out, as delta-spark does: a checksum is read at every commit.
@@ -93,7 +94,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
         LogCorruptedError: one that cannot be read.
     """
     try:
-        data = store.read(names.checksum(version))
+        data = store.read(file_names.checksum(version))
     except ObjectNotFoundError:
         return None
     try:
@@ -104,7 +105,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
     except (ValueError, LogCorruptedError) as error:
         why = error.message if isinstance(error, LogCorruptedError) else str(error)
         raise LogCorruptedError(
-            f"the checksum {names.checksum(version)} cannot be read ({why})",
+            f"the checksum {file_names.checksum(version)} cannot be read ({why})",
             table=store.root,
             version=version,
             hint="repair() deletes it; no version needs it",
@@ -114,7 +115,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
 def put_checksum(store: ObjectStore, version: int, checksum: Checksum) -> bool:
     """Write the checksum of a committed version; False when it has one, which stays."""
     data = json.dumps(checksum.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
-    return store.put_if_absent(names.checksum(version), data)
+    return store.put_if_absent(file_names.checksum(version), data)
 
 
 def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int) -> Checksum | None:

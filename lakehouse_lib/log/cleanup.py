@@ -15,17 +15,18 @@ from datetime import timedelta
 from urllib.parse import unquote
 
 from lakehouse_lib import features
-from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol, excerpt
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
-from lakehouse_lib.log import clock, names
-from lakehouse_lib.log.checkpoints.reading import forget_checkpoint, read_checkpoint
-from lakehouse_lib.log.checkpoints.top import open_top
+from lakehouse_lib.features.in_commit_timestamp import heeded
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log import clock, file_names
+from lakehouse_lib.log.checkpoint.read import forget_checkpoint, read_checkpoint
+from lakehouse_lib.log.checkpoint.top import open_top
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.in_commit_time import heeded
-from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import SET_BY, LogRetention, TableProperties
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-from lakehouse_lib.table_properties import SET_BY, LogRetention, TableProperties
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +102,8 @@ def clean_up(
     moment = clock.now() if now is None else now
     a_day_ago = cutoff(moment, timedelta(days=1))
     # The sidecars are listed before the checkpoints that may refer to them.
-    sidecars = list(store.list_from(names.SIDECARS))
-    listing = list(store.list_from(names.LOG))
+    sidecars = list(store.list_from(file_names.SIDECARS))
+    listing = list(store.list_from(file_names.LOG))
     commits = sort_listing(listing)[1]
     try:
         properties = heeded(metadata.configuration, protocol)
@@ -131,8 +132,8 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
     before = cutoff(clock.now() if now is None else now, retention.duration)
     oldest: int | None = None
     checkpointed: set[int] = set()
-    for meta in store.list_from(names.LOG, names.first_name(0)):
-        name = names.parse(meta.path)
+    for meta in store.list_from(file_names.LOG, file_names.first_name(0)):
+        name = file_names.parse(meta.path)
         if name is None or name.kind == "compacted":
             continue
         oldest = name.version if oldest is None else oldest
@@ -231,7 +232,7 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
     """
     found = set()
     for meta in listing:
-        name = names.parse(meta.path)
+        name = file_names.parse(meta.path)
         if name is not None and name.kind in _CHECKPOINTS and name.kind != "part" and meta.size:
             found |= {_name(unquote(str(body.get("path")))) for body in open_top(store, meta, name.version).sidecars}
     return found
@@ -295,8 +296,8 @@ def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)
         own = companion[1] if companion is not None else name
-        checksum = names.checksum_version(own)
-        parsed = names.parse(own)
+        checksum = file_names.checksum_version(own)
+        parsed = file_names.parse(own)
         version = checksum if parsed is None else parsed.version
         if version is None:
             continue

@@ -12,7 +12,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 from lakehouse_lib.errors import RetentionError, StoreError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: How far ahead of the store's a clock may be that something is deleted by. Clocks that a time server keeps differ by
@@ -46,7 +46,7 @@ def check(store: ObjectStore, told: int, stored: int) -> None:
 
 def check_by_commit(store: ObjectStore, told: int, version: int) -> None:
     """``check`` by a commit that was put after ``told``, at the cost of a look at it."""
-    _check_by(store, told, names.commit(version), store.head(names.commit(version)))
+    _check_by(store, told, file_names.commit(version), store.head(file_names.commit(version)))
 
 
 def check_by_probe(store: ObjectStore) -> int:
@@ -57,7 +57,7 @@ def check_by_probe(store: ObjectStore) -> int:
         StoreError: the store failed, or somebody took the object away.
     """
     # The name of what a killed process leaves of a put: a cleanup takes it after a day.
-    path = f"{names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
+    path = f"{file_names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
     told = now()
     store.put(path, b"")
     try:

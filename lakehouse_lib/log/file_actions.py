@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA, excerpt
-from lakehouse_lib.arrow_values import flags_of, literal, strings
+from lakehouse_lib.arrow.values import flags_of, literal, strings
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMBSTONE_SCHEMA
 
 #: The columns of each kind of file action.
 SCHEMAS: Mapping[str, pa.Schema] = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA, "cdc": CHANGE_FILE_SCHEMA}

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import clock, names
-from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.in_commit_time import has_time, heeded, time_in
+from lakehouse_lib.features.in_commit_timestamp import has_time, heeded, time_in
+from lakehouse_lib.log import clock, file_names
+from lakehouse_lib.log.commit_file import read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.log.table_state import load_state
 from lakehouse_lib.store.base import ObjectStore
 
 _CLOCK_SKEW_MS = 60_000
@@ -91,7 +91,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     """
     commits = list_commits(store)
     if not commits:
-        raise TableNotFoundError(f"no table there: {names.LOG} holds no commit", table=store.root)
+        raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=store.root)
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     wanted = int(aware.timestamp() * 1000)
     properties = _properties(store)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.log import names
-from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store.base import ObjectStore
 
 #: What shows that a version is there; one part of a checkpoint or a compaction does not.
@@ -28,7 +28,7 @@ def latest_version(store: ObjectStore, known: int | None = None) -> int | None:
 def _newest(store: ObjectStore, start: int) -> int | None:
     versions = (
         name.version
-        for meta in store.list_from(names.LOG, names.first_name(start))
-        if (name := names.parse(meta.path)) is not None and name.kind in _TELLING
+        for meta in store.list_from(file_names.LOG, file_names.first_name(start))
+        if (name := file_names.parse(meta.path)) is not None and name.kind in _TELLING
     )
     return max(versions, default=None)

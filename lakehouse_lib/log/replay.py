@@ -13,7 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.actions import (
+from lakehouse_lib.arrow.values import bools, numbers_of
+from lakehouse_lib.log.checkpoint.read import CheckpointState
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.file_keys import file_keys
+from lakehouse_lib.log.live_files import FileSet
+from lakehouse_lib.protocol.actions import (
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
     DomainMetadata,
@@ -21,11 +26,6 @@ from lakehouse_lib.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.arrow_values import bools, numbers_of
-from lakehouse_lib.log.checkpoints.reading import CheckpointState
-from lakehouse_lib.log.commit import CommitActions
-from lakehouse_lib.log.file_set import FileSet
-from lakehouse_lib.log.keys import file_keys
 from lakehouse_lib.store.base import ObjectStore
 
 

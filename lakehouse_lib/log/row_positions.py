@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import bools, int64s, null
+from lakehouse_lib.arrow.values import bools, int64s, null
 
 #: The most rows to drop by slicing around them, which copies nothing and leaves a chunk between any two.
 _CUTS = 1_000

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: On an eventually consistent store a listing may miss a fresh object, or show one that is gone: what does not fit is
@@ -20,7 +20,7 @@ LISTING_WAITS = (0.05, 0.2, 0.5, 1.0)
 _MOST_READ_AGAIN = 100
 
 #: Kinds of checkpoints, the one that is read at the least cost first.
-_BY_COST: tuple[names.Kind, ...] = ("classic", "uuid-parquet", "part", "uuid-json")
+_BY_COST: tuple[file_names.Kind, ...] = ("classic", "uuid-parquet", "part", "uuid-json")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, 
     None for these when they are not all there, cleaned up in the meantime or not listed yet, or when they are many and
     a checkpoint spares reading them. Load the segment again then.
     """
-    checkpoints, commits, _ = sort_listing(list(store.list_from(names.LOG, names.first_name(version))))
+    checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(version))))
     own = next((c.object for c in commits if c.version == version), None)
     later = tuple(c for c in commits if c.version > version)
     checkpointed = max((c.version for c in checkpoints), default=version)
@@ -132,14 +132,14 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
     """Every commit file from ``start`` on, ascending, gaps and all."""
     return [
         commit
-        for meta in store.list_from(names.LOG, names.first_name(start))
+        for meta in store.list_from(file_names.LOG, file_names.first_name(start))
         if (commit := _as_commit(meta)) is not None
     ]
 
 
 def oldest_version(store: ObjectStore) -> int | None:
     """The oldest version that can still be built, or None when there is no log."""
-    listed = list(store.list_from(names.LOG, names.first_name(0)))
+    listed = list(store.list_from(file_names.LOG, file_names.first_name(0)))
     checkpoints, commits, _ = sort_listing(listed)
     candidates = [c.version for c in checkpoints]
     if commits and commits[0].version == 0:
@@ -155,7 +155,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
     ranked: list[tuple[int, Checkpoint]] = []
     parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
     for meta in listed:
-        name = names.parse(meta.path)
+        name = file_names.parse(meta.path)
         if name is None:
             continue
         if name.kind == "commit":
@@ -179,7 +179,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
-        listed = list(store.list_from(names.LOG, names.first_name(start)))
+        listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
         checkpoints, commits, compactions = sort_listing(listed)
         usable = [c for c in checkpoints if without.isdisjoint(c.parts) and (version is None or c.version <= version)]
         if usable or start == 0:
@@ -190,7 +190,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     newest = max(usable, key=lambda c: c.version, default=None)
     compactions = [c for c in compactions if c.object not in without]
     segment = _assemble(store, version, newest, [*commits, *compactions], checkpoints)
-    path = names.checksum(segment.version)
+    path = file_names.checksum(segment.version)
     return replace(segment, checksum=next((one for one in listed if one.path == path), None))
 
 
@@ -248,8 +248,8 @@ def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
         f"the log has a gap: commit {missing} is missing, but {found} is there",
         table=store.root,
         version=missing,
-        hint=f"Restore {names.commit(missing)} from a backup, or read an older version, whose repair() tells what else "
-        "is wrong",
+        hint=f"Restore {file_names.commit(missing)} from a backup, or read an older version, whose repair() reports "
+        "what else is wrong",
     )
 
 
@@ -265,7 +265,7 @@ def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFound
 
 
 def _as_commit(meta: ObjectMeta) -> Commit | None:
-    name = names.parse(meta.path)
+    name = file_names.parse(meta.path)
     if name is None or name.kind != "commit":
         return None
     return Commit(name.version, meta.path, meta.size, meta.modified, meta.tag)
@@ -275,4 +275,4 @@ def _no_table(store: ObjectStore) -> TableNotFoundError:
     exists = next(iter(store.walk()), None) is not None
     what = "a folder without a Delta log" if exists else "no table there"
     way_out = "Give the folder that holds _delta_log" if exists else "Check the path, or create the table"
-    return TableNotFoundError(f"{what}: {names.LOG} holds no commit", table=store.root, hint=way_out)
+    return TableNotFoundError(f"{what}: {file_names.LOG} holds no commit", table=store.root, hint=way_out)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.post_commit import checkpoint_snapshot
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.transaction.base_version import check_base
+from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
+from lakehouse_lib.transaction.read_version import check_base
 
 
 def checkpoint(snapshot: Snapshot) -> int:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import flags_of, int64s, literal, numbers_of
-from lakehouse_lib.engine.data_reader import TableReader
-from lakehouse_lib.partition_values import partition_column
+from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records

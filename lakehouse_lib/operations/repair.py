@@ -19,24 +19,25 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import deletion_vectors, features, file_paths
-from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.commit_properties import CommitProperties
+from lakehouse_lib import features
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
-from lakehouse_lib.log import clock, names
+from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
-from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.compactions import difference
-from lakehouse_lib.log.file_set import PathTwiceError
-from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
+from lakehouse_lib.log.live_files import PathTwiceError
+from lakehouse_lib.log.log_compaction import difference
 from lakehouse_lib.log.segment import Commit, sort_listing
-from lakehouse_lib.log.version_state import is_any_gone, load_state
+from lakehouse_lib.log.table_state import is_any_gone, load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _COLUMNS = ("path", "size", "deletionVector")
 #: A location in another store.
@@ -142,7 +143,7 @@ def repair(
     latest.check_writable()
     store = latest.store
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
-    listing = list(store.list_from(names.LOG))
+    listing = list(store.list_from(file_names.LOG))
     try:
         files = latest.file_columns(_COLUMNS)
     except PathTwiceError:
@@ -161,7 +162,7 @@ def repair(
         files_removed=missing["path"].to_pylist(),
         vectors_missing=_without_vector(files, missing, store),
         sizes_wrong=_wrong_sizes(files, objects, store),
-        commits_missing=missing_commits(listing) and missing_commits(store.list_from(names.LOG)),
+        commits_missing=missing_commits(listing) and missing_commits(store.list_from(file_names.LOG)),
         commits_torn=_torn_commits(store, listing),
         compactions_wrong=_wrong_compactions(store, listing),
         paths_live_twice=twice,
@@ -169,7 +170,7 @@ def repair(
         last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
         checkpoints_needed=needed,
-        temporary=list(plan_temporary([*listing, *store.list_from(names.SIDECARS)], a_day_ago)),
+        temporary=list(plan_temporary([*listing, *store.list_from(file_names.SIDECARS)], a_day_ago)),
     )
     if dry_run:
         return found
@@ -182,7 +183,7 @@ def repair(
     # Before the commit: what follows it builds on the checksum and the checkpoint before.
     # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
     if found.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
-        store.delete_many([names.LAST_CHECKPOINT])
+        store.delete_many([file_names.LAST_CHECKPOINT])
     gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.compactions_wrong, *found.temporary]
     if gone:
         store.delete_many(gone)
@@ -209,7 +210,7 @@ def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore)
 
 def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
     """The holes between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
-    found = (names.parse(meta.path) for meta in listing)
+    found = (file_names.parse(meta.path) for meta in listing)
     versions = sorted(name.version for name in found if name is not None and name.kind == "commit")
     holes = ((before + 1, after - 1) for before, after in pairwise(versions) if after > before + 1)
     return [str(first) if first == last else f"{first} to {last}" for first, last in holes]
@@ -260,14 +261,14 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
     marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=missing["path"].combine_chunks())))
     if not len(marked):
         return []
-    vectors = deletion_vectors.paths_of(store, marked["deletionVector"]).to_pylist()
+    vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
     there = _are_there(vectors, store)
     if all(there):
         return []
     gone = pa.array([path for path, is_there in zip(vectors, there, strict=True) if not is_there], pa.string())
     found = []
     for row in range(len(marked)):
-        vector = deletion_vectors.paths_of(store, marked["deletionVector"].slice(row, 1))
+        vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))
         if pc.any(pc.is_in(vector, value_set=gone)).as_py():
             found.append(str(marked["path"][row].as_py()))
     return found
@@ -298,7 +299,7 @@ def _checkpoints(
     whole = {path for one in complete for path in one.paths}
     broken: dict[ObjectMeta, str] = {}
     for meta in listing:
-        name = names.parse(meta.path)
+        name = file_names.parse(meta.path)
         if name is None or name.kind in ("commit", "compacted") or meta.path in whole:
             continue
         if meta.modified < before and not is_any_gone(store, [meta]):
@@ -312,7 +313,7 @@ def _checkpoints(
     unreadable: dict[str, str] = {}
     needed: dict[str, str] = {}
     for meta, why in broken.items():
-        name = names.parse(meta.path)
+        name = file_names.parse(meta.path)
         assert name is not None
         try:
             load_state(store, name.version, without=frozenset(broken)).state.files.check_paths()
@@ -341,7 +342,7 @@ def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dic
 def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for meta in listing:
-        version = names.checksum_version(meta.path)
+        version = file_names.checksum_version(meta.path)
         if version is None:
             continue
         try:
@@ -368,12 +369,12 @@ def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: C
         sound = [one for one in listed if one.path not in unreadable]
         return version in {one.version for one in sort_listing(sound)[0]}
 
-    if store.head(names.LAST_CHECKPOINT) is None:
+    if store.head(file_names.LAST_CHECKPOINT) is None:
         return None
     version = read_hint(store)
     if version is None:
         return "it cannot be read"
-    newer = store.list_from(names.LOG, names.first_name(version))
+    newer = store.list_from(file_names.LOG, file_names.first_name(version))
     if not has_checkpoint(version, listing) and not has_checkpoint(version, newer):
         return f"it points to version {version}, which has no complete checkpoint"
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow_values import strings, whole
+from lakehouse_lib.arrow.values import strings, whole
 
 
 @dataclass(frozen=True)

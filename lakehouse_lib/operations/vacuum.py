@@ -19,20 +19,20 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import deletion_vectors, file_paths
-from lakehouse_lib.engine.spark_writing import WRITE_KEY
+from lakehouse_lib.engine.spark.writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.latest import latest_version
-from lakehouse_lib.log.names import LOG
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol.table_properties import SET_BY, TableProperties
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store.at_once import at_once
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
-from lakehouse_lib.table_properties import SET_BY, TableProperties
+from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
 #: What ``plan_vacuum`` decides about: one row a stored object, ``path`` as in the store, ``modified`` in ms.
@@ -329,7 +329,7 @@ def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:
     """Store paths of data files and of their deletion vectors."""
     return [
         file_paths.canonical(files["path"], store),
-        deletion_vectors.paths_of(store, files["deletionVector"]),
+        deletion_vector.paths_of(store, files["deletionVector"]),
     ]
 
 

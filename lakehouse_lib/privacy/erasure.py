@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import predicates
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib import expressions
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.privacy import sql, unattributed
@@ -136,7 +136,7 @@ def _through(
         keys = KeyTexts.of(values, _loaded_as(subject, opened, through.key, value))
         values |= spellings(snapshot, through.key, keys, engine)
     condition = _keys(snapshot, through.table, through.key, values).sql()
-    predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
+    predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     reader: pa.RecordBatchReader = engine.read(snapshot, [column], predicate)
     types = _loaded_as(subject, opened, through.select, None) if through.quarantine else []
     for batch in reader:

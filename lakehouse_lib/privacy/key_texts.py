@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.data_reader import TableReader, select
+from lakehouse_lib.engine.parquet.reader import TableReader, select
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.casts import from_text
 from lakehouse_lib.operations.vacuum import list_objects

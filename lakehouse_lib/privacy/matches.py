@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.data_skipping import may_match
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.data_reader import DataFile, TableReader, select
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader, select
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
-from lakehouse_lib.predicates import Predicate, matches, may_match, parse
+from lakehouse_lib.expressions import Predicate, matches, parse
 from lakehouse_lib.privacy.sql import LABEL
 from lakehouse_lib.privacy.stored_files import as_files, constants_of
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import DataType, Field, Schema, StructType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves

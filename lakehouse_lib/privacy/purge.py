@@ -14,16 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import file_paths
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commit import read_commit
+from lakehouse_lib.log.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import GONE, count_live, count_stored
 from lakehouse_lib.privacy.stored_files import stored_files
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib import deletion_vectors, file_paths, partition_values
-from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.engine.data_reader import DataFile, TableReader
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.names import LOG
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, have_no_path, removes_below_checkpoint
+from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.at_once import at_once
+from lakehouse_lib.store.concurrent import at_once
 
-_SIDECARS = f"/{names.SIDECARS}/"
+_SIDECARS = f"/{file_names.SIDECARS}/"
 #: The columns of checkpoints and sidecars (PROTOCOL.md, section Checkpoint Schema).
 _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
@@ -71,7 +71,7 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
         logs += [removes["path"] for removes in removes_below_checkpoint(snapshot)]
     in_log = pc.unique(pa.chunked_array([chunk for column in logs for chunk in column.chunks], pa.string()))
     logged = file_paths.canonical(in_log, store)
-    vectors = [deletion_vectors.paths_of(store, files["deletionVector"]) for files in (live, removed)]
+    vectors = [deletion_vector.paths_of(store, files["deletionVector"]) for files in (live, removed)]
 
     unreadable = dict.fromkeys(
         listing.objects["path"].filter(have_no_path(listing.objects["path"])).to_pylist(), _NO_PATH
@@ -214,7 +214,7 @@ def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
 
 def _is_of_log(store: ObjectStore, path: str) -> bool:
     """Whether an object in a log's folder has a name that logs have and, if it is Parquet, no columns but actions."""
-    if _SIDECARS not in f"/{path}" and names.parse(path) is None and names.checksum_version(path) is None:
+    if _SIDECARS not in f"/{path}" and file_names.parse(path) is None and file_names.checksum_version(path) is None:
         return False
     if not path.endswith(".parquet"):
         return True

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import predicates
+from lakehouse_lib import expressions
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates.sql import MAX_LENGTH
+from lakehouse_lib.expressions.parsing.sql import MAX_LENGTH
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.key_texts import KeyTexts
 from lakehouse_lib.privacy.keys import ColumnKeys, RecordLines
@@ -134,7 +134,7 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
     found = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
     condition = found.predicate
     _check_length(snapshot, condition, f"those that have no readable {key}")
-    predicate = predicates.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
+    predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     names = ["_source", "_file", "_line", _RAW, column.name]
     reader: pa.RecordBatchReader = engine.read(snapshot, names, predicate)
     records = 0
@@ -159,7 +159,7 @@ def _ill_typed(
     if keys.text_is_key or field.type != PrimitiveType("string"):
         return set(), ()
     other = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
-    predicate = predicates.parse(other, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
+    predicate = expressions.parse(other, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     reader: pa.RecordBatchReader = engine.read(snapshot, ["_source", "_file", "_line", field.name], predicate)
     found: set[str] = set()
     lines: _Places = defaultdict(set)

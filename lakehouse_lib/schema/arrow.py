@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow_types import rebuilt
+from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow_values import bits_of, numbers_of
+from lakehouse_lib.arrow.values import bits_of, numbers_of
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.enforcement import align
 from lakehouse_lib.schema.types import Schema

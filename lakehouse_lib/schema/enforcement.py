@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow_types import without_views
+from lakehouse_lib.arrow.types import without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType

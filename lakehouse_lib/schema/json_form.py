@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from lakehouse_lib.actions import excerpt, parse_json
 from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
 #: Levels of types below a column: far beyond what tables have, and within what Python's stack holds when two schemas

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow_values import literal, null
+from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.columns import ColumnPath
 from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type

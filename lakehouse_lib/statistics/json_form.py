@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from lakehouse_lib.arrow_values import literal
+from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.partition_values import to_typed
+from lakehouse_lib.protocol.partition_values import to_typed
 from lakehouse_lib.schema import PrimitiveType
 
 _ROWS_A_PARSE = 65_536

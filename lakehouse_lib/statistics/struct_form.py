@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow_values import literal, null
+from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.bounds import Bounds, is_bounded, sound
 from lakehouse_lib.statistics.columns import ColumnPath

@@ -94,7 +94,7 @@ def _s3(uri: str, options: dict[str, str]) -> ObjectStore:
             f"{uri.partition(':')[0]}: locations need boto3, which is not installed",
             hint="Install it: pip install 'lakehouse[s3]'",
         )
-    from lakehouse_lib.store.s3 import S3Store
+    from lakehouse_lib.store.s3.s3_store import S3Store
 
     return S3Store.at(uri, options)
 

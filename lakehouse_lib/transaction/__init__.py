@@ -1,6 +1,6 @@
 """Optimistic transactions (PROTOCOL.md, section Writing Data; delta-spark's isolation levels)."""
 
-from lakehouse_lib.transaction.optimistic import OptimisticTransaction, engine_info
+from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction, engine_info
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown, version_of
 
 __all__ = ["Committed", "Conflict", "OptimisticTransaction", "Outcome", "Unknown", "engine_info", "version_of"]

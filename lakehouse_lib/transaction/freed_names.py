@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import CommitFailedError, DeltaError, StoreError
-from lakehouse_lib.file_paths import canonical
-from lakehouse_lib.log import clock, names
+from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.cleanup import may_free_the_next
-from lakehouse_lib.log.commit import CommitActions
+from lakehouse_lib.log.commit_file import CommitActions
 from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
+from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.transaction.base_version import outrun
+from lakehouse_lib.transaction.read_version import outrun
 
 
 def check_name(
@@ -44,7 +44,7 @@ def check_name(
     if not may_free_the_next(configuration, looked, clock.now()):
         return None
     try:
-        listing = list(store.list_from(names.LOG, names.first_name(commit.version)))
+        listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # and so no cleanup has deleted a commit of this version
@@ -53,7 +53,7 @@ def check_name(
             return None
         if _was_before(checkpoints, commits, commit.version):
             with contextlib.suppress(StoreError):  # no reader looks at it, and its data files are deleted next
-                store.delete_many([names.commit(commit.version)])
+                store.delete_many([file_names.commit(commit.version)])
             return outrun(store, commit.version)
     except DeltaError as error:
         return error

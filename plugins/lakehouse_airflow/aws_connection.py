@@ -99,7 +99,7 @@ def _from_session(
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
-    from lakehouse_lib.store.s3_errors import without_secrets
+    from lakehouse_lib.store.s3.errors import without_secrets
 
     def told(error: Exception) -> str:
         """A trigger's error goes into Airflow's database, where nothing is masked."""
@@ -137,7 +137,7 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
         AirflowFailException: one has a character that none has. It is not told.
     """
     from lakehouse_lib.errors import InvalidArgumentError
-    from lakehouse_lib.store.s3_options import check_key
+    from lakehouse_lib.store.s3.options import check_key
 
     found = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
     for name in _KEYS[1:]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from lakehouse_lib import DeltaTable
-    from lakehouse_lib.log.commit import CommitActions
+    from lakehouse_lib.log.commit_file import CommitActions
 
 
 class LakehouseHook(BaseHook):
@@ -127,7 +127,7 @@ class LakehouseHook(BaseHook):
             since: a version; -1 for before the first.
         """
         from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-        from lakehouse_lib.log.commit import read_commit
+        from lakehouse_lib.log.commit_file import read_commit
         from lakehouse_lib.log.segment import list_commits
         from lakehouse_lib.store import open_store
 

@@ -116,7 +116,7 @@ def _status(error: Exception) -> int:
 
 def _commit(table: Any) -> dict[str, Any]:
     from lakehouse_lib.errors import VersionNotFoundError
-    from lakehouse_lib.log.commit import read_commit
+    from lakehouse_lib.log.commit_file import read_commit
 
     try:
         return dict(read_commit(table.store, table.version()).info)

@@ -41,7 +41,7 @@ def options_in_s3(own: Mapping[str, Any], aws: Mapping[str, str]) -> dict[str, s
 
 def _meaning(name: str) -> str | None:
     """The option of S3 that a name means; None: none."""
-    from lakehouse_lib.store.s3_options import option_of  # the plugin loads where the library is not on the path
+    from lakehouse_lib.store.s3.options import option_of  # the plugin loads where the library is not on the path
 
     return option_of(name)
 

@@ -13,8 +13,8 @@ from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib import DeltaTable as OurTable
+from lakehouse_lib.ingestion.load import Load
 from spark_jobs import aggregate, compact
-from spark_jobs.load import Load
 from tests.spark_jobs.loading import Shop
 
 OTHERS = pa.table({"o_custkey": pa.array([99], pa.int64())})

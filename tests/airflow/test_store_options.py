@@ -13,8 +13,9 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.store_options import options_on_disk
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store import open_store, s3_options
-from lakehouse_lib.store.s3_options import S3Options
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import options as s3_options
+from lakehouse_lib.store.s3.options import S3Options
 
 
 @pytest.fixture(autouse=True)

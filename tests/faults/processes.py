@@ -12,10 +12,10 @@ from typing import Any
 _PRELOADED = [
     "deltalake",
     "duckdb",
-    "lakehouse_lib.operations.compact",
-    "lakehouse_lib.operations.delete",
+    "lakehouse_lib.operations.optimize.compact",
+    "lakehouse_lib.operations.dml.delete",
     "lakehouse_lib.operations.vacuum",
-    "lakehouse_lib.write",
+    "lakehouse_lib.table.write",
     "tests.faults.scenes",
     "tests.faults.writer",
     "tests.peers",

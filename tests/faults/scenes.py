@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltalake import DeltaTable as Peer
 
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.faults.private_mounts import small_disk
 
 NOBODY = 65534

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.commit_ledger import Verdict, judge
 from tests.commit_operations import SCHEMA
 from tests.faults.processes import context

@@ -12,8 +12,8 @@ import pytest
 
 from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.privacy.purge import purge
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.faults import scenes
 from tests.faults.processes import in_a_process
 from tests.peers import parquet_files, read_delta_rs, read_duckdb

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.faults import scenes
 from tests.faults.processes import in_a_process
 from tests.peers import read_delta_rs

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse_lib.errors import ConcurrentAppendError
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.commit_ledger import judge
 from tests.commit_operations import SCHEMA, Ledger, Operation
 from tests.faults.storm import storm

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lakehouse_lib.commit_properties import CommitProperties
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import CommitFailedError, StoreError, TableNotFoundError
-from lakehouse_lib.operations.append import Write, write
-from lakehouse_lib.operations.compact import compact
-from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize.compact import compact
+from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.commit_operations import Ledger, Operation, operations
 
 #: What Python says before it touches the disk (``sys.audit``).

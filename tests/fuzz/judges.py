@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib import file_paths
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.peers import plain
 
 _MODERN = 1901  # the year from which on both calendars, and the zones of both, agree

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_lib import file_paths
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.segment import oldest_version
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.peers import files_delta_rs

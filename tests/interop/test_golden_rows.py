@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.peers import plain
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"

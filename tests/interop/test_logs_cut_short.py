@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.peers import plain, read_delta_rs, read_duckdb
 
 CHECKPOINT = 5

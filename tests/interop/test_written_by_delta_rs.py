@@ -16,7 +16,7 @@ from deltalake import Field, Schema, TableFeatures, write_deltalake
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.interop.delta_spark.expected import difference, names_and_types
 from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib import arrow_values
-from lakehouse_lib.actions import DELETION_VECTOR, STRING_MAP
+from lakehouse_lib.arrow import values as arrow_values
+from lakehouse_lib.protocol.actions import DELETION_VECTOR, STRING_MAP
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 INTEGERS = {

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import (
     CommitFailedError,
@@ -17,12 +17,12 @@ from lakehouse_lib.errors import (
     StoreRefusedError,
     TableNotFoundError,
 )
-from lakehouse_lib.log import names, put_commit
-from lakehouse_lib.operations.append import Write, write
+from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, version_of
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, put_commit, version_of
 from tests.log_tables import add, append, create, files, paths_of, put
 
 
@@ -65,7 +65,7 @@ class Blind(Faulty):
         return False
 
     def read(self, path):
-        if path == names.commit(1):
+        if path == file_names.commit(1):
             raise ObjectNotFoundError(f"{path} is missing", table=self.root)
         return super().read(path)
 
@@ -104,7 +104,7 @@ def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeyp
     sync, failures, done = local._sync, [], []
 
     def failing(path):
-        if path.name == names.LOG:
+        if path.name == file_names.LOG:
             if failures:
                 raise failures.pop()
             done.append(path)
@@ -199,7 +199,7 @@ def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
 def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
     class Silent(Faulty):
         def read(self, path):
-            if path == names.commit(1):
+            if path == file_names.commit(1):
                 raise StoreError("service unavailable", table=self.root)
             return super().read(path)
 
@@ -274,7 +274,7 @@ def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
         """The log is cleaned up between the lost put and the look at who won it."""
 
         def list_from(self, folder, start=""):
-            self.delete_many([names.commit(1), names.commit(2)])
+            self.delete_many([file_names.commit(1), file_names.commit(2)])
             return super().list_from(folder, start)
 
     outcome = commit(snapshot, Swept(store.root, fsync=False))

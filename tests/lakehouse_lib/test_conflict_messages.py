@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse_lib.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteReadError,
@@ -14,10 +13,11 @@ from lakehouse_lib.errors import (
     ProtocolChangedError,
     TooManyRetriesError,
 )
-from lakehouse_lib.log.in_words import metadata_change
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import OptimisticTransaction, optimistic
+from lakehouse_lib.transaction import OptimisticTransaction, optimistic_transaction
+from lakehouse_lib.transaction.conflict_messages import metadata_change
 from tests.log_tables import METADATA, SCHEMA, add, append, create, files, put
 
 
@@ -155,8 +155,8 @@ def test_a_winner_without_a_commit_info(tmp_path):
 def test_a_commit_has_ten_minutes(tmp_path, monkeypatch):
     snapshot = create(tmp_path / "t")
     clock = [0.0]
-    monkeypatch.setattr(optimistic.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(optimistic.time, "sleep", lambda _: None)
+    monkeypatch.setattr(optimistic_transaction.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(optimistic_transaction.time, "sleep", lambda _: None)
 
     def late(self, path, data):
         clock[0] += 250

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.actions import Protocol
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentAppendError,
@@ -19,13 +18,13 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from lakehouse_lib.log import conflict
-from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.compact import compact
-from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize.compact import compact
+from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, conflict_checker
 from tests.log_tables import append, create, files, paths_of, put
 
 pages = import_module("docs.conflict_table")
@@ -357,7 +356,7 @@ def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
         winner.commit()
         current = current.update()
     asked = []
-    real = conflict.pruning.may_match
-    monkeypatch.setattr(conflict.pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args))
+    real = conflict_checker.pruning.may_match
+    monkeypatch.setattr(conflict_checker.pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args))
     assert late.commit() == Committed(31, 2)
     assert asked == [30]

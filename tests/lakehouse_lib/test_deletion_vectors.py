@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakehouse_lib.actions import DELETION_VECTOR
-from lakehouse_lib.deletion_vectors import kept_rows, load, paths_of, unique_id
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
+from lakehouse_lib.protocol.actions import DELETION_VECTOR
+from lakehouse_lib.protocol.deletion_vector import kept_rows, load, paths_of, unique_id
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import in_file, inline, vector_data, z85
 

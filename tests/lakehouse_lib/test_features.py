@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_lib.actions import Metadata, Protocol
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.features import FEATURES, check_read, check_write, reader_features, writer_features
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names as names
+from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore

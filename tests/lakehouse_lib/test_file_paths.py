@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib import file_paths
 from lakehouse_lib.errors import PathOutsideTableError
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import LocalStore, open_store
 
 STORE = LocalStore("/data/table")

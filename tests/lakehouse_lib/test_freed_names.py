@@ -9,9 +9,9 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, StoreError, UnsupportedFeatureError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import freed_names, optimistic
+from lakehouse_lib.transaction import freed_names, optimistic_transaction
 
 AT_ONCE = {"delta.logRetentionDuration": "interval 0 seconds", "delta.enableExpiredLogCleanup": "true"}
 
@@ -35,7 +35,7 @@ def by_delta_rs(root, versions=4):
 
 def meanwhile(monkeypatch, act):
     """Do something once between the look at the log and the put."""
-    put = optimistic.put_commit
+    put = optimistic_transaction.put_commit
     done = []
 
     def late(store, version, data, txn_id):
@@ -44,7 +44,7 @@ def meanwhile(monkeypatch, act):
             act()
         return put(store, version, data, txn_id)
 
-    monkeypatch.setattr(optimistic, "put_commit", late)
+    monkeypatch.setattr(optimistic_transaction, "put_commit", late)
 
 
 def ids(root):
@@ -63,7 +63,7 @@ def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(tabl
     def others():
         by_delta_rs(tmp_path)
         time.sleep(0.05)  # the put comes later than the checkpoint by the file system's clock
-        assert not (tmp_path / names.commit(2)).exists()
+        assert not (tmp_path / file_names.commit(2)).exists()
 
     meanwhile(monkeypatch, others)
     before = set(tmp_path.glob("*.parquet"))
@@ -72,7 +72,7 @@ def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(tabl
     expected = [*range(10), *range(100, 104)]
     assert ids(tmp_path) == expected
     assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == expected
-    assert not (tmp_path / names.commit(2)).exists()
+    assert not (tmp_path / file_names.commit(2)).exists()
     ours = {path for path in set(tmp_path.glob("*.parquet")) - before if "-c000" in path.name}
     live = {path.rpartition("/")[2] for path in DeltaTable(tmp_path).file_uris()}
     assert {path.name for path in ours} <= live
@@ -83,13 +83,13 @@ def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(tabl
 
 def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkeypatch):
     """Their checkpoint has its rows."""
-    check = optimistic.check_name
+    check = optimistic_transaction.check_name
 
     def later(commit, looked, configuration, store):
         by_delta_rs(tmp_path)
         return check(commit, looked, configuration, store)
 
-    monkeypatch.setattr(optimistic, "check_name", later)
+    monkeypatch.setattr(optimistic_transaction, "check_name", later)
     write_deltalake(table, pa.table({"id": [1000]}), mode="append")
     assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
 
@@ -111,7 +111,7 @@ def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeat
 
     def put_once_without_answer(self, path, data):
         stored = put(self, path, data)
-        if path == names.commit(2) and not lost:
+        if path == file_names.commit(2) and not lost:
             lost.append(path)
             by_delta_rs(tmp_path)
             time.sleep(0.05)
@@ -126,7 +126,7 @@ def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeat
 
 def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
     """Others may have given the table a feature meanwhile that this library cannot read."""
-    check = optimistic.check_name
+    check = optimistic_transaction.check_name
 
     def unreadable(*_):
         raise UnsupportedFeatureError("the table uses a new feature", table=str(tmp_path))
@@ -137,7 +137,7 @@ def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table,
             patched.setattr(freed_names, "load_snapshot", unreadable)
             return check(commit, looked, configuration, store)
 
-    monkeypatch.setattr(optimistic, "check_name", later)
+    monkeypatch.setattr(optimistic_transaction, "check_name", later)
     with pytest.raises(CommitUnknownError, match="new feature"):
         table.delete("id < 2")
     assert ids(tmp_path) == [*range(2, 10), *range(100, 104)]
@@ -165,19 +165,23 @@ def test_a_long_retention_costs_no_look(tmp_path, monkeypatch):
     monkeypatch.setattr(
         LocalStore, "list_from", lambda self, folder, start="": listed.append(start) or listing(self, folder, start)
     )
-    monkeypatch.setattr(optimistic, "run_hooks", lambda *_: None)
+    monkeypatch.setattr(optimistic_transaction, "run_hooks", lambda *_: None)
     write_deltalake(table, pa.table({"id": [2]}), mode="append")
-    assert names.first_name(1) not in listed
+    assert file_names.first_name(1) not in listed
 
 
 def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
     """What takes long is not between the look and the put."""
     steps = []
-    for owner, name in ((LocalStore, "sync"), (optimistic, "check_base"), (optimistic, "put_commit")):
+    for owner, name in (
+        (LocalStore, "sync"),
+        (optimistic_transaction, "check_base"),
+        (optimistic_transaction, "put_commit"),
+    ):
         real = getattr(owner, name)
         monkeypatch.setattr(
             owner, name, lambda *args, real=real, name=name, **named: (steps.append(name), real(*args, **named))[1]
         )
     write_deltalake(table, pa.table({"id": [3]}), mode="append")
     assert steps[:3] == ["sync", "check_base", "put_commit"]
-    assert json.loads((table.store.read(names.commit(2))).splitlines()[0])["commitInfo"]["operation"] == "WRITE"
+    assert json.loads((table.store.read(file_names.commit(2))).splitlines()[0])["commitInfo"]["operation"] == "WRITE"

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
-from lakehouse_lib.engine.data_reader import TableReader
+from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
+from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import UnsupportedFeatureError
-from lakehouse_lib.hybrid_calendar import HybridCalendar
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_commit
 from tests.hand_made import array, commit, data_file, field, mapping, struct

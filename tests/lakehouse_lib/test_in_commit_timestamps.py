@@ -14,18 +14,18 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.actions import Protocol
-from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import LogCorruptedError, MetadataChangedError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checksum import read_checksum
 from lakehouse_lib.log.history import history, version_at
-from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.faults.scenes import clock_off_by
 from tests.log_tables import SCHEMA, append, create, files, put
 from tests.peers import plain, read_delta_rs, read_duckdb
@@ -60,7 +60,7 @@ def turning_on(snapshot):
 
 def first_action(store, version):
     """The commitInfo with which a commit begins."""
-    name, body = json.loads(store.read(names.commit(version)).split(b"\n")[0]).popitem()
+    name, body = json.loads(store.read(file_names.commit(version)).split(b"\n")[0]).popitem()
     assert name == "commitInfo"
     return body
 
@@ -154,7 +154,7 @@ def test_what_a_caller_says_is_not_the_time(tmp_path):
 def test_the_commit_that_turns_it_on_says_so_and_time_does_not_fall_back_there(tmp_path):
     snapshot = append(create(tmp_path), "a")
     late = time.time() + 5000
-    os.utime(tmp_path / names.commit(1), (late, late))
+    os.utime(tmp_path / file_names.commit(1), (late, late))
     snapshot = load_snapshot(snapshot.store)
     assert turning_on(snapshot).commit() == Committed(2, 1)
     append(load_snapshot(snapshot.store), "b")
@@ -171,7 +171,7 @@ def test_turning_it_on_counts_anew_after_a_lost_race(tmp_path):
     enabling = turning_on(snapshot)
     append(snapshot, "a")
     late = time.time() + 5000
-    os.utime(tmp_path / names.commit(1), (late, late))
+    os.utime(tmp_path / file_names.commit(1), (late, late))
     assert enabling.commit() == Committed(2, 2)
     latest = load_snapshot(snapshot.store)
     moment = first_action(snapshot.store, 2)["inCommitTimestamp"]
@@ -224,7 +224,7 @@ def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
         late.commit()
     with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
         begin(load_snapshot(snapshot.store), "a").commit()
-    assert snapshot.store.head(names.commit(2)) is None
+    assert snapshot.store.head(file_names.commit(2)) is None
 
 
 def test_a_property_without_the_feature_asks_for_nothing(tmp_path):

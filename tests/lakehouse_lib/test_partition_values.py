@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
-from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
-from lakehouse_lib.partition_values import (
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.partition_values import (
     HIVE_NULL,
     hive_path,
     parse_hive_path,

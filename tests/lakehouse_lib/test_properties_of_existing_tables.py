@@ -14,7 +14,7 @@ import pytest
 import lakehouse_lib
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.table_properties import SET_BY
+from lakehouse_lib.protocol.table_properties import SET_BY
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[str, str]]] = [

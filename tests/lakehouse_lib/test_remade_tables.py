@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
@@ -65,7 +65,7 @@ def test_a_checkpoint_of_the_old_table_is_refused(tmp_path):
 def test_a_checkpoint_of_a_version_that_was_cleaned_up_is_refused(tmp_path):
     held = create(tmp_path / "t")
     checkpoint(append(append(held, "a"), "b"))
-    (tmp_path / "t" / names.commit(0)).unlink()
+    (tmp_path / "t" / file_names.commit(0)).unlink()
     with pytest.raises(VersionNotFoundError, match=r"cleaned up.*version 0"):
         checkpoint(held)
 
@@ -78,7 +78,7 @@ def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch)
     for _ in range(2):
         shutil.rmtree(tmp_path / "t", ignore_errors=True)
         make(tmp_path / "t", 1, "")
-        path = tmp_path / "t" / names.commit(0)
+        path = tmp_path / "t" / file_names.commit(0)
         os.utime(path, ns=(moment, moment))
         stale = stale or load_snapshot(LocalStore(str(tmp_path / "t"), fsync=False))
         paths.append((path.stat().st_size, path.stat().st_mtime_ns))
@@ -128,7 +128,7 @@ def test_one_remade_between_two_lost_races_is_refused(tmp_path):
 def test_one_known_by_a_checkpoint_alone_is_told_by_its_id(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     DeltaTable(tmp_path / "t").create_checkpoint()
-    (tmp_path / "t" / names.commit(0)).unlink()
+    (tmp_path / "t" / file_names.commit(0)).unlink()
     stale = load_snapshot(LocalStore(str(tmp_path / "t"), fsync=False))
     assert stale.update() is stale
     assert commit(stale) == Committed(1, 1)
@@ -183,7 +183,7 @@ def test_a_log_that_was_copied_back_is_the_same(tmp_path, is_cached):
     shutil.copytree(tmp_path / "t", tmp_path / "backup")
     shutil.rmtree(tmp_path / "t")
     shutil.copytree(tmp_path / "backup", tmp_path / "t", copy_function=shutil.copyfile)
-    os.utime(tmp_path / "t" / names.commit(2), (1, 1))
+    os.utime(tmp_path / "t" / file_names.commit(2), (1, 1))
     if not is_cached:
         CACHE.clear()
     held.update_incremental()
@@ -259,7 +259,7 @@ def test_history_of_a_version_that_was_cleaned_up_is_that_of_its_table(tmp_path)
     held = DeltaTable(tmp_path / "t")
     checkpoint(append(append(first, "a"), "b"))
     for version in (0, 1):
-        (tmp_path / "t" / names.commit(version)).unlink()
+        (tmp_path / "t" / file_names.commit(version)).unlink()
     assert [one["version"] for one in held.history()] == [2]
     held.load_as_version(2)
     assert held.version() == 2

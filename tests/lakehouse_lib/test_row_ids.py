@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.actions import DomainMetadata, Protocol
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, MetadataChangedError, UnsupportedFeatureError
-from lakehouse_lib.log import names, row_ids
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checksum import read_checksum
+from lakehouse_lib.protocol.actions import DomainMetadata, Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
-from lakehouse_lib.write import write_deltalake
 from tests.log_tables import create, files, put
 from tests.peers import read_delta_rs, read_duckdb
 from tests.tracked_tables import STABLE, TRACKED, rows, tracked_rows
@@ -37,7 +38,7 @@ def begin(snapshot, **rows):
 
 
 def actions(store, version, kind):
-    lines = map(json.loads, store.read(names.commit(version)).splitlines())
+    lines = map(json.loads, store.read(file_names.commit(version)).splitlines())
     return [line[kind] for line in lines if kind in line]
 
 
@@ -53,7 +54,7 @@ def ranges(store, first=0):
 
 
 def mark(snapshot):
-    return row_ids.highest(snapshot.domains.values(), table="", version=0)
+    return row_tracking.highest(snapshot.domains.values(), table="", version=0)
 
 
 def assert_each_id_once(store):
@@ -140,7 +141,7 @@ def test_what_others_say_of_the_highest_id_counts(tmp_path):
         begin(load_snapshot(snapshot.store), b=3).commit()
     for nonsense in ("", "{}", "[]", '{"rowIdHighWaterMark": "5"}', '{"rowIdHighWaterMark": -2}'):
         with pytest.raises(LogCorruptedError, match="without a rowIdHighWaterMark"):
-            row_ids.highest([DomainMetadata("delta.rowTracking", nonsense)], table="t", version=3)
+            row_tracking.highest([DomainMetadata("delta.rowTracking", nonsense)], table="t", version=3)
 
 
 def test_a_file_that_does_not_say_how_many_rows_it_has_is_refused(tmp_path):

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.data_skipping.file_pruning import may_match
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import cache, names
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
-from lakehouse_lib.predicates import parse
-from lakehouse_lib.predicates.pruning import may_match
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.log import cache, file_names
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PROTOCOL, file, record_reads
 from tests.log_tables import add, paths_of, put, remove
@@ -174,7 +174,7 @@ def test_a_later_version_shares_what_was_read(table, reads):
 
 
 def test_opening_again_reads_new_commits_only(table, reads, monkeypatch):
-    for meta in list(table.list_from(names.LOG)):
+    for meta in list(table.list_from(file_names.LOG)):
         os.utime(f"{table.root}/{meta.path}", (1, 1))
     _ = load_snapshot(table).files
     reads.clear()
@@ -184,17 +184,17 @@ def test_opening_again_reads_new_commits_only(table, reads, monkeypatch):
     monkeypatch.setattr(LocalStore, "read", lambda self, path: read.append(path) or real(self, path))
     assert load_snapshot(table).file_count == 101
     assert not reads
-    assert [path for path in read if path.endswith(".json")] == [names.commit(3)]
+    assert [path for path in read if path.endswith(".json")] == [file_names.commit(3)]
 
 
 def test_a_table_replaced_in_place_is_not_read_from_the_cache(tmp_path):
     # The first ones are too young to be known by their time; then the time tells; and then the size.
     for name, moment in (("a", None), ("b", None), ("c", 100), ("d", 101), ("ee", 101)):
-        shutil.rmtree(tmp_path / names.LOG, ignore_errors=True)
+        shutil.rmtree(tmp_path / file_names.LOG, ignore_errors=True)
         store = put(tmp_path, 0, add(name))
         write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
         if moment is not None:
-            for path in (names.commit(0), names.checkpoint(0)):
+            for path in (file_names.commit(0), file_names.checkpoint(0)):
                 os.utime(tmp_path / path, (moment, moment))
         assert paths_of(load_snapshot(store)) == [name]
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.log import cache, names
-from lakehouse_lib.log.checkpoints.footer import _Compact
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.log import cache, file_names
+from lakehouse_lib.log.checkpoint.parquet_footer import _Compact
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import bounds_of, struct_bounds
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PARSED, PROTOCOL, file, record_reads
 from tests.log_tables import add, paths_of
@@ -161,7 +161,7 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
     assert paths_of(snapshot) == ["f001", "f050"]
     # Nor does one that does not count the nulls, which it need not.
-    path = names.checkpoint(1)
+    path = file_names.checkpoint(1)
     store.put(path, _without_null_counts(store.read(path)))
     snapshot = load_snapshot(store)
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakehouse_lib.actions import Metadata, Protocol, Transaction
-from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
@@ -20,13 +18,15 @@ from lakehouse_lib.errors import (
     TooManyRetriesError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.log import names
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.last_checkpoint import read_hint
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
+from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.log_tables import METADATA, SCHEMA, add, append, create, files, paths_of, put
 
 LOW, HIGH = (
@@ -169,7 +169,7 @@ def test_a_store_that_answers_twice_does_not_make_a_conflict_of_our_own_commit(t
 
 
 def test_a_checkpoint_that_fails_never_fails_the_commit(tmp_path, monkeypatch, caplog):
-    from lakehouse_lib import post_commit as module
+    from lakehouse_lib.transaction import post_commit as module
 
     snapshot = create(tmp_path / "t", {"delta.checkpointInterval": "1"})
 
@@ -237,7 +237,7 @@ def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_pa
     reader, writer, features = protocol
     body = {"minReaderVersion": reader, "minWriterVersion": writer} | ({"writerFeatures": features} if features else {})
     lines = [{"protocol": body}, {"metaData": METADATA | metadata}, add("a")]
-    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
     snapshot = load_snapshot(store)
     assert paths_of(snapshot) == ["a"]
     transaction = begin(snapshot)
@@ -255,7 +255,7 @@ def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": listed}
     protocol["readerFeatures"] = [f for f in listed if f == "deletionVectors"]
     lines = [{"protocol": protocol}, {"metaData": METADATA}, add("a")]
-    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
     assert append(load_snapshot(store), "b").version == 1
 
 
@@ -263,7 +263,9 @@ def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
 def test_reader_features_in_use_refuse_the_table(tmp_path, feature):
     store = LocalStore(str(tmp_path))
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
-    store.put(names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": METADATA}])).encode())
+    store.put(
+        file_names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": METADATA}])).encode()
+    )
     with pytest.raises(UnsupportedFeatureError, match=feature):
         load_snapshot(store)
 

@@ -98,7 +98,7 @@ def test_the_docs_name_every_extra() -> None:
 
 
 def test_the_docs_name_every_variable_that_stands_for_an_option() -> None:
-    read = importlib.import_module("lakehouse_lib.store.s3_options")._ENVIRONMENT
+    read = importlib.import_module("lakehouse_lib.store.s3.options")._ENVIRONMENT
     page = (ROOT / "docs/stores.md").read_text()
     told = re.search(r"the environment does, by (.*?); and boto3", page, re.DOTALL)
     assert told is not None
@@ -106,7 +106,7 @@ def test_the_docs_name_every_variable_that_stands_for_an_option() -> None:
 
 
 def test_the_docs_name_every_option_of_a_store() -> None:
-    options = importlib.import_module("lakehouse_lib.store.s3_options")._NAMES
+    options = importlib.import_module("lakehouse_lib.store.s3.options")._NAMES
     table = (ROOT / "docs/stores.md").read_text().partition("\n| option | |\n")[2].partition("\n\n")[0]
     assert {name.lower().removeprefix("aws_") for name in re.findall(r"`(\w+)`", table)} >= set(options)
 
@@ -137,7 +137,7 @@ def test_the_docs_have_no_job_that_is_not_there() -> None:
 
 
 def test_the_suite_in_the_docs_is_one() -> None:
-    from spark_jobs.quality import read_rules
+    from lakehouse_lib.ingestion.quality import read_rules
 
     block = re.search(r"^```json\n(.*?)^```$", (ROOT / "docs/ingest.md").read_text(), re.MULTILINE | re.DOTALL)
     assert block is not None

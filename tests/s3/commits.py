@@ -15,8 +15,9 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import StoreError, StoreRefusedError
-from lakehouse_lib.log import names
-from lakehouse_lib.store import open_store, s3
+from lakehouse_lib.log import file_names
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import s3_store as s3
 from tests.faults.storm import Place, storm
 from tests.interop.commits.interleave import interleave
 from tests.s3.racer import ROWS
@@ -68,7 +69,7 @@ def check_commits(location: str, options: dict[str, str], starts: list[int]) -> 
     table = DeltaTable(location, storage_options=options)
     expected = sorted(number for start in starts for number in range(start, start + ROWS))
     assert ids(table.to_pyarrow_table()) == expected == theirs(location, options)
-    named = [names.parse(one.path) for one in table.store.list_from(names.LOG, "0")]
+    named = [file_names.parse(one.path) for one in table.store.list_from(file_names.LOG, "0")]
     versions = [one.version for one in named if one is not None and one.kind == "commit"]
     assert versions == list(range(len(starts)))
 

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import ConcurrentTransactionError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.ingestion.append import append_once
-from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
-from lakehouse_lib.ingestion.rejects import Origin, quarantine_schema
+from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.operations.cleanup import cleanup

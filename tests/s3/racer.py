@@ -11,8 +11,8 @@ import sys
 import deltalake
 
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.commit_properties import CommitProperties
 from lakehouse_lib.store import open_store
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.table_on_s3 import rows
 
 ROWS = 10

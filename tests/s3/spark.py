@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.distributed_snapshot import distribute
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.engine.spark_s3a import properties
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.s3a import properties
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store
-from spark_jobs.load import Load
 from tests.s3.server import KEY, SECRET, Proxy, options_of
 from tests.s3.spark_session import session
 from tests.spark_jobs.loading import PRICE_RULE, Shop

@@ -13,9 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib import arrow_values
-from lakehouse_lib.actions import FILE_SCHEMA, Transaction
-from lakehouse_lib.commit_properties import CommitProperties
+from lakehouse_lib.arrow import values as arrow_values
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -25,15 +23,17 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from lakehouse_lib.log.checkpoints.part import UnreadableCheckpointError
+from lakehouse_lib.expressions import Predicate, parse
+from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.cleanup import cleanup
-from lakehouse_lib.operations.create import create_table
 from lakehouse_lib.operations.vacuum import vacuum
-from lakehouse_lib.predicates import Predicate, parse
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Transaction
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.simulation.ledger import Ledger, Violation
 from tests.simulation.operations import RowIds, Rows, derived, row_ids
 from tests.simulation.refusals import Attempt

@@ -14,7 +14,7 @@ from unittest import mock
 
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import optimistic
+from lakehouse_lib.transaction import optimistic_transaction
 from tests.simulation.actors import Actor
 from tests.simulation.choosers import CALM, Seeded
 from tests.simulation.hooks import hooks_watched
@@ -204,7 +204,7 @@ def explore(
     """
     stage, search, found = _Stage(scenario), _Search(fault, reduce=reduce), Exploration()
     hooks: AbstractContextManager[object] = (
-        nullcontext() if scenario.with_hooks else mock.patch.object(optimistic, "run_hooks")
+        nullcontext() if scenario.with_hooks else mock.patch.object(optimistic_transaction, "run_hooks")
     )
     with hooks_watched(lambda _, root: stage.is_in_trouble(root)), remembered(), hooks:
         while limit is None or found.orders < limit:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from lakehouse_lib import post_commit
 from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.transaction import post_commit
 from tests.simulation.ledger import Violation
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from lakehouse_lib.errors import CommitFailedError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from tests.simulation.log_files import actions_of, checkpoint_of
 from tests.simulation.operations import NOTHING, Rows, applied, replayed, row_ids
 from tests.simulation.refusals import Attempt, is_founded
@@ -99,18 +99,18 @@ class Ledger:
         if data is None:
             self._deleted(path)
             return
-        name = names.parse(path) if path.startswith(f"{names.LOG}/") else None
+        name = file_names.parse(path) if path.startswith(f"{file_names.LOG}/") else None
         if name is not None and name.kind == "commit":
             self._commit(name.version, path, data)
         elif name is not None and name.kind != "compacted":
             self._checkpoint(name.version, path, data)
-        elif path == names.LAST_CHECKPOINT:
+        elif path == file_names.LAST_CHECKPOINT:
             self._last_checkpoint(data)
-        elif path.startswith(f"{names.SIDECARS}/"):
+        elif path.startswith(f"{file_names.SIDECARS}/"):
             self._sidecars[path.rsplit("/", 1)[-1]] = data
         elif path.endswith(".crc"):
             self._checksum(path, data)
-        elif not path.startswith(f"{names.LOG}/"):
+        elif not path.startswith(f"{file_names.LOG}/"):
             self._data_file(path, data)
         self._stored[path] = self.now()
 
@@ -131,7 +131,7 @@ class Ledger:
             attempt,
             self.states,
             lambda path: [key for key, _ in self._data[path].values()],
-            lambda version: names.commit(version) in self._stored,
+            lambda version: file_names.commit(version) in self._stored,
             reorders_appends=self.terms.reorders_appends,
         ):
             raise Violation(f"{attempt} needs not be refused: {error!r}")
@@ -139,7 +139,7 @@ class Ledger:
     def newest_checkpoint(self) -> list[str]:
         """All the objects that are needed to read it."""
         path, (_, sidecars) = max(self._checkpoints.items(), key=lambda one: one[1][0])
-        return [path, *sorted(f"{names.SIDECARS}/{one.rsplit('/', 1)[-1]}" for one in sidecars)]
+        return [path, *sorted(f"{file_names.SIDECARS}/{one.rsplit('/', 1)[-1]}" for one in sidecars)]
 
     def torn(self, path: str) -> None:
         """Nothing can be built any more on what has lost half its bytes."""
@@ -344,7 +344,7 @@ class Ledger:
         since = self._stored.pop(path, None)
         if since is None:
             return
-        if path.startswith(f"{names.LOG}/"):
+        if path.startswith(f"{file_names.LOG}/"):
             self._log_deleted(path)
             return
         known = [version for version, state in enumerate(self.states) if path in state.files]
@@ -365,7 +365,7 @@ class Ledger:
 
     def _can_be_built(self, version: int) -> bool:
         base = max((known for known, _ in self._checkpoints.values() if known <= version), default=-1)
-        return all(names.commit(number) in self._stored for number in range(base + 1, version + 1))
+        return all(file_names.commit(number) in self._stored for number in range(base + 1, version + 1))
 
     def _replaced_at(self, version: int) -> float:
         return self.states[version + 1].written if version + 1 < len(self.states) else float("inf")

@@ -9,23 +9,28 @@ from weakref import WeakSet
 
 from greenlet import getcurrent
 
-from lakehouse_lib import post_commit
 from lakehouse_lib.errors import CommitFailedError, ConcurrentAppendError, StoreError
-from lakehouse_lib.log import cleanup, conflict, names
-from lakehouse_lib.log.checkpoints import writing
-from lakehouse_lib.log.commit import CommitActions, parse_commit
-from lakehouse_lib.log.conflict import Attempt, find_conflict
+from lakehouse_lib.log import cleanup, file_names
+from lakehouse_lib.log.checkpoint import write as writing
+from lakehouse_lib.log.commit_file import CommitActions, parse_commit
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.landmark import Landmark
-from lakehouse_lib.log.put_commit import put_commit
 from lakehouse_lib.log.replay import replay
-from lakehouse_lib.log.version_state import VersionState
+from lakehouse_lib.log.table_identity import Landmark
+from lakehouse_lib.log.table_state import VersionState
 from lakehouse_lib.operations import vacuum
 from lakehouse_lib.operations.vacuum import plan_vacuum
+from lakehouse_lib.protocol.table_properties import TableProperties
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.table_properties import TableProperties
-from lakehouse_lib.transaction import OptimisticTransaction, base_version, optimistic
+from lakehouse_lib.transaction import (
+    OptimisticTransaction,
+    conflict_checker,
+    optimistic_transaction,
+    post_commit,
+    read_version,
+)
+from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
+from lakehouse_lib.transaction.put_commit import put_commit
 from tests.simulation.hunting import Mutant, Patch, instead
 from tests.simulation.runs import plan_of, run
 
@@ -42,7 +47,7 @@ def _newest_winner_only(
 
 def _no_read_back(store: ObjectStore, version: int, data: bytes, _txn_id: str) -> bool | StoreError:
     try:
-        return store.put_if_absent(names.commit(version), data)
+        return store.put_if_absent(file_names.commit(version), data)
     except StoreError as error:
         return error
 
@@ -61,7 +66,7 @@ def _first_loss_only() -> list[Patch]:
         checked.add(getcurrent())
         return find_conflict(attempt, winners, store)
 
-    return [(OptimisticTransaction, "_attempts", begin), (optimistic, "find_conflict", check)]
+    return [(OptimisticTransaction, "_attempts", begin), (optimistic_transaction, "find_conflict", check)]
 
 
 def _checkpoint_first(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
@@ -75,7 +80,7 @@ def _checkpoint_first(store: ObjectStore, version: int, data: bytes, txn_id: str
 
 
 def _hint_without_looking(store: ObjectStore, hint: Any) -> None:
-    store.put(names.LAST_CHECKPOINT, b'{"version":%d,"size":1}' % hint.version)
+    store.put(file_names.LAST_CHECKPOINT, b'{"version":%d,"size":1}' % hint.version)
 
 
 def _files_first() -> list[Patch]:
@@ -114,21 +119,21 @@ def _one_version_more(*arguments: Any) -> int | None:
 
 
 MUTANTS = (
-    Mutant("no conflict check", instead(optimistic, "find_conflict", _no_check), ("increment", "delete")),
+    Mutant("no conflict check", instead(optimistic_transaction, "find_conflict", _no_check), ("increment", "delete")),
     Mutant(
         "conflict check against the newest winner only",
-        instead(optimistic, "find_conflict", _newest_winner_only),
+        instead(optimistic_transaction, "find_conflict", _newest_winner_only),
         ("increment", "append", "share"),
     ),
     Mutant(
         "no read-back after a put that was refused",
-        instead(optimistic, "put_commit", _no_read_back),
+        instead(optimistic_transaction, "put_commit", _no_read_back),
         ("append", "count"),
     ),
     Mutant("retry that re-reads and does not check again", _first_loss_only, ("increment", "append")),
     Mutant(
         "checkpoint before the commit that it contains",
-        instead(optimistic, "put_commit", _checkpoint_first),
+        instead(optimistic_transaction, "put_commit", _checkpoint_first),
         ("append", "increment"),
     ),
     Mutant(
@@ -149,23 +154,27 @@ MUTANTS = (
     ),
     Mutant(
         "applications known from the snapshot alone",
-        instead(optimistic, "find_conflict", _no_fresh_applications),
+        instead(optimistic_transaction, "find_conflict", _no_fresh_applications),
         ("share", "deliver"),
     ),
     Mutant(
         "conflict on every lost race",
-        instead(optimistic, "find_conflict", _refused_without_need),
+        instead(optimistic_transaction, "find_conflict", _refused_without_need),
         ("append", "increment"),
     ),
     Mutant(
         "no check whether files that were read are gone",
-        instead(conflict._Removed, "meeting_reads", lambda *_: frozenset()),
+        instead(conflict_checker._Removed, "meeting_reads", lambda *_: frozenset()),
         ("insert", "delete"),
     ),
-    Mutant("every winner taken for a blind append", instead(optimistic, "find_conflict", _all_blind), ("insert",)),
+    Mutant(
+        "every winner taken for a blind append",
+        instead(optimistic_transaction, "find_conflict", _all_blind),
+        ("insert",),
+    ),
     Mutant(
         "commit under a name that a cleanup has freed",
-        instead(base_version, "may_free_the_next", lambda *_: False),
+        instead(read_version, "may_free_the_next", lambda *_: False),
         ("append", "cleanup"),
     ),
     Mutant(
@@ -175,7 +184,7 @@ MUTANTS = (
     ),
     Mutant(
         "no look after the put where others clean up",
-        instead(optimistic, "check_name", _no_check),
+        instead(optimistic_transaction, "check_name", _no_check),
         ("append",),
     ),
     Mutant("any table taken for the one that was opened", instead(Landmark, "check", lambda *_: None), ("append",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import Actor
@@ -41,4 +41,4 @@ def _overtake(actor: Actor) -> None:
         other.change("append", other.at_hand, rows={f"{name} {number}": (0, 0)})
     latest = load_snapshot(other.store)
     checkpoint(latest)
-    other.store.delete_many([names.commit(version) for version in range(latest.version)])
+    other.store.delete_many([file_names.commit(version) for version in range(latest.version)])

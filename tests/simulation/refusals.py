@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakehouse_lib.actions import Transaction
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentAppendError,
@@ -16,6 +15,7 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     TooManyRetriesError,
 )
+from lakehouse_lib.protocol.actions import Transaction
 
 _READERS = ("increment", "delete", "overwrite", "insert")
 _MANY_RETRIES = 50

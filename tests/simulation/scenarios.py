@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lakehouse_lib.actions import Transaction
+from lakehouse_lib.protocol.actions import Transaction
 from tests.simulation.actors import Actor
 from tests.simulation.exploration import Exploration, Fault, Scenario, explore
 from tests.simulation.other_engine import AT_ONCE, overtake

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib.log import commit
+from lakehouse_lib.log import commit_file
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.checkpoints import part
-from lakehouse_lib.log.checkpoints.footer import chunk_statistics
-from lakehouse_lib.log.commit import parse_commit
-from lakehouse_lib.transaction import optimistic
+from lakehouse_lib.log.checkpoint import part
+from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
+from lakehouse_lib.log.commit_file import parse_commit
+from lakehouse_lib.transaction import optimistic_transaction
 
-_engine = optimistic.engine_info
+_engine = optimistic_transaction.engine_info
 
 
 class _Inline:
@@ -100,10 +100,10 @@ def remembered(known: Memory | None = None) -> Iterator[Memory]:
         return footers[id(footer)][1]
 
     replaced: list[tuple[Any, str, Any, Any]] = [
-        (commit, "parse_commit", parse_commit, parsed),
+        (commit_file, "parse_commit", parse_commit, parsed),
         (pq, "ParquetFile", pq.ParquetFile, opened),
         (part, "chunk_statistics", chunk_statistics, statistics),
-        (optimistic, "engine_info", _engine, _engine_once),
+        (optimistic_transaction, "engine_info", _engine, _engine_once),
     ]
     replaced += [
         (module, "ThreadPoolExecutor", concurrent.futures.ThreadPoolExecutor, _Inline)

@@ -15,7 +15,7 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     TooManyRetriesError,
 )
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.refusals import Attempt
 
@@ -36,7 +36,7 @@ class _Table:
     def commit(self, version: int, read: int, operation: dict[str, object], *actions: dict[str, object]) -> None:
         info = {"commitInfo": {"simulated": {"id": f"{version}", "table": "", **operation}, "readVersion": read}}
         lines = "\n".join(json.dumps(action) for action in (info, *actions))
-        self.ledger.watch(names.commit(version), lines.encode())
+        self.ledger.watch(file_names.commit(version), lines.encode())
 
 
 def _append(**rows: list[int]) -> dict[str, object]:

@@ -20,11 +20,11 @@ from lakehouse_lib.errors import (
     SourceRefusedError,
     UnsupportedFeatureError,
 )
+from lakehouse_lib.ingestion import batch as batch_module
+from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.load import Load, Report
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
-from spark_jobs import batch as batch_module
-from spark_jobs.batch import Batch
-from spark_jobs.load import Load, Report
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.load import Load
+from lakehouse_lib.ingestion.load import Load
 from tests.peers import read_duckdb
 from tests.spark_jobs.loading import Shop
 

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import StoreError
+from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.schema import Field, Schema
-from spark_jobs.batch import Batch
-from spark_jobs.load import Load
 from tests.spark_jobs.loading import SCHEMA, Shop
 
 

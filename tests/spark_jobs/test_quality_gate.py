@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_lib.errors import QualityError
-from spark_jobs.quality import VIOLATIONS, Gate, read_rules
+from lakehouse_lib.ingestion.quality import VIOLATIONS, Gate, read_rules
 
 # Great Expectations' own imports and models.
 pytestmark = [

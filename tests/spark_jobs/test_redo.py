@@ -5,12 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lakehouse_lib.engine.arrow import ArrowEngine
-from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store
-from spark_jobs.batch import Batch
-from spark_jobs.load import Load
 from tests.spark_jobs.loading import Shop
 
 

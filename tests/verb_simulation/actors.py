@@ -11,23 +11,23 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakehouse_lib import deletion_vectors
-from lakehouse_lib.commit_properties import CommitProperties
-from lakehouse_lib.engine.arrow import ArrowEngine
-from lakehouse_lib.engine.data_writer import DEFAULT_TARGET_FILE_SIZE
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.engine.parquet.writer import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
-from lakehouse_lib.operations.append import Write, write
+from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.checkpoint import checkpoint
-from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.clustering.selection import files_to_cluster, is_clustered
-from lakehouse_lib.operations.compact import compact, plan_compact
-from lakehouse_lib.operations.delete import delete
+from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
+from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered
+from lakehouse_lib.operations.optimize.compact import compact, plan_compact
+from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.operations.vacuum import vacuum
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.verb_simulation.history import Asked, Violation
 from tests.verb_simulation.store import ParquetStore
 
@@ -177,14 +177,14 @@ class Actor:
         for file in self._random.sample(files, min(len(files), self._random.choice((1, 1, 2)))):
             held = pa.parquet.ParquetFile(self.store.open_input(file["path"])).read(["id"])["id"].to_pylist()
             before = file["deletionVector"]
-            deleted = BitMap64() if before is None else deletion_vectors.load(self.store, before)
+            deleted = BitMap64() if before is None else deletion_vector.load(self.store, before)
             alive = [place for place in range(len(held)) if place not in deleted]
             if not alive:
                 continue
             places = self._random.sample(alive, self._random.randint(1, max(1, len(alive) - 1)))
             gone |= {held[place] for place in places}
             old.append(file)
-            vector = deletion_vectors.save(self.store, deleted | BitMap64(places))
+            vector = deletion_vector.save(self.store, deleted | BitMap64(places))
             stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
             new.append({**file, "deletionVector": vector, "stats": stats})
         if not old:

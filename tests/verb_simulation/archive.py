@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from tests.deletion_vector_bytes import from_z85
 from tests.simulation.world import World
 from tests.verb_simulation.history import Files, Violation, replayed
@@ -34,7 +34,7 @@ class Archive:
             self._deleted(path)
             return
         self.objects[path] = data
-        if path == names.commit(len(self._files)):
+        if path == file_names.commit(len(self._files)):
             self._live = replayed(self._live, data, len(self._files))
             self._files.append(frozenset({path for path, _ in self._live} | _vectors(self._live)))
             self._written.append(self._world.now)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lakehouse_lib import deletion_vectors
-from lakehouse_lib.log import names
-from lakehouse_lib.log.row_ids import STABLE
+from lakehouse_lib.features.row_tracking import STABLE
+from lakehouse_lib.log import file_names
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
 
 #: id -> key and part.
@@ -91,7 +91,7 @@ class Reading:
         files: Files = {}
         while True:
             version = len(found)
-            data = self._objects.get(names.commit(version))
+            data = self._objects.get(file_names.commit(version))
             if data is None:
                 return found
             actions = _actions(data)
@@ -124,7 +124,7 @@ class Reading:
             if not _is_true(json.loads(add["stats"]), table):
                 raise Violation(f"version {version} says of {path}, whose rows are {table}: {add['stats']}")
             vector = add.get("deletionVector")
-            gone = set() if vector is None else set(deletion_vectors.load(self._store, vector))
+            gone = set() if vector is None else set(deletion_vector.load(self._store, vector))
             part = add["partitionValues"].get("part")
             for place, row in enumerate(table):
                 if place in gone:
@@ -191,7 +191,7 @@ def _actions(data: bytes) -> list[dict[str, Any]]:
 
 def _key(action: Mapping[str, Any]) -> tuple[str, str]:
     vector = action.get("deletionVector")
-    return action["path"], "" if vector is None else deletion_vectors.unique_id(vector)
+    return action["path"], "" if vector is None else deletion_vector.unique_id(vector)
 
 
 def _is_true(stats: Mapping[str, Any], rows: list[dict[str, int]]) -> bool:

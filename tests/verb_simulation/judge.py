@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.store import Bucket
 from tests.verb_simulation.actors import Stories

@@ -11,12 +11,13 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.operations import compact, delete, rewrite
-from lakehouse_lib.operations.carried_marks import MarkedGroup, vector
-from lakehouse_lib.operations.clustering import marks
-from lakehouse_lib.operations.delete import DeletePlan, plan_delete
+from lakehouse_lib.operations.dml import delete
+from lakehouse_lib.operations.dml.delete import DeletePlan, plan_delete
 from lakehouse_lib.operations.files import live_records
-from lakehouse_lib.operations.rewrite import Rewrite
+from lakehouse_lib.operations.optimize import compact, rewrite
+from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, vector
+from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -40,12 +41,12 @@ def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, Marke
     return found
 
 
-def _in_the_order_of_before(files: Sequence[Any]) -> marks._Written:
+def _in_the_order_of_before(files: Sequence[Any]) -> deletion_vector_rebase._Written:
     written = _written_of(files)
     return replace(written, order=np.arange(len(written.rows)))
 
 
-_written_of = marks._Written.of
+_written_of = deletion_vector_rebase._Written.of
 
 
 def _only_known_files(
@@ -95,7 +96,7 @@ MUTANTS = (
     ),
     Mutant(
         "marks where rows were before they were sorted",
-        instead(marks._Written, "of", _in_the_order_of_before),
+        instead(deletion_vector_rebase._Written, "of", _in_the_order_of_before),
         ("mark", "cluster"),
     ),
     Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from unittest import mock
 
-from lakehouse_lib import deletion_vectors
-from lakehouse_lib.actions import Protocol
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.operations.clustering import marks
-from lakehouse_lib.operations.create import create_table
+from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -123,8 +123,8 @@ def run(plan: Plan | int) -> Report:
         return next(one for one in (founder, *people) if one.store.root == table).is_explained(error)
 
     report = Report(history=world.history)
-    bounds = mock.patch.multiple(deletion_vectors, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
-    memory = mock.patch.multiple(marks, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
+    bounds = mock.patch.multiple(deletion_vector, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
+    memory = mock.patch.multiple(deletion_vector_rebase, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
     with hooks_watched(is_explained), remembered(), bounds, memory:
         try:
             world.run({"founder": found})

@@ -28,7 +28,7 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         self.dry_run = dry_run
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
-        from lakehouse_lib.table_properties import LogRetention
+        from lakehouse_lib.protocol.table_properties import LogRetention
 
         policy = vacuum_policy(self.table)
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention

@@ -177,7 +177,7 @@ def _record(
 def _deletes_in_log(snapshot: Snapshot, start: int, request: str) -> dict[int | None, int]:
     """Deleted rows by version, of the request's commits from ``start`` on that the log still has."""
     from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-    from lakehouse_lib.log.commit import read_commit
+    from lakehouse_lib.log.commit_file import read_commit
     from lakehouse_lib.log.segment import list_commits
 
     deleted: dict[int | None, int] = {}
@@ -207,7 +207,7 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
 
 def _log_expires(snapshot: Snapshot, now: Any) -> str | None:
     """When the log's last entry about the person's rows has expired; None: never by itself."""
-    from lakehouse_lib.table_properties import LogRetention
+    from lakehouse_lib.protocol.table_properties import LogRetention
 
     retention = LogRetention.of(snapshot.configuration, snapshot.store.root)
     return (now + retention.duration).isoformat() if retention.cleanup else None

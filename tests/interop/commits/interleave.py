@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.commit_ledger import Reader, Told, Verdict, judge, told
 from tests.commit_operations import SCHEMA
 from tests.faults.processes import context

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as PeerTable
 
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.operations.compact import compact
+from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.write import write_deltalake
 from tests.interop.commits.interleave import interleave
 from tests.peers import read_delta_rs
 

@@ -12,8 +12,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.change_data.vectors import hide_all_but
-from lakehouse_lib.deletion_vectors import load
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import in_file, inline
 from tests.hand_log import Log

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-import lakehouse_lib.engine.arrow as arrow_engine
+import lakehouse_lib.engine.arrow.engine as arrow_engine
 from lakehouse_lib import StoreError
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Piece
 
 

@@ -13,15 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import (
-    DeltaTable,
-    InvalidArgumentError,
-    ObjectNotFoundError,
-    SchemaMismatchError,
-    write_deltalake,
-)
+from lakehouse_lib import DeltaTable, InvalidArgumentError, ObjectNotFoundError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
 from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb
 
 ROWS = pa.table(

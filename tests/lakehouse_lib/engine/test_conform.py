@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, InvalidSchemaError, LogCorruptedError, UnsupportedFeatureError, write_deltalake
-from lakehouse_lib.engine.checked_files import CheckedFiles
-from lakehouse_lib.engine.conform import Members, conform, has_field_ids
-from lakehouse_lib.engine.scan import Scan
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.engine.arrow.checked_files import CheckedFiles
+from lakehouse_lib.engine.parquet.conform import Members, conform, has_field_ids
+from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.expressions import parse
 from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import Mode
 from tests.deletion_vector_bytes import delete_by_vector, inline

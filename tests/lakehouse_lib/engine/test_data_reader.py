@@ -12,8 +12,8 @@ from deltalake import WriterProperties
 from deltalake import write_deltalake as write_delta_rs
 
 from lakehouse_lib import DeltaTable, InvalidPredicateError, StoreError, write_deltalake
-from lakehouse_lib.engine.scan import Scan
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.hand_made import array, commit, data_file, field, mapping, struct
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.snapshot import load_snapshot

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.engine import distributed_snapshot, snapshot_tasks
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.engine.snapshot_tasks import bucket_numbers
-from lakehouse_lib.engine.spark import SparkEngine, spark_failures
+from lakehouse_lib.engine.spark.engine import SparkEngine, spark_failures
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError
-from lakehouse_lib.log.keys import file_keys
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.log.file_keys import file_keys
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_compaction

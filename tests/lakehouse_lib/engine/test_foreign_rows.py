@@ -9,7 +9,7 @@ import pytest
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, SchemaMismatchError
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
 from tests import hand_made
 
 

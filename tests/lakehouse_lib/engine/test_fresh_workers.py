@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Piece
-from lakehouse_lib.engine.scratch import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 
 WORKER = """
 import sys

@@ -6,8 +6,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.dataset import dataset
-from lakehouse_lib.engine.store_filesystem import StoreFileSystem
+from lakehouse_lib.engine.arrow.dataset import dataset
+from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
 from lakehouse_lib.errors import ObjectNotFoundError
 
 READINGS = {

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import Row
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine import data_writer
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.data_writer import write_stream
-from lakehouse_lib.engine.spark_direct import write_rows
+from lakehouse_lib.engine.parquet import writer
+from lakehouse_lib.engine.parquet.writer import write_stream
+from lakehouse_lib.engine.spark.worker_writing import write_rows
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 
@@ -101,7 +101,7 @@ def test_spark_workers_that_write_by_themselves(tmp_path, spark):
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    monkeypatch.setattr(data_writer, "_ROW_GROUP_ROWS", 4)
+    monkeypatch.setattr(writer, "_ROW_GROUP_ROWS", 4)
 
 
 @pytest.mark.usefixtures("small_groups")

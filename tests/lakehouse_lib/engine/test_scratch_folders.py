@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 
 OWNER = """

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_deltalake
-from lakehouse_lib.engine import spark_manifest
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.engine.spark import manifest
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.expressions import parse
 from lakehouse_lib.store.local import LocalStore
 from tests.peers import parquet_files, plain, read_delta_rs
 
@@ -121,9 +121,9 @@ def test_a_thousand_files_plan_quickly_and_reuse_their_manifest(tmp_path: Path, 
     write_deltalake(tmp_path, pa.table({"p": range(500), "v": range(500)}), partition_by=["p"])
     table = DeltaTable(tmp_path)
     assert table.to_spark(spark).count() == 500
-    manifests = len(list(spark_manifest._scratch().iterdir()))
+    manifests = len(list(manifest._scratch().iterdir()))
     assert table.to_spark(spark).where("p = 3").collect()[0].v == 3
-    assert len(list(spark_manifest._scratch().iterdir())) == manifests
+    assert len(list(manifest._scratch().iterdir())) == manifests
 
 
 def test_executors_move_the_bytes(tmp_path: Path, spark: Any, spark_events: Path) -> None:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
-from lakehouse_lib.engine import spark_manifest
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark import manifest
+from lakehouse_lib.engine.spark.engine import SparkEngine
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "tem p {é}%20#*"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    spark_manifest._scratch.cache_clear()
+    manifest._scratch.cache_clear()
     yield folder
-    spark_manifest._scratch.cache_clear()
+    manifest._scratch.cache_clear()
 
 
 def test_the_list_is_found_in_a_folder_of_any_name(tmp_path: Path, spark: Any, scratch: Path) -> None:
@@ -47,14 +47,14 @@ def test_a_list_that_two_threads_write_is_whole_at_any_moment(
         if len(attempts) > 1:
             return written(path, data)
         written(path, data[: len(data) // 2])
-        others.append(spark_manifest.manifest(snapshot.files, snapshot.store))
+        others.append(manifest.manifest(snapshot.files, snapshot.store))
         found = Path(others[0].removeprefix("file:"), "_spark_metadata", "0").read_bytes()
         assert found == data
         with path.open("ab") as rest:
             return rest.write(data[len(data) // 2 :])
 
     monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    assert [spark_manifest.manifest(snapshot.files, snapshot.store)] == others
+    assert [manifest.manifest(snapshot.files, snapshot.store)] == others
 
 
 def test_a_session_that_would_pass_over_the_list_is_refused(tmp_path: Path, spark: Any) -> None:

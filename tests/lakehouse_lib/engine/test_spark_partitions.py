@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError, partition_values
-from lakehouse_lib.actions import STRING_MAP
+from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark_partitions import branches
+from lakehouse_lib.engine.spark.partitions import branches
+from lakehouse_lib.protocol import partition_values
+from lakehouse_lib.protocol.actions import STRING_MAP
 from lakehouse_lib.schema import PrimitiveType
 from tests.hand_made import commit, data_file, field
 from tests.peers import plain

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, SchemaMismatchError, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from tests.peers import parquet_files
 
 WHOLE = pa.field("x", pa.int64(), nullable=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, SparkEngine, write_deltalake
-from lakehouse_lib.engine import spark_workers
+from lakehouse_lib.engine.spark import workers as spark_workers
 
 SCRIPT = """
 import sys

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lakehouse_lib.errors import IngestError
-from lakehouse_lib.ingestion.batches import History, cut, history, sort_files
-from lakehouse_lib.ingestion.intent import Intent, Outcome
+from lakehouse_lib.ingestion.batch_planning import History, cut, history, sort_files
+from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_lib.errors import IngestError, InvalidArgumentError
-from lakehouse_lib.ingestion.intent import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.store import open_store
 

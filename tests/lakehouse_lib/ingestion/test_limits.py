@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib import partition_values, write_deltalake
+from lakehouse_lib import write_deltalake
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
-from lakehouse_lib.ingestion.rejects import Origin
+from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import open_store
 
 LONG_NAME = "makes a folder name of more than 255 bytes"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import action_lines
 from lakehouse_lib.log.action_columns import FileParser
-from lakehouse_lib.log.commit import CommitActions, parse_commit
+from lakehouse_lib.log.commit_file import CommitActions, parse_commit
 from tests.log_tables import METADATA, PROTOCOL, add, remove
 
 COLUMNS, LINES = 0, 2**60  # bytes from which on pieces are parsed as columns

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
-from lakehouse_lib.log import action_lines, names
-from lakehouse_lib.log.commit import parse_commit, read_commit
+from lakehouse_lib.log import action_lines, file_names
+from lakehouse_lib.log.commit_file import parse_commit, read_commit
 from lakehouse_lib.log.file_actions import SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
@@ -26,7 +26,7 @@ def refused(data: bytes) -> str:
     error = caught.value
     assert (error.table, error.version) == ("t", 7)
     assert error.hint
-    assert names.commit(7) in error.message
+    assert file_names.commit(7) in error.message
     return error.message
 
 
@@ -101,7 +101,7 @@ def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
         parse_commit(data, 7, "t")
         return
     message = refused(data)
-    assert f"line 3 of {names.commit(7)} is a {kind} action whose {field} is " in message
+    assert f"line 3 of {file_names.commit(7)} is a {kind} action whose {field} is " in message
 
 
 @pytest.mark.parametrize("field", ["path", "partitionValues", "size", "modificationTime", "dataChange"])
@@ -109,20 +109,22 @@ def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
 def test_an_add_without_a_required_field(field, null):
     body = add("b.parquet")["add"]
     body = body | {field: None} if null else without(body, field)
-    assert f"line 2 of {names.commit(7)} is a add action without {field}" in refused(lines(add("a"), {"add": body}))
+    assert f"line 2 of {file_names.commit(7)} is a add action without {field}" in refused(
+        lines(add("a"), {"add": body})
+    )
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in METADATA_FIELDS.items() for v in values])
 def test_a_field_of_metadata_that_is_of_another_type(field, value):
     message = refused(lines({"protocol": PROTOCOL}, {"metaData": METADATA | {field: value}}))
-    assert f"line 2 of {names.commit(7)} is a metaData" in message
+    assert f"line 2 of {file_names.commit(7)} is a metaData" in message
     assert field in message or field == "format"
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in PROTOCOL_FIELDS.items() for v in values])
 def test_a_field_of_the_protocol_that_is_of_another_type_or_against_the_versions(field, value):
     message = refused(lines({"protocol": PROTOCOL | {field: value}}))
-    assert f"line 1 of {names.commit(7)} is a protocol action" in message
+    assert f"line 1 of {file_names.commit(7)} is a protocol action" in message
     assert field in message or value in (3, 7)
 
 
@@ -156,7 +158,7 @@ def test_a_field_of_the_protocol_that_is_of_another_type_or_against_the_versions
     ],
 )
 def test_an_action_that_is_none(action, what):
-    assert f"line 2 of {names.commit(7)} is " in (message := refused(lines(add("a"), action)))
+    assert f"line 2 of {file_names.commit(7)} is " in (message := refused(lines(add("a"), action)))
     assert what in message
 
 
@@ -210,9 +212,9 @@ def test_an_empty_commit_file(data):
 
 
 def test_a_large_commit_file_of_spaces_is_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr("lakehouse_lib.log.commit._BLOCK_BYTES", 16)
+    monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", 16)
     store = put(tmp_path, 0, add("a"))
-    store.put(names.commit(1), b" \n" * 100)
+    store.put(file_names.commit(1), b" \n" * 100)
     with pytest.raises(LogCorruptedError, match="is empty"):
         read_commit(store, 1)
 
@@ -244,10 +246,10 @@ def test_a_file_is_not_added_and_removed_at_once_but_its_deletion_vector_may_cha
 
 def test_a_line_beyond_the_bound_is_refused_before_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(action_lines, "MAX_LINE_BYTES", 2**20)
-    monkeypatch.setattr("lakehouse_lib.log.commit.MAX_LINE_BYTES", 2**20)
-    monkeypatch.setattr("lakehouse_lib.log.commit._BLOCK_BYTES", 2**16)
+    monkeypatch.setattr("lakehouse_lib.log.commit_file.MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", 2**16)
     store = put(tmp_path, 0, add("a"))
-    file = tmp_path / names.commit(1)
+    file = tmp_path / file_names.commit(1)
     with file.open("wb") as out:
         out.write(b'{"add": {"stats": "')
         out.truncate(2 * 2**30)  # two gigabytes that take no room on disk
@@ -261,14 +263,14 @@ def test_a_line_beyond_the_bound_is_refused_before_the_rest_is_read(tmp_path, mo
 
 
 def test_a_commit_larger_than_a_line_may_be_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("lakehouse_lib.log.commit.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("lakehouse_lib.log.commit_file.MAX_LINE_BYTES", 100)
     for block in (1, 7, 64, 4096):
-        monkeypatch.setattr("lakehouse_lib.log.commit._BLOCK_BYTES", block)
+        monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", block)
         store = put(tmp_path / str(block), 0, *(add(f"f{n}", stats="é" * n) for n in range(30)))
         commit = read_commit(store, 0)
-        whole = parse_commit(store.read(names.commit(0)), 0, "t")
+        whole = parse_commit(store.read(file_names.commit(0)), 0, "t")
         assert (commit.adds, commit.metadata, commit.protocol) == (whole.adds, whole.metadata, whole.protocol)
-    store.put(names.commit(1), b"\n".join([*(lines(add(f"f{n}")) for n in range(30)), b"{"]))
+    store.put(file_names.commit(1), b"\n".join([*(lines(add(f"f{n}")) for n in range(30)), b"{"]))
     with pytest.raises(LogCorruptedError, match="line 31 "):
         read_commit(store, 1)
 
@@ -280,7 +282,7 @@ def test_values_are_shown_only_so_far(tmp_path):
 
 def test_a_folder_that_is_named_like_a_commit_is_none(tmp_path):
     store = put(tmp_path, 0, add("a"))
-    (tmp_path / names.commit(1)).mkdir()
+    (tmp_path / file_names.commit(1)).mkdir()
     assert load_snapshot(store).version == 0
     with pytest.raises(DeltaError):
         read_commit(store, 1)
@@ -316,7 +318,7 @@ def test_versions_that_never_were(tmp_path, version):
 def test_a_log_that_begins_without_protocol_or_metadata(tmp_path):
     for number, action in enumerate(({"protocol": PROTOCOL}, {"metaData": METADATA})):
         store = LocalStore(str(tmp_path / str(number)), fsync=False)
-        store.put(names.commit(0), lines(action, add("a")))
+        store.put(file_names.commit(0), lines(action, add("a")))
         with pytest.raises(LogCorruptedError, match=r"no (protocol|metaData) action.*version 0"):
             load_snapshot(store)
 
@@ -324,6 +326,6 @@ def test_a_log_that_begins_without_protocol_or_metadata(tmp_path):
 def test_files_of_another_format_are_refused(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     metadata = METADATA | {"format": {"provider": "orc", "options": {}}}
-    store.put(names.commit(0), lines({"protocol": PROTOCOL}, {"metaData": metadata}))
+    store.put(file_names.commit(0), lines({"protocol": PROTOCOL}, {"metaData": metadata}))
     with pytest.raises(UnsupportedFeatureError, match=rf"'orc'.*{tmp_path}"):
         load_snapshot(store)

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoints.footer import chunk_statistics
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
 from tests.log_tables import add, paths_of, put
 
 ROOT = Path(__file__).parents[3]
@@ -43,10 +43,10 @@ def flipped(data: bytes, seed: int) -> bytes:
 def read_all(folder: Path) -> None:
     """What the test below runs in a process of its own: prints how many of the spoiled checkpoints were passed over."""
     store = table_of(folder)
-    whole = store.read(names.checkpoint(1))
+    whole = store.read(file_names.checkpoint(1))
     passed_over = 0
     for seed in range(FLIPS):
-        store.put(names.checkpoint(1), flipped(whole, seed))
+        store.put(file_names.checkpoint(1), flipped(whole, seed))
         try:
             snapshot = load_snapshot(store)
             snapshot.files.to_pylist()
@@ -69,7 +69,7 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path):
 
 def test_some_of_those_footers_contradict_their_schema(tmp_path):
     """Or the test above would not meet what ended the process."""
-    whole = table_of(tmp_path).read(names.checkpoint(1))
+    whole = table_of(tmp_path).read(file_names.checkpoint(1))
     unsound = 0
     for seed in range(4_000):
         try:
@@ -104,6 +104,6 @@ def test_a_good_footer_says_what_pyarrow_says(tmp_path, size_statistics):
 
 def test_a_checkpoint_with_a_damaged_footer_leaves_the_commits(tmp_path):
     store = table_of(tmp_path)
-    whole = store.read(names.checkpoint(1))
-    store.put(names.checkpoint(1), whole[:-9] + b"\xff" + whole[-8:])
+    whole = store.read(file_names.checkpoint(1))
+    store.put(file_names.checkpoint(1), whole[:-9] + b"\xff" + whole[-8:])
     assert paths_of(load_snapshot(store)) == ["a", "b", "c"]

@@ -11,22 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib.actions import DomainMetadata, Transaction
 from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-from lakehouse_lib.log import latest_version, names
+from lakehouse_lib.log import file_names, latest_version
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import Compaction, load_segment
+from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table import DeltaTable
-from tests.checkpoint_files import (
-    put_classic,
-    put_commit,
-    put_compaction,
-    put_parts,
-    put_sidecar,
-    put_v2,
-)
+from lakehouse_lib.table.delta_table import DeltaTable
+from tests.checkpoint_files import put_classic, put_commit, put_compaction, put_parts, put_sidecar, put_v2
 from tests.log_tables import METADATA, SCHEMA, paths_of
 from tests.peers import files_delta_rs, plain, read_duckdb
 
@@ -92,7 +85,7 @@ def _files(store, version=AT):
     """The adds and removes of a version, from its commits."""
     adds, removes = {}, {}
     for number in range(version + 1):
-        for line in store.read(names.commit(number)).splitlines():
+        for line in store.read(file_names.commit(number)).splitlines():
             action = json.loads(line)
             if "add" in action:
                 adds[action["add"]["path"]] = action
@@ -161,7 +154,7 @@ KINDS = [
 
 def _cut(store):
     """Without the commits up to the checkpoint nothing but it can tell."""
-    store.delete_many([names.commit(version) for version in range(AT + 1)])
+    store.delete_many([file_names.commit(version) for version in range(AT + 1)])
 
 
 def _state(store, version=None):
@@ -198,7 +191,7 @@ def test_the_others_read_the_same_rows(table, kind):
 def test_a_checkpoint_of_any_kind_counts_for_the_latest_version(table, kind):
     kind(table)
     _cut(table)
-    table.delete_many([names.commit(4)])
+    table.delete_many([file_names.commit(4)])
     assert load_snapshot(table).version == AT
     if kind is not _parts:
         assert latest_version(table) == AT
@@ -210,7 +203,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_the_commits(table, kind, br
     expected = _state(table)
     path = kind(table)[0]
     if broken == "sidecar":
-        table.delete_many([meta.path for meta in table.list_from(names.SIDECARS)])
+        table.delete_many([meta.path for meta in table.list_from(file_names.SIDECARS)])
     else:
         table.put(path, table.read(path)[:-9] if broken == "truncated" else broken)
     assert _state(table) == expected
@@ -220,7 +213,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_the_commits(table, kind, br
 def test_pages_that_turn_out_torn_are_passed_over_when_they_are_read(table, kind):
     expected = _state(table)
     kind(table)
-    for meta in [*table.list_from(names.LOG), *table.list_from(names.SIDECARS)]:
+    for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
         if meta.path.endswith(".parquet"):
             data = bytearray(table.read(meta.path))
             column = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0)
@@ -243,7 +236,7 @@ def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
     expected = _state(table)
     kind(table)
     spoiled = 0
-    for meta in [*table.list_from(names.LOG), *table.list_from(names.SIDECARS)]:
+    for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
         if meta.path.endswith(".parquet"):
             sink = pa.BufferOutputStream()
             pq.write_table(pq.read_table(pa.BufferReader(table.read(meta.path))), sink, compression="none")
@@ -274,7 +267,7 @@ def _with_views(kind):
 def test_text_may_be_in_views(table, kind):
     expected = _state(table)
     kind(table)
-    for meta in [*table.list_from(names.LOG), *table.list_from(names.SIDECARS)]:
+    for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
         if meta.path.endswith(".parquet"):
             actions = pq.read_table(pa.BufferReader(table.read(meta.path)))
             schema = pa.schema([one.with_type(_with_views(one.type)) for one in actions.schema])
@@ -295,7 +288,7 @@ def test_of_several_checkpoints_of_a_version_any_complete_one_will_do(table):
     _cut(table)
     assert _state(table) == expected
     # One after the other falls away or breaks, until none is left.
-    checkpoints = [meta.path for meta in table.list_from(names.LOG) if ".checkpoint." in meta.path]
+    checkpoints = [meta.path for meta in table.list_from(file_names.LOG) if ".checkpoint." in meta.path]
     random.Random(2).shuffle(checkpoints)
     for number, path in enumerate(checkpoints[:-1]):
         _destroy(table, path, by_tearing=bool(number % 2))
@@ -316,10 +309,12 @@ def _destroy(store, path, *, by_tearing):
 
 
 def _is_complete(store, path):
-    parts = names.parse(path).parts
+    parts = file_names.parse(path).parts
     if not parts:
         return True
-    found = [names.checkpoint(AT).replace(".parquet", f".{n:010d}.{parts:010d}.parquet") for n in range(1, parts + 1)]
+    found = [
+        file_names.checkpoint(AT).replace(".parquet", f".{n:010d}.{parts:010d}.parquet") for n in range(1, parts + 1)
+    ]
     return all(store.head(one) is not None and store.read(one) != b"torn" for one in found)
 
 
@@ -327,7 +322,7 @@ def test_a_missing_or_torn_part_sends_readers_to_an_older_checkpoint(table):
     expected = _state(table)
     put_classic(table, 1, [*_few(), *_files(table, 1)])
     parts = _parts(table)
-    table.delete_many([parts[1], names.commit(0), names.commit(1)])
+    table.delete_many([parts[1], file_names.commit(0), file_names.commit(1)])
     assert load_segment(table).checkpoint.version == 1
     assert _state(table) == expected
     table.put(parts[1], b"torn")
@@ -361,7 +356,7 @@ def test_checksum_files_change_no_read(table, crc):
     expected = _state(table)
     for version in range(5):
         if crc is not None:
-            table.put(f"{names.LOG}/{version:020d}.crc", crc)
+            table.put(f"{file_names.LOG}/{version:020d}.crc", crc)
     assert _state(table) == expected
 
 
@@ -372,7 +367,7 @@ def _compacted(store, start, end):
     """The commits ``start`` to ``end`` in one, reconciled."""
     actions = {}
     for number in range(start, end + 1):
-        for line in store.read(names.commit(number)).splitlines():
+        for line in store.read(file_names.commit(number)).splitlines():
             action = json.loads(line)
             ((kind, body),) = action.items()
             if kind != "commitInfo":
@@ -394,9 +389,9 @@ def test_a_compaction_stands_for_its_commits(table, monkeypatch):
     CACHE.clear()
     load_snapshot(table)
     assert [path for path in read if path.endswith(".json")] == [
-        names.compaction(0, 1),
-        names.compaction(2, 3),
-        names.commit(4),
+        file_names.compaction(0, 1),
+        file_names.compaction(2, 3),
+        file_names.commit(4),
     ]
     assert load_snapshot(table, 0).update().version == 4
 
@@ -404,7 +399,7 @@ def test_a_compaction_stands_for_its_commits(table, monkeypatch):
 def test_a_compaction_keeps_removes_of_files_before_it(table):
     put_classic(table, 1, [*_few(), *_files(table, 1)])
     _compacted(table, 2, 4)
-    table.delete_many([names.commit(0), names.commit(1)])
+    table.delete_many([file_names.commit(0), file_names.commit(1)])
     assert isinstance(load_segment(table).deltas[0], Compaction)
     assert paths_of(load_snapshot(table)) == sorted(
         {f"f{v}-{n}.parquet" for v in range(5) for n in range(3)} - {"f1-0.parquet", "f0-1.parquet"}

@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.actions import Protocol
-from lakehouse_lib.log import cache, names
-from lakehouse_lib.log.checkpoints import writing, writing_v2
-from lakehouse_lib.log.checkpoints.bloom import hashes_of, may_hold
-from lakehouse_lib.log.checkpoints.columns import FILES, TOP, write_parquet
-from lakehouse_lib.log.checkpoints.footer import bloom_bitset, chunk_statistics
-from lakehouse_lib.log.checkpoints.parallel import ahead, in_order
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
-from lakehouse_lib.log.last_checkpoint import checksum, read_hint
+from lakehouse_lib.log import cache, file_names
+from lakehouse_lib.log.checkpoint import write as writing
+from lakehouse_lib.log.checkpoint import write_v2
+from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of, may_hold
+from lakehouse_lib.log.checkpoint.columns import FILES, TOP, write_parquet
+from lakehouse_lib.log.checkpoint.parallel import ahead, in_order
+from lakehouse_lib.log.checkpoint.parquet_footer import bloom_bitset, chunk_statistics
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
+from lakehouse_lib.log.last_checkpoint_hint import checksum, read_hint
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_commit
@@ -84,8 +85,8 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
     live: dict[str, dict[str, object] | None] = {}
     snapshot = load_snapshot(store)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_v2, "FULL", 4)
-        patch.setattr(f"{writing_v2.plan_sidecars.__module__}._SMALL", 2)
+        patch.setattr(write_v2, "FULL", 4)
+        patch.setattr(f"{write_v2.plan_sidecars.__module__}._SMALL", 2)
         patch.setattr(writing, "_ROW_GROUP", 3)
         for version, (changes, checkpointed) in enumerate(commits, 1):
             actions = [{"txn": {"appId": "app", "version": version}}]
@@ -107,7 +108,7 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
                 hint = write_checkpoint(store, version, snapshot.state, tombstones_since=-1)
                 assert (hint.version, hint.num_of_add_files) == (version, len(live))
                 # From now on nothing but the checkpoint can tell.
-                store.delete_many([names.commit(one) for one in range(version)])
+                store.delete_many([file_names.commit(one) for one in range(version)])
                 assert state_of(store) == state_of(plain)
                 assert read_hint(store) == version
     assert state_of(store) == state_of(plain)
@@ -133,13 +134,13 @@ def test_what_a_checkpoint_leaves_out(tmp_path, policy):
         ],
     )
     write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=10)
-    store.delete_many([names.commit(0), names.commit(1)])
+    store.delete_many([file_names.commit(0), file_names.commit(1)])
     files, removed, _, domains, _, protocol = state_of(store)
     assert [row["path"] for row in files] == ["b"]
     assert removed == [("a", 50)]
     assert list(domains) == ["d"]
     assert protocol == Protocol.from_json(FEATURE)
-    paths = [meta.path for meta in [*store.list_from(names.LOG), *store.list_from(names.SIDECARS)]]
+    paths = [meta.path for meta in [*store.list_from(file_names.LOG), *store.list_from(file_names.SIDECARS)]]
     leaves = {
         column.path
         for path in paths
@@ -154,8 +155,8 @@ def test_a_policy_without_its_feature_is_classic(tmp_path):
     store = start(tmp_path / "t", "v2")
     state = load_snapshot(store).state
     write_checkpoint(store, 0, replace(state, protocol=Protocol(1, 2)), tombstones_since=0)
-    assert store.head(names.checkpoint(0)) is not None
-    assert not list(store.list_from(names.SIDECARS))
+    assert store.head(file_names.checkpoint(0)) is not None
+    assert not list(store.list_from(file_names.SIDECARS))
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -172,7 +173,7 @@ def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
     put_commit(store, 2, [remove("f005"), add("new")])
     expected = state_of(store)
     write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=-1)
-    store.delete_many([names.commit(0), names.commit(1), names.checkpoint(1)])
+    store.delete_many([file_names.commit(0), file_names.commit(1), file_names.checkpoint(1)])
     assert state_of(store) == expected
     assert len(expected[0]) == 40
     assert json.loads(expected[0][0]["stats"])["minValues"] == {"id": 5}
@@ -184,7 +185,7 @@ def test_row_groups_do_not_pile_up(tmp_path):
     for version in range(1, 6):
         put_commit(store, version, [add(f"f{version}-{n}") for n in range(10)])
         write_checkpoint(store, version, load_snapshot(store).state, tombstones_since=0)
-    footer = pq.ParquetFile(io.BytesIO(store.read(names.checkpoint(5)))).metadata
+    footer = pq.ParquetFile(io.BytesIO(store.read(file_names.checkpoint(5)))).metadata
     assert footer.num_row_groups == 2
     assert footer.num_rows == 2 + 50
 
@@ -225,7 +226,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
         write_checkpoint(store, 40, load_snapshot(store, 40).state, tombstones_since=0)
     """
     _run(program)
-    store.delete_many([names.commit(version) for version in range(40)])
+    store.delete_many([file_names.commit(version) for version in range(40)])
     put_commit(store, 41, [remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)])
     # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
     more = """
@@ -255,7 +256,7 @@ def test_delta_rs_reads_the_statistics_that_were_written(tmp_path):
     stats = {"numRecords": 3, "minValues": {"id": -7}, "maxValues": {"id": 1 << 40}, "nullCount": {"id": 1}}
     put_commit(store, 1, [add("a%20b", stats=json.dumps(stats)), add("c")])
     write_checkpoint(store, 1, load_snapshot(store).state, tombstones_since=0)
-    store.delete_many([names.commit(0), names.commit(1)])
+    store.delete_many([file_names.commit(0), file_names.commit(1)])
     assert files_delta_rs(store.root) == {Path(store.root, "a b"), Path(store.root, "c")}
     actions = {row["path"]: row for row in pa.table(Peer(store.root).get_add_actions(flatten=True)).to_pylist()}
     found = actions["a%20b"]
@@ -276,11 +277,11 @@ def test_the_checksum_is_that_of_the_protocols_example():
 def test_a_hint_whose_checksum_is_another_is_no_hint(tmp_path):
     store = start(tmp_path / "t", "classic")
     write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
-    hint = json.loads(store.read(names.LAST_CHECKPOINT))
+    hint = json.loads(store.read(file_names.LAST_CHECKPOINT))
     assert hint["checksum"] == checksum(json.dumps(hint))
-    store.put(names.LAST_CHECKPOINT, json.dumps(hint | {"version": 7}).encode())
+    store.put(file_names.LAST_CHECKPOINT, json.dumps(hint | {"version": 7}).encode())
     assert read_hint(store) is None
-    store.put(names.LAST_CHECKPOINT, json.dumps({"version": 7}).encode())
+    store.put(file_names.LAST_CHECKPOINT, json.dumps({"version": 7}).encode())
     assert read_hint(store) == 7
 
 
@@ -289,7 +290,7 @@ def test_a_hint_whose_checksum_is_another_is_no_hint(tmp_path):
 )
 def test_a_checksum_of_what_is_no_hint(text, tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    store.put(names.LAST_CHECKPOINT, text.encode())
+    store.put(file_names.LAST_CHECKPOINT, text.encode())
     assert read_hint(store) is None
 
 

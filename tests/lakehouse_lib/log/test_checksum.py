@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.actions import FILE_SCHEMA, DomainMetadata, Protocol, Transaction
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checksum import checksum_of, contradictions, next_checksum, put_checksum, read_checksum
-from lakehouse_lib.log.commit import read_commit
-from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.table_state import load_state
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Protocol, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -72,7 +72,7 @@ def right(store, version):
 
 def test_its_form_is_the_protocols(tmp_path):
     snapshot = change(create(tmp_path), [5, 7], txn=3)
-    body = json.loads((tmp_path / names.checksum(1)).read_bytes())
+    body = json.loads((tmp_path / file_names.checksum(1)).read_bytes())
     commit = read_commit(snapshot.store, 1)
     assert body == {
         "txnId": commit.info["txnId"],
@@ -85,7 +85,7 @@ def test_its_form_is_the_protocols(tmp_path):
         "metadata": snapshot.metadata.to_json(),
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
     }
-    assert names.checksum(1) == "_delta_log/00000000000000000001.crc"
+    assert file_names.checksum(1) == "_delta_log/00000000000000000001.crc"
 
 
 @given(
@@ -108,13 +108,13 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
     written = 0
     for sizes, removed, kind in commits:
         if kind == "lost":
-            store.delete_many([names.checksum(snapshot.version)])
+            store.delete_many([file_names.checksum(snapshot.version)])
         if kind == "elsewhere":  # a writer that writes no checksum
             line = {"add": {"path": str(uuid.uuid4()), "partitionValues": {}, "size": 9, "modificationTime": 1,
                             "dataChange": True}}  # fmt: skip
             info = {"commitInfo": {"txnId": "x"}}
             data = "\n".join(map(json.dumps, (info, line))).encode()
-            store.put(names.commit(snapshot.version + 1), data)
+            store.put(file_names.commit(snapshot.version + 1), data)
             snapshot = load_snapshot(store)
             continue
         more = {"txn": snapshot.version} if kind == "txn" else {}
@@ -125,14 +125,14 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
         mask = (removed + [False] * snapshot.file_count)[: snapshot.file_count]
         before = snapshot
         snapshot = change(snapshot, sizes, pa.array(mask, pa.bool_()), **more)
-        had_one = store.head(names.checksum(snapshot.version - 1)) is not None
-        has_one = store.head(names.checksum(snapshot.version)) is not None
+        had_one = store.head(file_names.checksum(snapshot.version - 1)) is not None
+        has_one = store.head(file_names.checksum(snapshot.version)) is not None
         assert has_one or not had_one or before.timestamp >= time.time_ns() // 1_000_000 - 2
         if snapshot.version % interval == 0:
             assert has_one
         written += has_one
     for version in range(snapshot.version + 1):
-        if store.head(names.checksum(version)) is not None:
+        if store.head(file_names.checksum(version)) is not None:
             assert right(store, version)
 
 
@@ -197,7 +197,7 @@ def test_the_cost_of_one_has_no_part_in_the_tables_size(tmp_path, monkeypatch):
     snapshot = change(snapshot, [1])
     assert snapshot.checkpoint_version == 2
     old = time.time() - 60  # of a commit file that is still young the log is asked whose it is
-    os.utime(tmp_path / names.commit(2), (old, old))
+    os.utime(tmp_path / file_names.commit(2), (old, old))
     snapshot = load_snapshot(snapshot.store)
     read = []
     original = type(snapshot.store).read
@@ -206,7 +206,7 @@ def test_the_cost_of_one_has_no_part_in_the_tables_size(tmp_path, monkeypatch):
     transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
     transaction.add(new_files([1]))
     assert transaction.commit() == Committed(3, 1)
-    assert names.checksum(2) in read
+    assert file_names.checksum(2) in read
     monkeypatch.undo()
     assert right(snapshot.store, 3)
 
@@ -243,7 +243,7 @@ def test_a_checksum_that_cannot_be_written_fails_no_commit(tmp_path, monkeypatch
 )
 def test_one_that_contradicts_the_log_is_told_and_not_believed(tmp_path, caplog, wrong, said):
     change(create(tmp_path), [5, 7])
-    path = tmp_path / names.checksum(1)
+    path = tmp_path / file_names.checksum(1)
     path.write_text(json.dumps(json.loads(path.read_bytes()) | wrong))
     with caplog.at_level(logging.WARNING):
         snapshot = load_snapshot(LocalStore(str(tmp_path), fsync=False))
@@ -252,13 +252,13 @@ def test_one_that_contradicts_the_log_is_told_and_not_believed(tmp_path, caplog,
     assert (snapshot.version, snapshot.file_count) == (1, 2)
     # Nothing is built on what is known to be wrong.
     change(snapshot, [1])
-    assert snapshot.store.head(names.checksum(2)) is None
+    assert snapshot.store.head(file_names.checksum(2)) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"numFiles": 1}', b"null"])
 def test_one_that_cannot_be_read(tmp_path, caplog, data):
     snapshot = change(create(tmp_path), [5])
-    (tmp_path / names.checksum(1)).write_bytes(data)
+    (tmp_path / file_names.checksum(1)).write_bytes(data)
     with pytest.raises(LogCorruptedError, match=r"0001\.crc cannot be read"):
         read_checksum(snapshot.store, 1)
     with caplog.at_level(logging.WARNING):
@@ -295,6 +295,6 @@ def test_the_verbs_write_right_ones_and_others_read_on(tmp_path):
     DeltaRsTable(str(tmp_path)).delete("id = 1")
     write_deltalake(tmp_path, rows(2), mode="append")
     for version in range(latest + 1, DeltaTable(tmp_path).version() + 1):
-        if table.store.head(names.checksum(version)) is not None:
+        if table.store.head(file_names.checksum(version)) is not None:
             told = read_checksum(table.store, version)
             assert contradictions(told, load_state(table.store, version).state, counting=True) == []

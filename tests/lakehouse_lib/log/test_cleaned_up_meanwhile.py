@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakehouse_lib.actions import Protocol
 from lakehouse_lib.change_data.versions import commit_range
 from lakehouse_lib.engine import distributed_snapshot
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.history import history, version_at
 from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction
@@ -44,7 +44,7 @@ class Overtaken(LocalStore):
         return super().open_input(path)
 
     def _happen(self, path):
-        name = names.parse(path)
+        name = file_names.parse(path)
         if self._is_listed and self.meanwhile is not None and name is not None and name.kind in self._kinds:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
@@ -55,7 +55,7 @@ def cleaned(log, checkpoint=15):
 
     def happen():
         log.checkpoint(checkpoint, "classic")
-        assert names.commit(0) in clean(log, 40)
+        assert file_names.commit(0) in clean(log, 40)
 
     return happen
 
@@ -84,7 +84,7 @@ def begins_at_5(request, tmp_path):
     """A log that begins at a checkpoint of this kind."""
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(5, request.param)
-    log.store.delete_many([names.commit(version) for version in range(5)])
+    log.store.delete_many([file_names.commit(version) for version in range(5)])
     return log
 
 
@@ -163,7 +163,7 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
 
     class Behind(LocalStore):
         def list_from(self, folder, start=""):
-            late = {names.commit(version) for version in (hidden.pop(0) if hidden else ())}
+            late = {file_names.commit(version) for version in (hidden.pop(0) if hidden else ())}
             return (meta for meta in super().list_from(folder, start) if meta.path not in late)
 
     known = load_snapshot(Behind(str(tmp_path)))
@@ -194,7 +194,7 @@ def test_a_commit_that_is_listed_and_never_there_is_an_error_in_the_end(tmp_path
 
         def list_from(self, folder, start=""):
             listed = list(super().list_from(folder, start))
-            (tmp_path / names.commit(1)).unlink(missing_ok=True)
+            (tmp_path / file_names.commit(1)).unlink(missing_ok=True)
             return iter(self.__dict__.setdefault("first", listed))
 
     with pytest.raises(VersionNotFoundError, match="the commit file of version 1 is not there"):
@@ -213,7 +213,7 @@ def timed(tmp_path):
     def happen():
         store = LocalStore(str(tmp_path))
         checkpoint(load_snapshot(store, 6))
-        store.delete_many([names.commit(version) for version in range(6)])
+        store.delete_many([file_names.commit(version) for version in range(6)])
 
     return Overtaken(tmp_path, happen), created
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib.actions import Protocol
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cleanup import clean_up, cutoff, is_due
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
+from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
@@ -24,7 +24,7 @@ from tests.peers import read_delta_rs, read_duckdb
 
 
 def versions_of(log, kind):
-    parsed = [names.parse(path) for path in log.listing()]
+    parsed = [file_names.parse(path) for path in log.listing()]
     return sorted({one.version for one in parsed if one is not None and one.kind == kind})
 
 
@@ -49,9 +49,10 @@ def test_everything_before_the_checkpoint_at_the_cutoff_goes(tmp_path):
     gone = clean(log, 20)
     assert versions_of(log, "commit") == list(range(10, 21))
     assert versions_of(log, "classic") == [10, 15]
-    assert [path for path in log.listing() if path.endswith(".crc")] == [names.checksum(v) for v in range(10, 21)]
-    assert sorted(gone) == sorted({names.commit(v) for v in range(10)} | {names.checksum(v) for v in range(10)}
-                                  | {names.checkpoint(5)})  # fmt: skip
+    assert [path for path in log.listing() if path.endswith(".crc")] == [file_names.checksum(v) for v in range(10, 21)]
+    commits = {file_names.commit(version) for version in range(10)}
+    checksums = {file_names.checksum(version) for version in range(10)}
+    assert sorted(gone) == sorted({*commits, *checksums, file_names.checkpoint(5)})
     after = all_seen(log.store, range(21))
     assert {v: after[v] for v in range(10, 21)} == {v: before[v] for v in range(10, 21)}
     assert {after[v] for v in range(10)} == {NOT_THERE}
@@ -61,9 +62,9 @@ def test_everything_before_the_checkpoint_at_the_cutoff_goes(tmp_path):
 def test_a_commit_exactly_at_midnight_is_a_cutoff(tmp_path):
     log = PastLog(tmp_path).commits(3)
     log.checkpoint(1, "classic")
-    log.date(names.commit(1), 1 - 1 / 24)  # 00:00 of that day
-    assert names.commit(0) in clean(log, 8, dry_run=True)
-    log.date(names.commit(1), 1 - 1 / 24 + 1 / 86_400)
+    log.date(file_names.commit(1), 1 - 1 / 24)  # 00:00 of that day
+    assert file_names.commit(0) in clean(log, 8, dry_run=True)
+    log.date(file_names.commit(1), 1 - 1 / 24 + 1 / 86_400)
     assert clean(log, 8, dry_run=True) == []
 
 
@@ -78,8 +79,8 @@ def test_without_a_checkpoint_nothing_goes(tmp_path):
 def test_an_incomplete_or_empty_checkpoint_is_none(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.store.delete_many(log.checkpoint(10, "parts")[:1])
-    log.store.put(names.checkpoint(9), b"")
-    log.date(names.checkpoint(9), 9)
+    log.store.put(file_names.checkpoint(9), b"")
+    log.date(file_names.checkpoint(9), 9)
     assert clean(log, 20) == []
 
 
@@ -90,7 +91,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
     data = bytearray(path.read_bytes())
     data[8:60] = bytes(52)  # its footer is whole
     path.write_bytes(data)
-    log.date(names.checkpoint(10), 10)
+    log.date(file_names.checkpoint(10), 10)
     before = seen(log.store, 20)
     with caplog.at_level(logging.WARNING):
         clean(log, 20)
@@ -102,7 +103,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
 def test_a_log_with_a_gap_is_left_alone(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
-    log.store.delete_many([names.commit(15)])
+    log.store.delete_many([file_names.commit(15)])
     assert clean(log, 20) == []
 
 
@@ -114,7 +115,7 @@ def test_what_the_hint_points_to_stays(tmp_path):
     clean(log, 20)
     assert versions_of(log, "classic") == [5, 10]
     assert versions_of(log, "commit") == list(range(5, 21))
-    log.store.put(names.LAST_CHECKPOINT, b'{"version": 7, "size": 1}')  # there is none: no reader begins there
+    log.store.put(file_names.LAST_CHECKPOINT, b'{"version": 7, "size": 1}')  # there is none: no reader begins there
     clean(log, 20)
     assert versions_of(log, "commit") == list(range(10, 21))
 
@@ -126,15 +127,17 @@ def test_compactions_go_when_they_begin_at_the_base_or_before(tmp_path):
         log.compaction(start, end)
     before = all_seen(log.store, range(21))
     clean(log, 20)
-    assert [path for path in log.listing() if "compacted" in path] == [names.compaction(11, 15)]
+    assert [path for path in log.listing() if "compacted" in path] == [file_names.compaction(11, 15)]
     assert all_seen(log.store, range(10, 21)) == {v: before[v] for v in range(10, 21)}
 
 
 def test_files_beside_go_with_what_they_belong_to(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
-    beside = [f"{names.LOG}/.{version:020d}{end}.crc" for version in (3, 12) for end in (".json", ".crc")]
-    other = [f"{names.LOG}/{name}" for name in ("_commits", "notes.txt", "_last_checkpoint.bak", f"{3:020d}.json.tmp")]
+    beside = [f"{file_names.LOG}/.{version:020d}{end}.crc" for version in (3, 12) for end in (".json", ".crc")]
+    other = [
+        f"{file_names.LOG}/{name}" for name in ("_commits", "notes.txt", "_last_checkpoint.bak", f"{3:020d}.json.tmp")
+    ]
     for path in (*beside, *other):
         log.store.put(path, b"x")
         log.date(path, 0)
@@ -145,8 +148,8 @@ def test_files_beside_go_with_what_they_belong_to(tmp_path):
 def test_temporary_files_of_ours_go_after_a_day(tmp_path):
     log = PastLog(tmp_path).commits(3)
     hexadecimal = "0123456789abcdef" * 2
-    ours = [f"{names.LOG}/.{3:020d}.json.{hexadecimal}.tmp", f"{names.SIDECARS}/.s.parquet.{hexadecimal}.tmp"]
-    others = [f"{names.LOG}/_commit_{hexadecimal}.json.tmp", f"{names.LOG}/.{3:020d}.json.tmp"]
+    ours = [f"{file_names.LOG}/.{3:020d}.json.{hexadecimal}.tmp", f"{file_names.SIDECARS}/.s.parquet.{hexadecimal}.tmp"]
+    others = [f"{file_names.LOG}/_commit_{hexadecimal}.json.tmp", f"{file_names.LOG}/.{3:020d}.json.tmp"]
     for path in (*ours, *others):
         log.store.put(path, b"x")
         log.date(path, 2)
@@ -165,8 +168,8 @@ def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
     log.checkpoint(10, "classic")
     for version in range(6, 21):
         line = {"commitInfo": {"inCommitTimestamp": at(version)}}
-        log.store.put(names.commit(version), checkpoint_files.lines([line, add(f"f{version}")]))
-        log.date(names.commit(version), 20)  # copied today
+        log.store.put(file_names.commit(version), checkpoint_files.lines([line, add(f"f{version}")]))
+        log.date(file_names.commit(version), 20)  # copied today
     protocol = Protocol(1, 7, None, frozenset(["inCommitTimestamp"]))
     assert clean(log, 16, configuration=WEEK | configuration, protocol=protocol) == []
     clean(log, 20, configuration=WEEK | configuration, protocol=protocol)
@@ -191,23 +194,23 @@ def test_sidecars_that_no_checkpoint_refers_to_go(tmp_path):
     paths = {version: log.checkpoint(version, "parquet") for version in (5, 10, 15)}
     orphan = checkpoint_files.put_sidecar(log.store, [add("x")])["sidecar"]["path"]
     young = checkpoint_files.put_sidecar(log.store, [add("y")])["sidecar"]["path"]
-    log.date(f"{names.SIDECARS}/{orphan}", 18)
-    log.date(f"{names.SIDECARS}/{young}", 19)
+    log.date(f"{file_names.SIDECARS}/{orphan}", 18)
+    log.date(f"{file_names.SIDECARS}/{young}", 19)
     gone = clean(log, 20)
-    sidecars = {path for path in log.listing() if path.startswith(names.SIDECARS)}
-    assert sidecars == {*paths[10][1:], *paths[15][1:], f"{names.SIDECARS}/{young}"}
+    sidecars = {path for path in log.listing() if path.startswith(file_names.SIDECARS)}
+    assert sidecars == {*paths[10][1:], *paths[15][1:], f"{file_names.SIDECARS}/{young}"}
     assert gone.index(paths[5][0]) < min(gone.index(path) for path in paths[5][1:])
 
 
 def test_a_shared_sidecar_stays_as_long_as_one_checkpoint_refers_to_it(tmp_path):
     log = PastLog(tmp_path).commits(21)
     shared = checkpoint_files.put_sidecar(log.store, [add(f"f{v}") for v in range(5)])
-    log.date(f"{names.SIDECARS}/{shared['sidecar']['path']}", 5)
+    log.date(f"{file_names.SIDECARS}/{shared['sidecar']['path']}", 5)
     head = [{"protocol": PROTOCOL}, {"metaData": METADATA}]
     for version in (5, 10):
         log.date(checkpoint_files.put_v2(log.store, version, "json", [*head, shared]), version)
     clean(log, 20)
-    assert f"{names.SIDECARS}/{shared['sidecar']['path']}" in log.listing()
+    assert f"{file_names.SIDECARS}/{shared['sidecar']['path']}" in log.listing()
     assert load_snapshot(log.store, 10).file_count == 5
 
 
@@ -216,7 +219,7 @@ def test_while_a_checkpoint_that_stays_is_unreadable_all_sidecars_stay(tmp_path,
     for version in (5, 10):
         log.checkpoint(version, "json")
     log.store.put(log.checkpoint(15, "json")[0], b"{torn")
-    sidecars = {path for path in log.listing() if path.startswith(names.SIDECARS)}
+    sidecars = {path for path in log.listing() if path.startswith(file_names.SIDECARS)}
     with caplog.at_level(logging.WARNING):
         clean(log, 20)
     assert "all sidecars stay" in caplog.text
@@ -253,14 +256,14 @@ def test_never_when_the_table_says_so(tmp_path, value):
 def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
-    gone = names.commit(0)
+    gone = file_names.commit(0)
 
     class Raced(LocalStore):
         """The first commit, whose time is inside, goes between the listing and the look."""
 
         def list_from(self, folder, start=""):
             yield from list(super().list_from(folder, start))
-            if folder == names.LOG:
+            if folder == file_names.LOG:
                 self.delete_many([gone])
 
     configuration = WEEK | {"delta.enableInCommitTimestamps": "true"}
@@ -275,7 +278,7 @@ def test_thirty_days_by_default(tmp_path):
     log = PastLog(tmp_path).commits(3)
     log.checkpoint(1, "classic")
     assert clean(log, 31, configuration={}) == []
-    assert clean(log, 32, configuration={}) == [names.commit(0)]
+    assert clean(log, 32, configuration={}) == [file_names.commit(0)]
 
 
 def test_a_shorter_retention_than_that_of_files_is_refused(tmp_path):
@@ -357,13 +360,13 @@ def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
     for number in range(12):
         snapshot = append(snapshot, f"b{number}")
     clean_up(snapshot.store, snapshot.metadata, snapshot.protocol, now=time.time_ns() // 1_000_000 + 40 * DAY)
-    assert snapshot.store.head(names.commit(2)) is None
+    assert snapshot.store.head(file_names.commit(2)) is None
     transaction = OptimisticTransaction(old, old.store, "WRITE", {})
     transaction.add(files("c"))
     outcome = transaction.commit()
     assert isinstance(outcome, Conflict)
     assert "cleaned up" in str(outcome.error)
-    assert snapshot.store.head(names.commit(2)) is None
+    assert snapshot.store.head(file_names.commit(2)) is None
 
 
 # Others.
@@ -392,7 +395,7 @@ def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
 
     class Swept(LocalStore):
         def put_if_absent(self, path, data):
-            self.delete_many([names.commit(version) for version in range(5)])
+            self.delete_many([file_names.commit(version) for version in range(5)])
             return super().put_if_absent(path, data)
 
     store = Swept(log.store.root, fsync=False)
@@ -410,7 +413,7 @@ def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path)
     class Swept(LocalStore):
         def put_if_absent(self, path, data):
             stored = super().put_if_absent(path, data)
-            self.delete_many([names.commit(version) for version in range(5)])
+            self.delete_many([file_names.commit(version) for version in range(5)])
             return stored
 
     transaction = OptimisticTransaction(old, Swept(log.store.root, fsync=False), "WRITE", {})

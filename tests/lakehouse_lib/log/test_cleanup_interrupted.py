@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cleanup import clean_up, cutoff, plan_cleanup
-from lakehouse_lib.log.last_checkpoint import LastCheckpoint, write_hint
+from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, seen, weekly
@@ -51,7 +51,7 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
         assert all(isinstance(state, tuple) for state in before.values())
         snapshot = load_snapshot(log.store)
         going = clean(log, day, dry_run=True)
-        listing = list(log.store.list_from(names.LOG))
+        listing = list(log.store.list_from(file_names.LOG))
         expired = max((v for v in range(count) if at(v) <= cutoff(at(day), timedelta(days=7))), default=None)
         pointed = max((v for v, _ in made), default=None) if hinted else None
         plan = plan_cleanup(listing, expired, pointed_to=pointed)

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.history import commit_times, history, version_at
 from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.protocol.table_properties import TableProperties, parse_interval
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.table_properties import TableProperties, parse_interval
 from tests.log_tables import METADATA, add, put
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def store(tmp_path):
     for version, hours in enumerate((0, 1, 2, 1)):
         store = put(tmp_path, version, add(f"f{version}"))
         moment = (START + timedelta(hours=hours)).timestamp()
-        os.utime(tmp_path / names.commit(version), (moment, moment))
+        os.utime(tmp_path / file_names.commit(version), (moment, moment))
     return store
 
 
@@ -81,9 +81,9 @@ def _with_times(root, times, since=None):
             first.append({"metaData": METADATA})
         store = LocalStore(str(root), fsync=False)
         lines = [{"commitInfo": info}, *first, *metadata, add(f"f{version}")]
-        store.put(names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
+        store.put(file_names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
         moment = (START - timedelta(hours=100 - version)).timestamp()
-        os.utime(root / names.commit(version), (moment, moment))
+        os.utime(root / file_names.commit(version), (moment, moment))
     return store
 
 
@@ -111,7 +111,7 @@ def test_before_their_enablement_file_times_count(tmp_path):
 
 
 def test_a_time_inside_a_commit_of_a_table_without_them_says_nothing(store):
-    store.put(names.commit(4), json.dumps({"commitInfo": {"inCommitTimestamp": _ms(24)}}).encode())
+    store.put(file_names.commit(4), json.dumps({"commitInfo": {"inCommitTimestamp": _ms(24)}}).encode())
     assert version_at(store, START + timedelta(hours=24)) == 3
     assert history(store, 1)[0]["timestamp"] != _ms(24)
 
@@ -124,7 +124,7 @@ def test_a_missing_time_of_a_table_that_has_them_is_an_error(tmp_path):
 
 def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
     store = _with_times(tmp_path, list(range(200)))
-    store.put(names.LAST_CHECKPOINT, b"{}")
+    store.put(file_names.LAST_CHECKPOINT, b"{}")
     write_checkpoint(store, 199, load_snapshot(store).state, tombstones_since=0)
     read = []
     monkeypatch.setattr(

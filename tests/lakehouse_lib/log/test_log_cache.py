@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import cache, names
+from lakehouse_lib.log import cache, file_names
 from lakehouse_lib.log.cache import ENTRY, LogCache
-from lakehouse_lib.log.checkpoints.reading import read_checkpoint
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log.checkpoint.read import read_checkpoint
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
@@ -136,10 +136,10 @@ def test_a_sidecar_that_was_put_back_is_read(tmp_path: Path) -> None:
     sidecar = put_sidecar(store, [file(1), file(2)])
     put_v2(store, 0, "json", [{"protocol": protocol | {"writerFeatures": ["v2Checkpoint"]}}, META, sidecar])
     put_commit(store, 1, [file(3)])
-    for one in [*store.list_from(names.LOG), *store.list_from(names.SIDECARS)]:
+    for one in [*store.list_from(file_names.LOG), *store.list_from(file_names.SIDECARS)]:
         os.utime(tmp_path / one.path, (1, 1))
     held = load_snapshot(store)
-    path = f"{names.SIDECARS}/{sidecar['sidecar']['path']}"
+    path = f"{file_names.SIDECARS}/{sidecar['sidecar']['path']}"
     data = store.read(path)
     store.put(path, b"torn")
     with pytest.raises(LogCorruptedError, match="cannot be read"):

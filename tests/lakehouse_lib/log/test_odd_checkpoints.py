@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_commit
@@ -56,7 +56,7 @@ def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str,
     assert paths_of(snapshot) == ["f001", "f002"]
     assert snapshot.checkpoint_version is None
     # Where nothing else tells the version, the checkpoint is at fault.
-    store.put(names.commit(1), b'{"commitInfo":{}}')
-    store.delete_many([names.commit(0)])
+    store.put(file_names.commit(1), b'{"commitInfo":{}}')
+    store.delete_many([file_names.commit(0)])
     with pytest.raises(LogCorruptedError, match="cannot be read"):
         _ = load_snapshot(store).files

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.version_state import load_state
+from lakehouse_lib.log.table_state import load_state
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_compaction, put_sidecar, put_v2
@@ -37,7 +37,7 @@ def actions_of(store, first, last):
     return [
         action
         for version in range(first, last + 1)
-        for line in store.read(names.commit(version)).splitlines()
+        for line in store.read(file_names.commit(version)).splitlines()
         if "commitInfo" not in (action := json.loads(line))
     ]
 
@@ -114,7 +114,7 @@ def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoi
     store = LocalStore(str(tmp_path), fsync=False)
     if with_checkpoint:  # the only source of its version
         put_classic(store, 1, actions_of(store, 0, 1))
-        store.delete_many([names.commit(0), names.commit(1)])
+        store.delete_many([file_names.commit(0), file_names.commit(1)])
     adds = [action for action in actions_of(store, 2, 4) if "add" in action][-1:]
     path = put_compaction(store, 2, 4, adds)
     table = DeltaTable(tmp_path)
@@ -229,7 +229,7 @@ ROADS = {
 @pytest.mark.parametrize("road", ROADS)
 def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_version(tmp_path, road, kind):
     store = checkpointed(tmp_path, kind)
-    store.delete_many([names.commit(version) for version in range(3)])
+    store.delete_many([file_names.commit(version) for version in range(3)])
     table = DeltaTable(tmp_path)
     twice = actions_of(store, 3, 3)
     assert twice  # the version's own commit is there
@@ -267,12 +267,12 @@ def test_a_checkpoint_with_an_add_twice_is_passed_over_for_the_commits(tmp_path,
 
 def test_a_file_that_a_commit_removes_may_have_been_twice_in_the_checkpoint(tmp_path):
     store = checkpointed(tmp_path)
-    store.delete_many([names.commit(version) for version in range(3)])
+    store.delete_many([file_names.commit(version) for version in range(3)])
     twice = [action["add"] for action in actions_of(store, 3, 3) if "add" in action]
     assert len(twice) == 1
     [path] = {one for one in _paths(store) if _paths(store).count(one) == 2}
     remove = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
-    (tmp_path / names.commit(4)).write_text(json.dumps(remove) + "\n")
+    (tmp_path / file_names.commit(4)).write_text(json.dumps(remove) + "\n")
     assert ids(tmp_path) == [0, 1, 4, 5, 6, 7]
 
 
@@ -289,7 +289,7 @@ def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, poli
     for number in range(4):
         log.commit(log.add(log.file(f"f{number}", [number] * 10)))
     store = LocalStore(str(tmp_path), fsync=False)
-    first = tmp_path / names.commit(0)
+    first = tmp_path / file_names.commit(0)
     features = {"readerFeatures": ["deletionVectors", "v2Checkpoint"]}
     features["writerFeatures"] = features["readerFeatures"]
     head, metadata = (json.loads(line) for line in first.read_text().splitlines())
@@ -303,7 +303,7 @@ def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, poli
     table = DeltaTable(tmp_path)
     with pytest.raises(LogCorruptedError, match="'f2' is live twice"):
         table.create_checkpoint()
-    assert [one.path for one in store.list_from(names.LOG) if "5.checkpoint" in one.path] == []
+    assert [one.path for one in store.list_from(file_names.LOG) if "5.checkpoint" in one.path] == []
     for road in ("files", "read", "count", "prune"):
         with pytest.raises(LogCorruptedError, match="'f2' is live twice"):
             ROADS[road](table)
@@ -332,7 +332,7 @@ def test_a_checkpoint_of_ours_need_not_be_compared_again(tmp_path, monkeypatch):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
     DeltaTable(tmp_path).create_checkpoint()
     CACHE.clear()
-    from lakehouse_lib.log.checkpoints.rows import CheckpointRows
+    from lakehouse_lib.log.checkpoint.rows import CheckpointRows
 
     monkeypatch.setattr(CheckpointRows, "find_all_repeats", lambda _: pytest.fail("compared"))
     assert len(DeltaTable(tmp_path).files()) == 3
@@ -349,7 +349,7 @@ def test_rows_are_compared_by_file_and_not_by_spelling(tmp_path):
 
 
 def test_fingerprints_differ_for_different_texts_of_any_length():
-    from lakehouse_lib.log.repeats import find_repeated_numbers, find_repeats, fingerprints
+    from lakehouse_lib.log.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
 
     texts = ["".join(some) for length in range(5) for some in itertools.product("ab", repeat=length)]
     texts += [f"{'x' * length}{end}" for length in (55, 56, 57, 63, 64, 65, 100) for end in ("a", "b", "é")]

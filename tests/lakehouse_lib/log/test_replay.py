@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.actions import DomainMetadata, Transaction
 from lakehouse_lib.errors import DeltaError, LogCorruptedError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.checkpoints.reading import read_checkpoint
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
-from lakehouse_lib.log.commit import parse_commit
-from lakehouse_lib.log.keys import file_keys
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.read import read_checkpoint
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
+from lakehouse_lib.log.commit_file import parse_commit
+from lakehouse_lib.log.file_keys import file_keys
 from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_tables import add, files, paths_of, put, remove
@@ -84,22 +84,22 @@ def test_unknown_actions_and_fields_are_ignored(tmp_path):
 )
 def test_a_line_that_is_none_names_file_version_and_line(tmp_path, line, what):
     store = put(tmp_path, 0, add("a"))
-    store.put(names.commit(0), store.read(names.commit(0)) + b"\n" + line.encode())
+    store.put(file_names.commit(0), store.read(file_names.commit(0)) + b"\n" + line.encode())
     with pytest.raises(LogCorruptedError, match=rf"{what}.*table {tmp_path}, version 0") as caught:
         load_snapshot(store)
-    assert names.commit(0) in str(caught.value)
+    assert file_names.commit(0) in str(caught.value)
 
 
 def test_an_empty_commit_file_is_torn(tmp_path):
     store = put(tmp_path, 0, add("a"))
-    store.put(names.commit(1), b"")
+    store.put(file_names.commit(1), b"")
     with pytest.raises(LogCorruptedError, match="version 1"):
         load_snapshot(store)
 
 
 def test_a_log_without_metadata_is_an_error(tmp_path):
     store = LocalStore(str(tmp_path))
-    store.put(names.commit(0), json.dumps(add("a")).encode())
+    store.put(file_names.commit(0), json.dumps(add("a")).encode())
     with pytest.raises(LogCorruptedError, match=r"no (protocol|metaData)"):
         load_snapshot(store)
 
@@ -129,7 +129,7 @@ def test_any_cut_by_a_checkpoint_or_an_update_gives_the_same_table(tmp_path_fact
             expected |= {p for kind, p in commit if kind == "add"}
             expected -= {p for kind, p in commit if kind == "remove"}
         else:
-            store.put(names.commit(version), b'{"commitInfo": {}}')
+            store.put(file_names.commit(version), b'{"commitInfo": {}}')
     cut = min(cut, len(commits) - 1)
     whole = load_snapshot(store)
     earlier = load_snapshot(store, cut)

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import latest_version, names, segment
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
-from lakehouse_lib.log.last_checkpoint import LastCheckpoint, read_hint, write_hint
+from lakehouse_lib.log import file_names, latest_version, segment
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
+from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, read_hint, write_hint
 from lakehouse_lib.log.segment import load_segment, oldest_version
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
@@ -37,9 +37,9 @@ def test_a_checkpoint_is_written_every_ten_commits_and_used(table):
 )
 def test_a_wrong_hint_changes_nothing(table, hint):
     if hint is None:
-        table.store.delete_many([names.LAST_CHECKPOINT])
+        table.store.delete_many([file_names.LAST_CHECKPOINT])
     else:
-        table.store.put(names.LAST_CHECKPOINT, hint)
+        table.store.put(file_names.LAST_CHECKPOINT, hint)
     assert paths_of(load_snapshot(table.store)) == paths_of(table)
     assert latest_version(table.store) == 12
 
@@ -51,7 +51,7 @@ def test_the_latest_version_is_found_from_one_that_is_known(table, known, monkey
 
 
 def test_the_latest_version_is_found_though_the_known_one_is_gone(table):
-    table.store.delete_many([names.commit(v) for v in (11, 12)])
+    table.store.delete_many([file_names.commit(v) for v in (11, 12)])
     assert latest_version(table.store, 12) == 10
     table.store.delete_many([one.path for one in list(table.store.walk())])
     assert latest_version(table.store, 12) is None
@@ -70,17 +70,17 @@ def test_every_version_reads_as_it_was(table, version):
 
 
 def test_an_unreadable_checkpoint_falls_back_to_the_commits(table):
-    table.store.put(names.checkpoint(10), b"PAR1 torn")
+    table.store.put(file_names.checkpoint(10), b"PAR1 torn")
     assert paths_of(load_snapshot(table.store)) == paths_of(table)
-    table.store.delete_many([names.commit(v) for v in range(5)])
+    table.store.delete_many([file_names.commit(v) for v in range(5)])
     with pytest.raises(LogCorruptedError, match=r"checkpoint.*cannot be read.*version 10"):
         load_snapshot(table.store)
 
 
 def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", (0.01, 0.01))
-    kept = table.store.read(names.commit(11))
-    table.store.delete_many([names.commit(11)])
+    kept = table.store.read(file_names.commit(11))
+    table.store.delete_many([file_names.commit(11)])
     with pytest.raises(LogCorruptedError, match=r"commit 11 is missing, but 12 is there.*Restore"):
         load_snapshot(table.store)
     assert paths_of(load_snapshot(table.store, 10)) == sorted(f"f{v}" for v in range(1, 11))
@@ -92,7 +92,7 @@ def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch)
 
     def eventually(self, folder, start=""):
         if time.monotonic() > late:
-            table.store.put(names.commit(11), kept)
+            table.store.put(file_names.commit(11), kept)
         return real(self, folder, start)
 
     monkeypatch.setattr(LocalStore, "list_from", eventually)
@@ -104,7 +104,7 @@ def test_versions_that_are_not_there(table):
         load_snapshot(table.store, 13)
     with pytest.raises(VersionNotFoundError, match="-1"):
         load_snapshot(table.store, -1)
-    table.store.delete_many([names.commit(v) for v in range(10)])
+    table.store.delete_many([file_names.commit(v) for v in range(10)])
     assert oldest_version(table.store) == 10
     with pytest.raises(VersionNotFoundError, match=r"version 3 is cleaned up; the next one that can be read is 10"):
         load_snapshot(table.store, 3)
@@ -114,14 +114,14 @@ def test_versions_that_are_not_there(table):
 def test_an_old_checkpoint_that_came_after_the_cleanup_makes_no_version_corrupt(table, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_checkpoint(table.store, 3, load_snapshot(table.store, 3).state, tombstones_since=0)
-    table.store.delete_many([names.commit(v) for v in range(9)])
+    table.store.delete_many([file_names.commit(v) for v in range(9)])
     assert load_snapshot(table.store, 3).version == 3
     for version in (4, 9):
         with pytest.raises(VersionNotFoundError, match=rf"version {version} is cleaned up; the next .* is 10"):
             load_snapshot(table.store, version)
     # Older commits are there, so no cleanup has taken it.
-    table.store.delete_many([names.checkpoint(3)])
-    table.store.put(names.commit(0), b"{}")
+    table.store.delete_many([file_names.checkpoint(3)])
+    table.store.put(file_names.commit(0), b"{}")
     with pytest.raises(LogCorruptedError, match="commit 1 is missing, but 9 is there"):
         load_snapshot(table.store, 4)
 
@@ -130,7 +130,7 @@ def test_a_table_without_its_first_commit_is_a_gap(tmp_path, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     put(tmp_path, 0)
     store = put(tmp_path, 1, add("a"))
-    store.delete_many([names.commit(0)])
+    store.delete_many([file_names.commit(0)])
     with pytest.raises(LogCorruptedError, match="commit 0 is missing"):
         load_snapshot(store)
 
@@ -146,47 +146,47 @@ def test_no_table_and_a_folder_without_a_log_are_told_apart(tmp_path):
 
 def test_incomplete_multi_part_checkpoints_are_skipped(table):
     store = table.store
-    store.put(f"{names.LOG}/{11:020d}.checkpoint.{1:010d}.{2:010d}.parquet", b"only one of two")
+    store.put(f"{file_names.LOG}/{11:020d}.checkpoint.{1:010d}.{2:010d}.parquet", b"only one of two")
     assert load_segment(store).checkpoint.version == 10
     # A complete one is read: both parts here are the classic checkpoint cut in two.
     import io
 
     import pyarrow.parquet as pq
 
-    rows = pq.ParquetFile(io.BytesIO(store.read(names.checkpoint(10)))).read()
+    rows = pq.ParquetFile(io.BytesIO(store.read(file_names.checkpoint(10)))).read()
     for part, piece in enumerate((rows.slice(0, 5), rows.slice(5)), start=1):
         out = io.BytesIO()
         pq.write_table(piece, out)
-        store.put(f"{names.LOG}/{10:020d}.checkpoint.{part:010d}.{2:010d}.parquet", out.getvalue())
-    store.delete_many([names.checkpoint(10)])
+        store.put(f"{file_names.LOG}/{10:020d}.checkpoint.{part:010d}.{2:010d}.parquet", out.getvalue())
+    store.delete_many([file_names.checkpoint(10)])
     assert len(load_segment(store).checkpoint.paths) == 2
     assert paths_of(load_snapshot(store)) == paths_of(table)
 
 
 def test_foreign_names_in_the_log_are_ignored(table):
     for name in (".tmp", "00000000000000000099.crc", "00000000000000000013.json.tmp", "x.json", "_delta_index"):
-        table.store.put(f"{names.LOG}/{name}", b"{}")
+        table.store.put(f"{file_names.LOG}/{name}", b"{}")
     assert load_snapshot(table.store).version == 12
-    assert json.loads(table.store.read(names.LAST_CHECKPOINT))["version"] == 10
+    assert json.loads(table.store.read(file_names.LAST_CHECKPOINT))["version"] == 10
 
 
 def test_names_beyond_the_largest_version_are_ignored(table):
     latest = load_snapshot(table.store).version
     beyond = 10**20 - 1
-    for name in (names.commit(beyond), names.checkpoint(beyond), names.compaction(latest - 1, beyond)):
+    for name in (file_names.commit(beyond), file_names.checkpoint(beyond), file_names.compaction(latest - 1, beyond)):
         table.store.put(name, b"")
-        assert names.parse(name) is None
-    assert names.checksum_version(names.checksum(beyond)) is None
-    assert names.parse(names.commit(2**63 - 1)) is not None
+        assert file_names.parse(name) is None
+    assert file_names.checksum_version(file_names.checksum(beyond)) is None
+    assert file_names.parse(file_names.commit(2**63 - 1)) is not None
     assert load_snapshot(table.store).version == latest
 
 
 def test_a_snapshot_whose_next_commits_are_cleaned_up_moves_on_by_the_checkpoint(table):
     old = load_snapshot(table.store, 2)
-    table.store.delete_many([names.commit(v) for v in range(11)])
+    table.store.delete_many([file_names.commit(v) for v in range(11)])
     assert old.update().version == 12
     assert paths_of(old.update()) == paths_of(table)
-    table.store.delete_many([names.commit(v) for v in range(11, 13)])
+    table.store.delete_many([file_names.commit(v) for v in range(11, 13)])
     assert old.update().version == 10
     with pytest.raises(TableNotFoundError, match="is not the commit that it was"):
         table.update()  # the log ends before it now

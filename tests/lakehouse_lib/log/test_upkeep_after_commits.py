@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
 
-from lakehouse_lib import DeltaTable, post_commit, write_deltalake
+from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import RetentionError, UnsupportedFeatureError, VersionNotFoundError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import optimistic
+from lakehouse_lib.transaction import optimistic_transaction, post_commit
 from tests.checkpoint_files import lines
 from tests.log_histories import DAY, WEEK, all_seen
 from tests.log_tables import METADATA
@@ -116,7 +116,7 @@ def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
 
 def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
-    LocalStore(str(tmp_path)).put(names.commit(0), lines([{"protocol": protocol}, {"metaData": METADATA}]))
+    LocalStore(str(tmp_path)).put(file_names.commit(0), lines([{"protocol": protocol}, {"metaData": METADATA}]))
     for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
         with pytest.raises(UnsupportedFeatureError, match="checkpointProtection"):
             verb()
@@ -129,10 +129,10 @@ def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, mo
     added = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "unheardOf"]}
 
     def after_another_commit(*arguments):
-        LocalStore(str(tmp_path)).put(names.commit(11), lines([{"protocol": added}, {"unheardOf": {"id": 1}}]))
+        LocalStore(str(tmp_path)).put(file_names.commit(11), lines([{"protocol": added}, {"unheardOf": {"id": 1}}]))
         hooks(*arguments)
 
-    monkeypatch.setattr(optimistic, "run_hooks", after_another_commit)
+    monkeypatch.setattr(optimistic_transaction, "run_hooks", after_another_commit)
     with caplog.at_level(logging.WARNING):
         grow(tmp_path, 1)
     assert "no checkpoint after version 10" in caplog.text
@@ -157,7 +157,7 @@ def test_day_by_day_with_shared_sidecars(tmp_path):
             assert known.setdefault(version, state[1:3]) == state[1:3]
         age(tmp_path, 1)
     assert kept[0] > 10
-    sidecars = [one.path for one in store.list_from(names.SIDECARS)]
+    sidecars = [one.path for one in store.list_from(file_names.SIDECARS)]
     assert sidecars
     assert repair(DeltaTable(tmp_path).snapshot).is_sound
     for version in (kept[0], None):
@@ -169,7 +169,7 @@ def test_a_checkpoint_is_written_though_the_one_before_was_replaced(tmp_path):
     """Two writers may checkpoint one version; what the first has opened is then not what is there."""
     grow(tmp_path, 4, configuration={"delta.checkpointInterval": "3"})
     table = DeltaTable(tmp_path)
-    path = tmp_path / names.checkpoint(3)
+    path = tmp_path / file_names.checkpoint(3)
     path.write_bytes(path.read_bytes())
     os.utime(path, (1, 1))
     table.create_checkpoint()

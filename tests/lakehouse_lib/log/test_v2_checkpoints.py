@@ -13,18 +13,18 @@ import pytest
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, StoreError
-from lakehouse_lib.log import cache, names
-from lakehouse_lib.log.checkpoints import sidecars as module
-from lakehouse_lib.log.checkpoints import writing_v2
-from lakehouse_lib.log.checkpoints.part import ParquetPart
-from lakehouse_lib.log.checkpoints.sidecars import Sidecar, plan_sidecars
-from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+from lakehouse_lib.log import cache, file_names
+from lakehouse_lib.log.checkpoint import sidecars as module
+from lakehouse_lib.log.checkpoint import write_v2
+from lakehouse_lib.log.checkpoint.part import ParquetPart
+from lakehouse_lib.log.checkpoint.sidecars import Sidecar, plan_sidecars
+from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
-from lakehouse_lib.post_commit import checkpoint_snapshot
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.base import ObjectMeta
-from lakehouse_lib.table import DeltaTable
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 from tests.checkpoint_files import put_commit, put_sidecar, put_v2
 from tests.days_table import record_reads
 from tests.log_tables import METADATA, add, paths_of, remove
@@ -45,7 +45,7 @@ FULL = 20
 @pytest.fixture
 def small(monkeypatch):
     """Sidecars of twenty files."""
-    monkeypatch.setattr(writing_v2, "FULL", FULL)
+    monkeypatch.setattr(write_v2, "FULL", FULL)
     monkeypatch.setattr(module, "_SMALL", FULL // 2)
 
 
@@ -77,16 +77,16 @@ def named(store, version=None):
 
 
 def rows(store, name):
-    file = pq.ParquetFile(io.BytesIO(store.read(f"{names.SIDECARS}/{name}")))
+    file = pq.ParquetFile(io.BytesIO(store.read(f"{file_names.SIDECARS}/{name}")))
     return file.read().to_pylist()
 
 
 def contents(store):
-    return {meta.path: store.read(meta.path) for meta in store.list_from(names.SIDECARS)}
+    return {meta.path: store.read(meta.path) for meta in store.list_from(file_names.SIDECARS)}
 
 
 def cut(store, version):
-    store.delete_many([names.commit(one) for one in range(version)])
+    store.delete_many([file_names.commit(one) for one in range(version)])
     cache.CACHE.clear()
 
 
@@ -97,7 +97,7 @@ def test_the_top_object_has_everything_but_files(table):
     assert [body["version"] for body in found["checkpointMetadata"]] == [1]
     assert (found["add"], found["remove"]) == ([], [])
     assert [len(found[name]) for name in ("protocol", "metaData", "txn")] == [1, 1, 1]
-    listed = {meta.path.rsplit("/", 1)[-1]: meta for meta in table.list_from(names.SIDECARS)}
+    listed = {meta.path.rsplit("/", 1)[-1]: meta for meta in table.list_from(file_names.SIDECARS)}
     for body in found["sidecar"]:
         assert (body["sizeInBytes"], body["modificationTime"]) == (
             listed[body["path"]].size,
@@ -108,7 +108,7 @@ def test_the_top_object_has_everything_but_files(table):
         assert all((one["add"] is None) != (one["remove"] is None) for one in actions)
     live = [one["add"]["path"] for name in named(table) for one in rows(table, name) if one["add"]]
     assert sorted(live) == paths_of(load_snapshot(table))  # each of them once, and none that went
-    last = json.loads(table.read(names.LAST_CHECKPOINT))
+    last = json.loads(table.read(file_names.LAST_CHECKPOINT))
     assert last["v2Checkpoint"]["path"] == hint.top.path.rsplit("/", 1)[-1]
     assert last["size"] == 1 + 1 + 1 + 1 + len(found["sidecar"]) + 99 + 1
     assert last["numOfAddFiles"] == 99
@@ -120,7 +120,7 @@ def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, s
     put_commit(table, 1, [add("new")])
     snapshot = load_snapshot(table)
     assert snapshot.file_count == 101  # its footers are read
-    victim = f"{names.SIDECARS}/{min(named(table))}"
+    victim = f"{file_names.SIDECARS}/{min(named(table))}"
     if spoil == "torn":
         table.put(victim, table.read(victim)[:50])
     else:
@@ -298,7 +298,7 @@ class Cleaned(LocalStore):
     """A cleanup that began before takes the checkpoint away as soon as another one is there, and then its sidecars."""
 
     def put(self, path, data):
-        old = [meta.path for meta in self.list_from(names.LOG) if ".checkpoint." in meta.path]
+        old = [meta.path for meta in self.list_from(file_names.LOG) if ".checkpoint." in meta.path]
         super().put(path, data)
         if ".checkpoint." in path and old:
             self.delete_many(old)
@@ -309,20 +309,20 @@ def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred
     put_commit(table, 1, [add("new")])
     checkpoint(Cleaned(table.root, fsync=False))
     assert not old & named(table)
-    table.delete_many([f"{names.SIDECARS}/{name}" for name in old])
+    table.delete_many([f"{file_names.SIDECARS}/{name}" for name in old])
     cut(table, 1)
     assert len(paths_of(load_snapshot(table))) == 101
-    assert len([meta for meta in table.list_from(names.LOG) if ".checkpoint." in meta.path]) == 1
+    assert len([meta for meta in table.list_from(file_names.LOG) if ".checkpoint." in meta.path]) == 1
 
 
 def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_only(table):
     for version in range(1, 101):
         put_commit(table, version, [{"txn": {"appId": "a", "version": version}}])
-    assert table.head(names.checkpoint(0)) is not None
+    assert table.head(file_names.checkpoint(0)) is not None
     checkpoint(table)
-    data = table.read(names.checkpoint(100))
+    data = table.read(file_names.checkpoint(100))
     uuid_named = [
-        m.path for m in table.list_from(names.LOG) if m.path.startswith(f"{names.LOG}/{100:020d}.checkpoint.")
+        m.path for m in table.list_from(file_names.LOG) if m.path.startswith(f"{file_names.LOG}/{100:020d}.checkpoint.")
     ]
     assert len(uuid_named) == 2
     assert all(table.read(path) == data for path in uuid_named)

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.actions import (
+from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError
+from lakehouse_lib.log import action_lines
+from lakehouse_lib.log import commit_file as module
+from lakehouse_lib.log.commit_file import CommitActions, parse_commit, serialize
+from lakehouse_lib.protocol.actions import (
     CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
@@ -17,13 +21,9 @@ from lakehouse_lib.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.commit_properties import CommitProperties
-from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError
-from lakehouse_lib.log import action_lines
-from lakehouse_lib.log import commit as module
-from lakehouse_lib.log.commit import CommitActions, parse_commit, serialize
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.log_tables import SCHEMA, append, create, files
 
 MOST = 400

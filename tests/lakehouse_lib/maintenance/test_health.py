@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.maintenance.health import Health, health
-from lakehouse_lib.maintenance.overlap import _mean_depth
-from lakehouse_lib.maintenance.recommendations import Policy, recommendations
+from lakehouse_lib.fleet.health import Health, health
+from lakehouse_lib.fleet.overlap import _mean_depth
+from lakehouse_lib.fleet.recommendations import Policy, recommendations
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
 from tests.peers import files_delta_rs

@@ -14,7 +14,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.log import cache
-from lakehouse_lib.log.checkpoints.part import ParquetPart
+from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.store import LocalStore
 from tests import days_table
 from tests.checkpoint_files import put_classic, put_commit

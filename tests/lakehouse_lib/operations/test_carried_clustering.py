@@ -19,15 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.operations import cluster, rewrite
-from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.clustering import marks, waves
-from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize import rewrite
+from lakehouse_lib.operations.optimize import z_order as cluster
+from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase, shuffle
+from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
@@ -133,7 +134,7 @@ def test_what_is_marked_while_marks_are_looked_for(
     before = DeltaTable(tmp_path).snapshot
     told = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
     looked_at: list[list[int]] = []
-    look_for = marks.PlacesOfKeys._look_for
+    look_for = deletion_vector_rebase.PlacesOfKeys._look_for
 
     def watched(self: Any, groups: Any, marked: Any) -> Any:
         looked_at.append(list(groups))
@@ -147,8 +148,8 @@ def test_what_is_marked_while_marks_are_looked_for(
                 delete_by_vector(tmp_path, told.pop(0))
             return super().put_if_absent(path, data)
 
-    monkeypatch.setattr(marks.PlacesOfKeys, "_look_for", watched)
-    monkeypatch.setattr(marks, "_REMEMBERED_ROWS", remembered)
+    monkeypatch.setattr(deletion_vector_rebase.PlacesOfKeys, "_look_for", watched)
+    monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
     object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
     cluster_by_x_and_y(before, ArrowEngine())
     check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
@@ -237,7 +238,7 @@ def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(marks, "collected", lambda *given: map(otherwise, waves.collected(*given)))
+    monkeypatch.setattr(deletion_vector_rebase, "collected", lambda *given: map(otherwise, shuffle.collected(*given)))
     metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
     assert metrics["numFilesRemoved"] == 2
     check(tmp_path, {0, 1}, 200)
@@ -284,7 +285,7 @@ def test_whichever_rows_are_marked_those_are_gone(
     delete_by_vector(root, new)
     size = max(sum(snapshot.files["size"].to_pylist()) // history["outputs"], 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marks, "_REMEMBERED_ROWS", remembered)
+        patch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
         patch.setattr(cluster, "CHUNK_ROWS", 8)
         for name, value in {
             "CHUNK_ROWS": 8,
@@ -298,7 +299,7 @@ def test_whichever_rows_are_marked_those_are_gone(
             "_CELL_SAMPLE": 1,
             "_WORDS": 3,
         }.items():
-            patch.setattr(waves, name, value)
+            patch.setattr(shuffle, name, value)
         z_order(snapshot, ArrowEngine(2), columns, target_size=size)
     gone = {start + row for start, rows in zip(starts, after, strict=True) for row in rows}
     left = DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist()
@@ -329,7 +330,7 @@ def test_marks_find_their_file_though_no_row_went_to_another(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(marks, "_REMEMBERED_ROWS", remembered)
+    monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
     # One value, shared out over as many files as the sizes ask for, a batch of few rows at a time.
     metrics = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
     assert metrics["numFilesAdded"] < 6

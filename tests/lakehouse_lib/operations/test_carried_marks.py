@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakehouse_lib import DeltaTable, deletion_vectors, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.operations.compact import compact
-from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize.compact import compact
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.peers import read_duckdb
@@ -161,7 +162,7 @@ def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
     store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)
     bitmap = BitMap64(positions)
-    assert deletion_vectors.load(store, deletion_vectors.save(store, bitmap)) == bitmap
+    assert deletion_vector.load(store, deletion_vector.save(store, bitmap)) == bitmap
 
 
 @pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
@@ -169,7 +170,7 @@ def test_others_read_the_vectors_we_write(tmp_path: Path, step: int) -> None:
     first, _ = table(tmp_path, 2)
     store = LocalStore(str(tmp_path), fsync=False)
     gone = set(range(0, ROWS, step))
-    delete_by_vector(tmp_path, {first: deletion_vectors.save(store, BitMap64(gone))})
+    delete_by_vector(tmp_path, {first: deletion_vector.save(store, BitMap64(gone))})
     check(tmp_path, gone, 2)
     answer = pa.table(QueryBuilder().register("t", DeltaRs(tmp_path)).execute("SELECT k FROM t"))
     assert sorted(answer["k"].to_pylist()) == [k for k in range(2 * ROWS) if k not in gone]

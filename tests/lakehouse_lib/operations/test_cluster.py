@@ -15,21 +15,21 @@ import pytest
 from deltalake import CommitProperties as PeerCommitProperties
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_lib.commit_properties import CommitProperties
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import (
     ConcurrentDeleteDeleteError,
     InvalidArgumentError,
     LogCorruptedError,
     ObjectNotFoundError,
 )
-from lakehouse_lib.operations import cluster
-from lakehouse_lib.operations.cluster import plan_z_order, z_order
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.optimize import z_order as cluster
+from lakehouse_lib.operations.optimize.z_order import plan_z_order, z_order
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.peers import plain, read_delta_rs, read_duckdb
 
 ROWS = 40_000
@@ -239,7 +239,7 @@ def test_a_predicate_chooses_partitions(tmp_path):
 
 def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engine, monkeypatch):
     """With a million rows for a thousand: bins, blocks in a file and row groups, all at once."""
-    from lakehouse_lib.operations.clustering import waves
+    from lakehouse_lib.operations.optimize.clustering import shuffle
 
     if engine.name == "spark":  # its workers do not see the patch; the plan is what counts there
         monkeypatch.setattr(cluster, "CHUNK_ROWS", 2_000)
@@ -247,12 +247,12 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
         for module, name, value in (
             (cluster, "CHUNK_ROWS", 2_000),
             (cluster, "_LEAST_TASK_ROWS", 500),
-            (waves, "CHUNK_ROWS", 2_000),
-            (waves, "_BATCH_ROWS", 300),
-            (waves, "_BLOCK_ROWS", 3_000),
-            (waves, "_ROW_GROUP_ROWS", 400),
-            (waves, "_CELL_ROWS", 50),
-            (waves, "_PIECE_BYTES", 4_096),
+            (shuffle, "CHUNK_ROWS", 2_000),
+            (shuffle, "_BATCH_ROWS", 300),
+            (shuffle, "_BLOCK_ROWS", 3_000),
+            (shuffle, "_ROW_GROUP_ROWS", 400),
+            (shuffle, "_CELL_ROWS", 50),
+            (shuffle, "_PIECE_BYTES", 4_096),
         ):
             monkeypatch.setattr(module, name, value)
     uri = str(tmp_path / "table")
@@ -281,7 +281,7 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
 
 def test_more_files_than_are_sampled(tmp_path, monkeypatch):
     """Files that come ordered by time: each is like its neighbour, in a range of its own."""
-    from lakehouse_lib.operations.clustering import sample
+    from lakehouse_lib.operations.optimize.clustering import sample
 
     monkeypatch.setattr(sample, "FILES_READ", 7)
     random = np.random.default_rng(9)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_lib.operations.clustering.keys import has_order, keys, vocabulary
+from lakehouse_lib.operations.optimize.clustering.keys import has_order, keys, vocabulary
 
 VALUES = {
     pa.int8(): st.integers(-128, 127),

@@ -14,12 +14,12 @@ from deltalake import write_deltalake
 
 from benchmarks.checks import skipped
 from lakehouse_lib import DeltaTable
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark import SparkEngine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.clustering import tags
+from lakehouse_lib.operations.optimize.clustering import tags
+from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline

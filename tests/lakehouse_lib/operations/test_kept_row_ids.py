@@ -21,22 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.actions import Protocol
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import (
-    DeltaProtocolError,
-    InvalidArgumentError,
-    LogCorruptedError,
-    MetadataChangedError,
-)
-from lakehouse_lib.log import names
-from lakehouse_lib.log.row_ids import FileIds, RowIdColumns
-from lakehouse_lib.operations.cluster import z_order
-from lakehouse_lib.operations.compact import compact
-from lakehouse_lib.operations.create import create_table
-from lakehouse_lib.operations.delete import delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LogCorruptedError, MetadataChangedError
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns
+from lakehouse_lib.log import file_names
+from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize.compact import compact
+from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -60,7 +55,7 @@ def latest(root: Path) -> Snapshot:
 def last_commit(root: Path) -> dict[str, list[dict[str, Any]]]:
     snapshot = latest(root)
     found: dict[str, list[dict[str, Any]]] = {}
-    for line in snapshot.store.read(names.commit(snapshot.version)).splitlines():
+    for line in snapshot.store.read(file_names.commit(snapshot.version)).splitlines():
         for kind, body in json.loads(line).items():
             found.setdefault(kind, []).append(body)
     return found

@@ -16,7 +16,7 @@ from lakehouse_lib.errors import (
     InvalidArgumentError,
     InvalidPredicateError,
 )
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
 from lakehouse_lib.transaction import OptimisticTransaction
 from tests.log_tables import create, files
 from tests.peers import read_delta_rs

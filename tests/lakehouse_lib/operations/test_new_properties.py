@@ -11,10 +11,10 @@ import pytest
 from deltalake import WriterProperties
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.append import append_once
-from lakehouse_lib.operations.new_properties import new_properties
+from lakehouse_lib.operations.write.new_properties import new_properties
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
 from tests.hand_made import commit, field

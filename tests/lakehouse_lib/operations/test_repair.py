@@ -11,8 +11,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError, LogCorruptedError
-from lakehouse_lib.log import names, segment
-from lakehouse_lib.log.last_checkpoint import read_hint
+from lakehouse_lib.log import file_names, segment
+from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.operations import repair as module
 from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.snapshot import load_snapshot
@@ -184,22 +184,22 @@ def test_files_of_another_folder_are_only_looked_at_where_that_is_allowed(tmp_pa
 
 @pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}, {"metadata": None}])
 def test_wrong_checksums_go(table, wrong):
-    path = names.checksum(11)
+    path = file_names.checksum(11)
     body = json.loads(table.store.read(path)) | wrong
     table.store.put(path, json.dumps(body).encode())
     assert list(repair(table.snapshot).checksums_wrong) == [path]
     assert list(table.repair(dry_run=False)["checksums_wrong"]) == [path]
     assert table.store.head(path) is None
-    assert table.store.head(names.checksum(10)) is not None
+    assert table.store.head(file_names.checksum(10)) is not None
 
 
 @pytest.mark.parametrize("hint", [b"", b"{", b'{"version": 7, "size": 1}', b'{"version": 99, "size": 1}', b"[]"])
 def test_a_pointer_to_nothing_goes(table, hint):
     assert repair(table.snapshot).last_checkpoint is None
-    table.store.put(names.LAST_CHECKPOINT, hint)
+    table.store.put(file_names.LAST_CHECKPOINT, hint)
     assert repair(table.snapshot).last_checkpoint is not None
     table.repair(dry_run=False)
-    assert table.store.head(names.LAST_CHECKPOINT) is None
+    assert table.store.head(file_names.LAST_CHECKPOINT) is None
     assert repair(table.snapshot).is_sound
     assert len(ids(table)) == 36
     for number in range(9):
@@ -208,9 +208,9 @@ def test_a_pointer_to_nothing_goes(table, hint):
 
 
 def test_a_pointer_goes_with_the_checkpoint_it_names(table):
-    table.store.put(names.checkpoint(10), b"PAR1 torn")
+    table.store.put(file_names.checkpoint(10), b"PAR1 torn")
     found = table.repair()
-    assert list(found["checkpoints_unreadable"]) == [names.checkpoint(10)]
+    assert list(found["checkpoints_unreadable"]) == [file_names.checkpoint(10)]
     assert found["last_checkpoint"] == "it points to version 10, which has no complete checkpoint"
     table.repair(dry_run=False)
     assert repair(load_snapshot(table.store)).is_sound
@@ -232,14 +232,14 @@ def test_a_data_file_of_another_size_is_told_and_left(table, size):
     ("gone", "holes"), [([], []), ([5], ["5"]), ([2, 3, 4, 7], ["2 to 4", "7"]), ([0, 1], []), ([0, 1, 3], ["3"])]
 )
 def test_holes_in_the_log_are_told(table, gone, holes):
-    table.store.delete_many([names.commit(version) for version in gone])
+    table.store.delete_many([file_names.commit(version) for version in gone])
     assert table.repair(dry_run=False)["commits_missing"] == holes
     assert len(ids(table)) == 36
 
 
 @pytest.mark.parametrize("kept", [0, 40])
 def test_torn_commits_under_a_checkpoint_are_told(table, kept):
-    torn = {version: names.commit(version) for version in (3, 7)}
+    torn = {version: file_names.commit(version) for version in (3, 7)}
     for path in torn.values():
         table.store.put(path, table.store.read(path)[:kept])
     for dry_run in (True, False):
@@ -256,7 +256,7 @@ def test_torn_commits_under_a_checkpoint_are_told(table, kept):
 def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, harm, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_deltalake(table, rows(100), mode="append")
-    path = names.commit(11)
+    path = file_names.commit(11)
     told = {"torn": "commits_torn", "gone": "commits_missing"}[harm]
     table.store.delete_many([path])
     if harm == "torn":
@@ -274,7 +274,7 @@ def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, h
 
 
 def test_temporary_files_older_than_a_day_go(table):
-    path = f"{names.LOG}/.{3:020d}.json.{'0a' * 16}.tmp"
+    path = f"{file_names.LOG}/.{3:020d}.json.{'0a' * 16}.tmp"
     table.store.put(path, b"{")
     assert repair(table.snapshot).is_sound
     later = datetime(2100, 1, 1, tzinfo=UTC)
@@ -308,7 +308,7 @@ def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
         (tmp_path / path).write_bytes(b"0123456789")
     (path,) = log.checkpoint(4, "classic")
     log.checkpoint(8, "classic")
-    log.store.delete_many([names.commit(version) for version in range(5)])
+    log.store.delete_many([file_names.commit(version) for version in range(5)])
     data = bytearray((tmp_path / path).read_bytes())
     data[8:60] = bytes(52)
     (tmp_path / path).write_bytes(data)
@@ -322,14 +322,14 @@ def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(5, "parts")
     log.checkpoint(15, "classic")
-    log.store.delete_many([names.commit(version) for version in range(5)])
+    log.store.delete_many([file_names.commit(version) for version in range(5)])
     listed = [log.store.list_from]
 
     def list_and_lose(self, folder, start=""):
         found = list(listed[0](folder, start))
-        if folder == names.LOG and not start:
+        if folder == file_names.LOG and not start:
             # A page of the listing from before the cleanup, and one from after it.
-            found = [one for one in found if one.path != names.commit(8)]
+            found = [one for one in found if one.path != file_names.commit(8)]
             monkeypatch.undo()
             clean(log, 40)
         return iter(found)
@@ -348,10 +348,10 @@ def test_parts_without_the_others_go(tmp_path):
         (tmp_path / path).write_bytes(b"0123456789")
     first, second = log.checkpoint(3, "parts")
     log.store.delete_many([first])
-    log.store.put(names.checkpoint(4), b"")
-    log.date(names.checkpoint(4), 4)
+    log.store.put(file_names.checkpoint(4), b"")
+    log.date(file_names.checkpoint(4), 4)
     found = repair(load_snapshot(log.store), dry_run=False)
-    assert found.checkpoints_unreadable == {second: "parts of it are missing", names.checkpoint(4): "it is empty"}
+    assert found.checkpoints_unreadable == {second: "parts of it are missing", file_names.checkpoint(4): "it is empty"}
     assert log.store.head(second) is None
 
 
@@ -369,12 +369,12 @@ def test_parts_of_a_checkpoint_that_may_be_on_its_way_are_left(tmp_path):
 def test_everything_at_once_is_mended_at_once(table):
     store = table.store
     missing = table.files()["path"].to_pylist()[0]
-    temporary = f"{names.LOG}/.x.{'0a' * 16}.tmp"
+    temporary = f"{file_names.LOG}/.x.{'0a' * 16}.tmp"
     store.delete_many([missing])
-    store.put(names.checksum(5), b"{")
-    store.put(names.LAST_CHECKPOINT, b"torn")
+    store.put(file_names.checksum(5), b"{")
+    store.put(file_names.LAST_CHECKPOINT, b"torn")
     store.put(temporary, b"")
-    store.put(names.checkpoint(10), b"torn")
+    store.put(file_names.checkpoint(10), b"torn")
     now = datetime.fromtimestamp(at(0) / 1000 + 4e9, UTC)
     report = repair(table.snapshot, dry_run=False, now=now)
     assert report.files_removed == [missing]

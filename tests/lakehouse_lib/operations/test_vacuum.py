@@ -16,11 +16,11 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, plan_vacuum, vacuum
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs

@@ -15,11 +15,11 @@ from deltalake import DeltaTable as DeltaRs
 from deltalake import QueryBuilder
 
 from lakehouse_lib import DeltaTable, LogCorruptedError, RetentionError, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.operations import compact as compaction
-from lakehouse_lib.operations.delete import plan_delete
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.operations.dml.delete import plan_delete
+from lakehouse_lib.operations.optimize import compact as compaction
 from lakehouse_lib.privacy.purge import prove, purge
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.peers import read_duckdb

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
 
-import lakehouse_lib.engine.arrow as arrow_engine
+import lakehouse_lib.engine.arrow.engine as arrow_engine
 from lakehouse_lib import (
     CommitProperties,
     DeltaTable,
@@ -27,9 +27,9 @@ from lakehouse_lib import (
     UnsupportedFeatureError,
     write_deltalake,
 )
-from lakehouse_lib.engine.arrow import ArrowEngine
-from lakehouse_lib.engine.data_writer import target_size_of
-from lakehouse_lib.log import commit
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.parquet.writer import target_size_of
+from lakehouse_lib.log import commit_file
 from lakehouse_lib.log.cache import CACHE
 from tests.hand_made import commit as commit_by_hand
 from tests.hand_made import field
@@ -335,8 +335,10 @@ def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(
         lambda: write_deltalake(table, rows, mode="overwrite"),
     ]
     parsed: list[int] = []
-    read = commit.read_commit
-    monkeypatch.setattr(commit, "read_commit", lambda *given, **more: parsed.append(given[1]) or read(*given, **more))
+    read = commit_file.read_commit
+    monkeypatch.setattr(
+        commit_file, "read_commit", lambda *given, **more: parsed.append(given[1]) or read(*given, **more)
+    )
     for version, act in enumerate(acts, start=1):
         act()
         assert version not in parsed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates import from_filters, matches, parse, to_arrow, to_spark_sql
+from lakehouse_lib.expressions import from_filters, matches, parse, to_arrow, to_spark_sql
 from lakehouse_lib.schema import Field, Schema
 from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, conditions, rows
 

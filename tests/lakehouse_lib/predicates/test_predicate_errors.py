@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates import from_filters, parse, to_spark_sql
+from lakehouse_lib.expressions import from_filters, parse, to_spark_sql
 from lakehouse_lib.schema import Field, Schema, StructType
 
 SCHEMA = Schema(

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lakehouse_lib.actions import FILE_SCHEMA
-from lakehouse_lib.predicates import evaluate_partitions, matches, may_match, parse, to_arrow
+from lakehouse_lib.data_skipping import evaluate_partitions, may_match
+from lakehouse_lib.expressions import matches, parse, to_arrow
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Field, Schema, StructType
 from tests.lakehouse_lib.predicates.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.predicates.foreign_statistics import partition_text, statistics

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.predicates import parse
+from lakehouse_lib.expressions import parse
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
-from lakehouse_lib.write import write_deltalake
+from lakehouse_lib.table.write import write_deltalake
 
 NAN = float("nan")
 
@@ -119,14 +119,14 @@ CASES = {
 
 @pytest.mark.parametrize("sql", CASES)
 def test_arrow(table, sql):
-    from lakehouse_lib.engine.arrow import ArrowEngine
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
 
     found = ArrowEngine().read(table, ["id"], parse(sql, table.schema)).read_all()
     assert sorted(found["id"].to_pylist()) == CASES[sql]
 
 
 def test_spark(table, spark):
-    from lakehouse_lib.engine.spark import SparkEngine
+    from lakehouse_lib.engine.spark.engine import SparkEngine
 
     engine = SparkEngine(spark)
     found = {}
@@ -149,8 +149,8 @@ ZONES_OF_STRINGS = {
 
 
 def test_zones_of_strings_beside_timestamps_without_one(table, spark):
-    from lakehouse_lib.engine.arrow import ArrowEngine
-    from lakehouse_lib.engine.spark import SparkEngine
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+    from lakehouse_lib.engine.spark.engine import SparkEngine
 
     files = spark.read.parquet(*(f"file:{table.store.root}/{path}" for path in table.files["path"].to_pylist()))
     for sql, expected in ZONES_OF_STRINGS.items():
@@ -175,8 +175,8 @@ SPARK_ONLY = {
 
 
 def test_what_only_spark_evaluates_keeps_its_files_and_is_refused_elsewhere(table, spark):
-    from lakehouse_lib.engine.arrow import ArrowEngine
-    from lakehouse_lib.engine.spark import SparkEngine
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+    from lakehouse_lib.engine.spark.engine import SparkEngine
 
     for sql, expected in SPARK_ONLY.items():
         predicate = parse(sql, table.schema)

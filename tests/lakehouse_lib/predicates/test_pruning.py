@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from lakehouse_lib.actions import FILE_SCHEMA
+from lakehouse_lib.data_skipping import evaluate_partitions, may_match
+from lakehouse_lib.data_skipping.file_pruning import Known, decide, needs
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.partition_values import to_strings
-from lakehouse_lib.predicates import evaluate_partitions, from_filters, matches, may_match, parse
-from lakehouse_lib.predicates.pruning import Known, decide, needs
+from lakehouse_lib.expressions import from_filters, matches, parse
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.partition_values import to_strings
 from lakehouse_lib.schema import ArrayType, Field, MapType, Schema
 from lakehouse_lib.statistics import Bounds, float_ranges, from_footer, indexed_columns
 from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows

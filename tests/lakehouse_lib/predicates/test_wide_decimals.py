@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.predicates import parse, to_spark_sql
+from lakehouse_lib.expressions import parse, to_spark_sql
 
 _DIGITS = {"a": (5, 2), "k": (38, 0), "v": (38, 37), "f": (38, 38), "w": (38, 10), "s": (20, 19)}
 _OPERATORS = {

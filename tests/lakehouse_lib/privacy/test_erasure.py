@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
-from lakehouse_lib.ingestion.rejects import Origin
+from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.privacy.erasure import locate
 from lakehouse_lib.privacy.keys import ColumnKeys

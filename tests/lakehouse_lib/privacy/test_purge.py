@@ -15,8 +15,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
-from lakehouse_lib.log import names
-from lakehouse_lib.log.commit import CommitActions, read_commit
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.vacuum import list_objects
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
@@ -84,7 +84,7 @@ def test_a_cleanup_meanwhile_leaves_fewer_versions_to_lose(table: Path, monkeypa
 
     def list_and_lose(store: ObjectStore) -> list[Commit]:
         commits = list_commits(store)
-        store.delete_many([names.commit(version) for version in range(2)])
+        store.delete_many([file_names.commit(version) for version in range(2)])
         return commits
 
     monkeypatch.setattr("lakehouse_lib.privacy.purge.list_commits", list_and_lose)
@@ -98,7 +98,7 @@ def test_what_a_cleanup_takes_meanwhile_leaves_no_version_with_the_rows(
 
     def read_and_lose(store: ObjectStore, version: int, *, size: int) -> CommitActions:
         if version == 2:  # what was added is read, and what was removed is gone
-            store.delete_many([names.commit(version) for version in range(5)])
+            store.delete_many([file_names.commit(version) for version in range(5)])
         return read_commit(store, version, size=size)
 
     monkeypatch.setattr("lakehouse_lib.privacy.purge.read_commit", read_and_lose)

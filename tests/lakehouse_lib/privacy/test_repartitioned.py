@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow import ArrowEngine
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.privacy.key_texts import KeyTexts, spellings
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.snapshot import load_snapshot

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.predicates import matches, parse
+from lakehouse_lib.expressions import matches, parse
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.subject import Subject, SubjectRows, Through, subject_from_config
 from lakehouse_lib.schema import Field, PrimitiveType, Schema

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.log import names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.json_form import MAX_NESTING
 from lakehouse_lib.snapshot import load_snapshot
@@ -33,7 +33,7 @@ def map_of(kind):
 def open_table(folder, schema_string, **metadata):
     store = LocalStore(str(folder), fsync=False)
     lines = [{"protocol": PROTOCOL}, {"metaData": METADATA | {"schemaString": schema_string} | metadata}]
-    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
     return load_snapshot(store)
 
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from lakehouse_lib.actions import FILE_SCHEMA
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import ArrayType, Field, PrimitiveType, Schema, StructType
 from lakehouse_lib.statistics import (
     Bounds,

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.at_once import at_once
+from lakehouse_lib.store.concurrent import at_once
 
 
 class Far(LocalStore):

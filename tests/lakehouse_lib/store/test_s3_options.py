@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store
-from lakehouse_lib.store.s3_options import S3Options, location
+from lakehouse_lib.store.s3.options import S3Options, location
 
 SECRET = "hunter2-secret"
 KEYS = {"access_key_id": "me", "secret_access_key": SECRET}

@@ -10,8 +10,10 @@ import urllib3
 from botocore.exceptions import SSLError
 
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
-from lakehouse_lib.log import names
-from lakehouse_lib.store import open_store, s3, s3_client
+from lakehouse_lib.log import file_names as names
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import client as s3_client
+from lakehouse_lib.store.s3 import s3_store as s3
 from tests.s3_server import Answer, LostAnswer
 
 SECRET = "hunter2-secret"

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store import open_store, s3_client
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import client as s3_client
 from tests.s3_server import serving
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import CommitUnknownError, DeltaError, StoreError, TableNotFoundError
-from lakehouse_lib.log import put_commit
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.store import open_store
+from lakehouse_lib.transaction import put_commit
 from tests.s3_server import Answer, LostAnswer
 from tests.table_on_s3 import every_verb, ids, rows
 

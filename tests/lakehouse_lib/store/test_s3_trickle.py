@@ -8,8 +8,9 @@ import time
 import pytest
 
 from lakehouse_lib.errors import StoreError, StoreRefusedError
-from lakehouse_lib.store import open_store, s3
-from lakehouse_lib.store.s3_deadline import SLOWEST_BYTES_A_SECOND
+from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import s3_store as s3
+from lakehouse_lib.store.s3.deadline import SLOWEST_BYTES_A_SECOND
 
 BODY = b"x" * 40_000
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nETag: "e"\r\n'

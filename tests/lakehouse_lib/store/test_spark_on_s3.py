@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.spark import SparkEngine
-from lakehouse_lib.engine.spark_s3a import properties
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.s3a import properties
 from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.store import open_store

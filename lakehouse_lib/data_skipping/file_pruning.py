@@ -1,0 +1,291 @@
+"""Which files may hold a row that a predicate matches, by partition values and statistics alone.
+
+A file is dropped only where no row of it can match, whatever wrote its statistics: an unknown bound keeps the file;
+a floating-point max says nothing of NaN, which is above every number; bounds may be cut strings or milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, opposite
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable, matches
+from lakehouse_lib.expressions.ir import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    columns_of,
+    conjunction,
+    disjunction,
+)
+from lakehouse_lib.expressions.predicate import Predicate
+from lakehouse_lib.protocol.partition_values import partition_column
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, column_mapping
+from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What it takes to decide which files may match, under the physical names that the log has.
+
+    Attributes:
+        partitions: types of partition columns, by their keys in ``partitionValues``.
+        bounds: types of leaf columns, by their paths in the statistics.
+    """
+
+    partitions: Mapping[str, DataType]
+    bounds: Mapping[ColumnPath, DataType]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the log says of ``rows`` files, one entry a file: values of partition columns and bounds, keyed as in
+    ``Needs``."""
+
+    rows: int
+    partitions: Mapping[str, pa.Array]
+    bounds: Mapping[ColumnPath, Bounds]
+
+
+def needs(
+    predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
+) -> Needs:
+    """What ``decide`` has to know of the files; nothing else of the log needs to be read or parsed."""
+    return _Pruning(predicate, schema, partition_columns, mapping).needs()
+
+
+def may_match(
+    predicate: Predicate,
+    files: pa.Table,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
+) -> pa.Array:
+    """For each row of a files table: False where no row of the file can match, else True; never null.
+
+    Args:
+        files: has ``partitionValues`` where the predicate names a partition column, ``stats`` where it names another.
+        schema, partition_columns: logical names, as the predicate has.
+        mapping: how the files' partition values and statistics are keyed.
+
+    Raises:
+        InvalidPredicateError: arithmetic over partition values goes beyond a long.
+        LogCorruptedError: a partition value that is none of its column's type.
+    """
+    wanted = needs(predicate, schema, partition_columns, mapping)
+    bounds = bounds_of(files, wanted.bounds) if wanted.bounds else {}
+    known = Known(files.num_rows, _partition_values(files, wanted.partitions), bounds)
+    return decide(predicate, known, schema, partition_columns, mapping)
+
+
+def decide(
+    predicate: Predicate,
+    known: Known,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
+) -> pa.Array:
+    """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names.
+
+    Raises:
+        InvalidPredicateError: arithmetic over partition values goes beyond a long.
+    """
+    return _Pruning(predicate, schema, partition_columns, mapping).run(known)
+
+
+def evaluate_partitions(
+    predicate: Predicate,
+    files: pa.Table,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    mapping: column_mapping.Mode,
+) -> pa.Array:
+    """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
+
+    Raises:
+        InvalidPredicateError: as ``matches``.
+        LogCorruptedError: a partition value that is none of its column's type.
+    """
+    pruning = _Pruning(predicate, schema, partition_columns, mapping)
+    wanted = {pruning.keys[name.lower()]: schema.field(name).type for name in predicate.columns}
+    return pruning.by_values(predicate.root, Known(files.num_rows, _partition_values(files, wanted), {}))
+
+
+def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[str, pa.Array]:
+    return {name: partition_column(files, name, kind) for name, kind in wanted.items()}
+
+
+class _Pruning:
+    def __init__(
+        self, predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
+    ) -> None:
+        self.predicate = predicate
+        self.schema = schema
+        self.mapping = mapping
+        self.keys = {name.lower(): column_mapping.partition_key(schema, name, mapping) for name in partition_columns}
+        self.known = Known(0, {}, {})
+        self.leaves: dict[ColumnPath, Leaf] = {}
+
+    def needs(self) -> Needs:
+        root = _without_not(self.predicate.root, negated=False)
+        partitions: dict[str, DataType] = {}
+        bounds = {self.physical(column): column.type for column in self.bounded(root)}
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if self.by_partition(node):
+                for name in columns_of(node):
+                    partitions[self.keys[name.lower()]] = self.schema.field(name).type
+            elif isinstance(node, And | Or):
+                pending += node.operands
+        return Needs(partitions, bounds)
+
+    def bounded(self, root: Node) -> Iterator[Column]:
+        """The columns whose bounds decide something; ``root`` has NOT only right before a leaf."""
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, And | Or):
+                pending += node.operands
+                continue
+            column = _bounded(node)
+            if column is not None and column.path[0].lower() not in self.keys:
+                yield column
+
+    def run(self, known: Known) -> pa.Array:
+        root = _without_not(self.predicate.root, negated=False)
+        self.known = known
+        for column in self.bounded(root):
+            path = self.physical(column)
+            if path not in self.leaves:
+                self.leaves[path] = leaf_of(known.bounds[path], column.type, _was_float(self.schema, column.path))
+        return self.evaluate(root, frozenset())
+
+    def by_values(self, node: Node, known: Known) -> pa.Array:
+        """What ``node``, over partition columns alone, is for each file."""
+        fields = [self.schema.field(name) for name in sorted(columns_of(node))]
+        values = {field.name: known.partitions[self.keys[field.name.lower()]] for field in fields}
+        data = pa.table(values) if values else pa.table([pa.nulls(known.rows)], [""])
+        part = replace(self.predicate, root=node)
+        return matches(part, data, Schema([Field(field.name, field.type) for field in fields]))
+
+    def physical(self, column: Column) -> ColumnPath:
+        return column_mapping.physical_path(self.schema, column.path, self.mapping)
+
+    def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
+        """Whether ``node`` can be true for a row; ``no_nan`` are the columns whose NaN rows something else excludes."""
+        if isinstance(node, Literal):
+            return self.everywhere(node.value is True)
+        # A single side of it would lose what partition values and bounds say together only across columns.
+        if self.by_partition(node):
+            return pc.fill_null(self.by_values(node, self.known), False)
+        if isinstance(node, And):
+            bounded = no_nan | _excluding_nan(node.operands)
+            return all_of([self.evaluate(one, bounded) for one in node.operands])
+        if isinstance(node, Or):
+            return any_of([self.evaluate(one, no_nan) for one in node.operands])
+        return self.leaf(node, no_nan)
+
+    def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
+        negated = isinstance(node, Not)
+        inner = node.operand if isinstance(node, Not) else node
+        operand = _bounded(node)
+        known = self.leaves.get(self.physical(operand)) if operand is not None else None
+        if known is None or operand is None:
+            return self.everywhere(True)
+        match inner:
+            case IsNull():
+                return known.has_values if negated else known.has_nulls
+            case Comparison(right=Literal() as literal):
+                found = compare(opposite(inner, negated), literal, known, operand.path in no_nan)
+                # NOT (x <=> v) holds where x is null, too.
+                return any_of([found, known.has_nulls]) if negated and inner.operator == "<=>" else found
+            case In():
+                return among(inner, negated, known)
+            case Like():
+                return known.has_values if negated else like(inner, known)
+            case Column():
+                return known.has_values
+        return self.everywhere(True)
+
+    def by_partition(self, node: Node) -> bool:
+        """Whether partition values, or nothing at all, decide ``node``."""
+        names = columns_of(node)
+        return {one.lower() for one in names} <= self.keys.keys() and is_renderable(node)
+
+    def everywhere(self, value: bool) -> pa.Array:
+        return pc.fill_null(pa.nulls(self.known.rows, pa.bool_()), value)
+
+
+def _bounded(leaf: Node) -> Column | None:
+    """The column whose bounds say something of ``leaf``, if there is one."""
+    inner = leaf.operand if isinstance(leaf, Not) else leaf
+    match inner:
+        case IsNull(operand=Column() as column) if isinstance(column.type, PrimitiveType):
+            return column
+        case Comparison(left=Column() as column, right=Literal()):
+            return column
+        case In(operand=Column() as column) | Like(operand=Column() as column):
+            return column
+        case Column():
+            return inner
+    return None
+
+
+def _without_not(node: Node, negated: bool) -> Node:
+    """The same predicate with NOT only right before a leaf, so that one question is left: can it be true?"""
+    match node:
+        case Not():
+            return _without_not(node.operand, not negated)
+        case And() | Or():
+            parts = [_without_not(one, negated) for one in node.operands]
+            return conjunction(parts) if isinstance(node, And) != negated else disjunction(parts)
+        case Comparison("<=>", left, Literal(value=bool(value))) if not negated and not isinstance(left, Column):
+            # IS TRUE and IS FALSE: what NULL would be does not matter.
+            return _without_not(left, negated=not value)
+        case Comparison() if negated and node.operator != "<=>":
+            return Comparison(_OPPOSITE[node.operator], node.left, node.right)
+        case Literal() if negated:
+            return Literal(None if node.value is None else not node.value, node.type)
+    return Not(node) if negated else node
+
+
+def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
+    # x < 5 is false for NaN, so beside it x > 3 needs a value, not NaN, above 3.
+    found = set()
+    for one in conjuncts:
+        match one:
+            case Comparison(left=Column() as column, right=Literal(value=float() as value)):
+                if one.operator in ("<", "<=", "=", "<=>") and not math.isnan(value):
+                    found.add(column.path)
+            case In(operand=Column() as column, values=values):
+                if not any(value != value for value in values):
+                    found.add(column.path)
+    return frozenset(found)
+
+
+def _was_float(schema: Schema, path: ColumnPath) -> bool:
+    """Whether the column was widened from float (PROTOCOL.md, Type Widening)."""
+    kind: DataType = schema
+    changes: Any = None
+    for name in path:
+        if isinstance(kind, StructType):
+            field = kind.field(name)
+            kind, changes = field.type, field.metadata.get("delta.typeChanges")
+    listed = changes if isinstance(changes, list) else []
+    return any(isinstance(one, dict) and one.get("fromType") == "float" for one in listed)

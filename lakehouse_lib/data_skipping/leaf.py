@@ -1,0 +1,164 @@
+"""One condition on one column, held against what the log says of the column in each file.
+
+What it says may be cut strings or milliseconds, and nothing of NaN: an answer is False only where no row can match.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.expressions.evaluate_arrow import array_of
+from lakehouse_lib.expressions.ir import Comparison, In, Like, Literal
+from lakehouse_lib.expressions.like import split_pattern
+from lakehouse_lib.schema import PrimitiveType
+from lakehouse_lib.statistics import Bounds
+
+
+@dataclass(frozen=True)
+class Leaf:
+    bounds: Bounds
+    has_values: pa.Array  # False: every row is null
+    has_nulls: pa.Array  # False: no row is null
+    floating: bool
+
+
+def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
+    """What is known of a column in each file; ``was_float``: it was widened from float."""
+    only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
+    # A bound is of a value: what contradicts it is another column's count, as delta-rs wrote it for key and value.
+    only_nulls = pc.and_(only_nulls, pc.and_(bounds.min.is_null(), bounds.max.is_null()))
+    no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
+    floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
+    if floating:
+        low, high = bounds.min.cast(pa.float64()), bounds.max.cast(pa.float64())
+        if was_float:
+            # Older files' bounds are the shortest digits that tell floats apart, 0.1 for 0.10000000149: as doubles they
+            # may lie within the values by half of a float's last bit.
+            low, high = pc.subtract(low, _half_a_bit(low)), pc.add(high, _half_a_bit(high))
+        bounds = Bounds(low, high, bounds.null_count, bounds.num_records)
+    return Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
+
+
+def _half_a_bit(bounds: pa.Array) -> pa.Array:
+    """Half of a float's last bit or more; nothing of infinity, which is itself in every width."""
+    widths = pc.add(pc.multiply(pc.abs(bounds), 2.0**-24), 1e-45)
+    return pc.if_else(pc.is_finite(bounds), widths, 0.0)
+
+
+def opposite(node: Comparison, negated: bool) -> str:
+    """The operator to look for: of a negated comparison, and of ``<=>`` with a value."""
+    return "!=" if negated else "=" if node.operator == "<=>" else node.operator
+
+
+def compare(operator: str, literal: Literal, leaf: Leaf, no_nan: bool) -> pa.Array:
+    """Whether ``column operator literal`` can be true; ``no_nan``: something else excludes rows with NaN."""
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if leaf.floating and math.isnan(literal.value):
+        return leaf.has_values
+    value = _scalar(literal.value, literal.type, low.type)
+    match operator:
+        case "<":
+            found = [pc.less(low, value)]
+        case "<=":
+            found = [pc.less_equal(low, value)]
+        case ">" | ">=" | "!=" if leaf.floating and not no_nan:
+            found = []
+        case ">":
+            found = [pc.greater(high, value)]
+        case ">=":
+            found = [pc.greater_equal(high, value)]
+        case "=":
+            found = [pc.less_equal(low, value), pc.greater_equal(high, value)]
+        case _:
+            found = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
+    return all_of([leaf.has_values, *(pc.fill_null(one, True) for one in found)])
+
+
+def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
+    """Whether IN, or NOT IN, can be true."""
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if negated and node.has_null:
+        return pc.and_(leaf.has_values, pa.scalar(False))
+    if leaf.floating and (negated or any(math.isnan(one) for one in node.values)):
+        return leaf.has_values
+    values = _array(sorted(node.values), node.operand.type, low.type)
+    if negated:
+        one_value = pc.fill_null(pc.equal(low, high), False)
+        return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
+    # The least listed value that is not below min must not be above max.
+    from_low = pc.coalesce(low, values[0])
+    candidate = values.take(_first_not_below(values, from_low))
+    found = pc.and_(candidate.is_valid(), pc.fill_null(pc.less_equal(candidate, high), True))
+    return pc.and_(leaf.has_values, found)
+
+
+def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
+    """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
+    if pa.types.is_decimal(values.type):
+        index = _count_below(values, bounds)
+    else:
+        index = pc.search_sorted(values, bounds, side="left")
+    return pc.if_else(pc.less(index, pa.scalar(len(values), index.type)), index, pa.scalar(None, index.type))
+
+
+def _count_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
+    """For each bound how many of ``values`` are below it; for decimals, which ``search_sorted`` does not take."""
+    # The sort is stable: of equals the bounds come first.
+    order = pc.sort_indices(pa.concat_arrays([bounds, values])).to_numpy()
+    is_bound = order < len(bounds)
+    below = np.empty(len(bounds), np.uint64)
+    below[order[is_bound]] = np.cumsum(~is_bound)[is_bound]
+    return pa.array(below)
+
+
+def like(node: Like, leaf: Leaf) -> pa.Array:
+    """Whether LIKE can be true, by the text before its first wildcard."""
+    prefix, _ = split_pattern(node)
+    low, high = leaf.bounds.min, leaf.bounds.max
+    if not prefix:
+        return leaf.has_values
+    # Values with the prefix are from the prefix on, and below the least text that is above all of them.
+    reach = [pc.greater_equal(high, prefix)]
+    above = _above_all_with(prefix)
+    if above is not None:
+        reach.append(pc.less(low, above))
+    return all_of([leaf.has_values, *(pc.fill_null(one, True) for one in reach)])
+
+
+def _above_all_with(prefix: str) -> str | None:
+    """The least text above every one that starts with ``prefix``, if there is one."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are no characters
+
+
+def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
+    return _array([value], data_type, arrow)[0]
+
+
+def _array(values: list[Any], data_type: Any, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(arrow) or pa.types.is_floating(arrow):
+        return pa.array(values, arrow)  # bounds are wider than the column
+    return array_of(values, data_type)
+
+
+def all_of(parts: list[pa.Array]) -> pa.Array:
+    total = parts[0]
+    for one in parts[1:]:
+        total = pc.and_(total, one)
+    return total
+
+
+def any_of(parts: list[pa.Array]) -> pa.Array:
+    total = parts[0]
+    for one in parts[1:]:
+        total = pc.or_(total, one)
+    return total

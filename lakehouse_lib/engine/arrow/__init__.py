@@ -1,0 +1,1 @@
+"""The engine of this process, and the dataset it hands out."""

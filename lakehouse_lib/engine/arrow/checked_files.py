@@ -1,0 +1,139 @@
+"""Data files for pyarrow's own reading, each looked at when it is opened: does it read as the table's rows do?
+
+pyarrow finds columns by names as they are spelled and casts what it finds; it knows nothing of other spellings, which
+are the same column to Delta, and keeps to nanoseconds. The log does not tell who wrote a file, so its footer has to,
+and it is read when a file is about to be read anyway: a dataset of many files opens none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.fs
+
+from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
+
+_FORM = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of whole numbers of so many bits, which pyarrow asks of a decimal
+
+
+class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow is untyped
+    """A file system to read by, which refuses files that pyarrow would show otherwise than ``scan`` does.
+
+    Args:
+        files: the file system to ask.
+        columns: what is wanted of a file: the table's columns but those whose values come from the log.
+        table, version: for errors.
+    """
+
+    def __init__(self, files: pyarrow.fs.FileSystem, columns: pa.Schema, *, table: str, version: int) -> None:
+        self._files = files
+        self._columns = columns
+        self._table = table
+        self._version = version
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CheckedFiles) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((self._table, self._version))
+
+    def get_type_name(self) -> str:
+        return f"checked+{self._files.type_name}"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: Sequence[str]) -> Any:
+        return self._files.get_file_info(paths)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """The file, for random access.
+
+        Raises:
+            ObjectNotFoundError: it is missing.
+            UnsupportedFeatureError: pyarrow would read a column wrong, or not at all.
+        """
+        try:
+            source = self._files.open_input_file(path)
+        except (FileNotFoundError, ObjectNotFoundError) as error:
+            raise missing_file(path, table=self._table, version=self._version) from error
+        try:
+            stored = _FORM.inspect(source)
+        except pa.ArrowException:  # a damaged file, of which pyarrow's own reading says more
+            return source
+        difference = next(differences(stored, self._columns), None)
+        if difference is not None:
+            raise not_a_dataset(f"{difference} in {path}", table=self._table, version=self._version)
+        return source
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self.open_input_file(path)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise InvalidArgumentError(
+            "the files of a table are only read by pyarrow", table=self._table, hint="Write with write_deltalake"
+        )
+
+    get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
+    delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+
+
+def not_a_dataset(reason: str, *, table: str, version: int) -> UnsupportedFeatureError:
+    """What asking for a dataset raises, or reading it, where pyarrow's own reading would be wrong."""
+    return UnsupportedFeatureError(
+        f"the table is no pyarrow dataset: {reason}",
+        table=table,
+        version=version,
+        hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which takes "
+        "bounded memory",
+    )
+
+
+def differences(stored: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
+    """What of a file pyarrow does not read as ``scan`` does, in words: columns by other names, and values that it
+    does not cast.
+
+    Args:
+        stored: the file's columns.
+        wanted: those to read it into.
+    """
+    yield from _members(list(stored), list(wanted), "")
+
+
+def _members(stored: Sequence[pa.Field], wanted: Sequence[pa.Field], above: str) -> Iterator[str]:
+    by_name = {one.name: one.type for one in stored}
+    spelled: dict[str, str] | None = None
+    for one in wanted:
+        kind = by_name.get(one.name)
+        if kind is not None:
+            if kind != one.type:
+                yield from _values(kind, one.type, above + one.name)
+            continue
+        spelled = {name.lower(): name for name in by_name} if spelled is None else spelled
+        other = spelled.get(one.name.lower())
+        if other is not None:
+            yield f"the column {above}{one.name} is named {above}{other}"
+
+
+def _values(stored: pa.DataType, wanted: pa.DataType, name: str) -> Iterator[str]:
+    types = pa.types
+    if types.is_struct(stored) and types.is_struct(wanted):
+        yield from _members(list(stored), list(wanted), f"{name}.")
+    elif types.is_map(stored) and types.is_map(wanted):
+        yield from _values(stored.key_type, wanted.key_type, f"{name}.key")
+        yield from _values(stored.item_type, wanted.item_type, f"{name}.value")
+    elif hasattr(stored, "value_type") and hasattr(wanted, "value_type"):
+        yield from _values(stored.value_type, wanted.value_type, f"{name}.element")
+    elif types.is_timestamp(stored) and types.is_timestamp(wanted) and stored.unit == "ns" != wanted.unit:
+        yield f"the column {name} is in nanoseconds"
+    elif (
+        types.is_integer(stored)
+        and types.is_decimal(wanted)
+        and wanted.precision - wanted.scale < _DIGITS[stored.bit_width]
+    ):
+        yield f"the column {name} is {stored}, not {wanted},"

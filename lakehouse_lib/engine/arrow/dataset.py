@@ -1,0 +1,174 @@
+"""A snapshot's files as a pyarrow dataset."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.fs
+
+from lakehouse_lib.engine.arrow.checked_files import CheckedFiles, not_a_dataset
+from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.expressions.ir import Column, Comparison, Literal, disjunction
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from lakehouse_lib.schema.usable import check_readable, has_variant
+from lakehouse_lib.schema.widening import has_changes
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import LocalStore
+
+#: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
+_CERTAIN = -25_202
+_TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}  # units a day
+_FOOTERS_AT_ONCE = 16
+
+
+def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
+    """Why these files do not read as plain Parquet files in the table's schema do; None when they do.
+
+    No file is opened but those that may hold days before 1901, by their statistics in the log: of these the footers.
+    """
+    vectors = files["deletionVector"]
+    if vectors.null_count < len(vectors):
+        return f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors)"
+    if snapshot.column_mapping != "none":
+        return f"its columns are found by {snapshot.column_mapping} (columnMapping)"
+    if has_changes(snapshot.schema):
+        return "columns have become wider than in old files (typeWidening)"
+    if any(has_variant(one.type) for one in snapshot.schema):
+        return "it has variants (variantType)"
+    path = _by_the_old_calendar(snapshot, files)
+    return None if path is None else f"{path} may have days before 1901, by the calendar of before Spark 3"
+
+
+def dataset(
+    snapshot: Snapshot,
+    files: pa.Table,
+    *,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    schema: pa.Schema | None = None,
+) -> pads.Dataset:
+    """These files, each with its partition values; INT96 timestamps in microseconds.
+
+    Args:
+        filesystem: what to read them by, its root the table's folder; default the table's store.
+        schema: the columns and types to read into; default the table's.
+
+    Raises:
+        InvalidArgumentError: a file system, and files outside the table's folder.
+        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns or days wrong. What
+            only a file's footer tells is raised when the dataset is read (``checked_files``).
+        InvalidSchemaError: a column of a type without values here.
+    """
+    reason = _unlike_parquet(snapshot, files)
+    if reason is not None:
+        raise not_a_dataset(reason, table=snapshot.store.root, version=snapshot.version)
+    check_readable(snapshot.schema, table=snapshot.store.root)
+    if schema is None:
+        schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
+    paths = file_paths.decode_all(files["path"], snapshot.store)
+    is_local = isinstance(snapshot.store, LocalStore)
+    root = filesystem
+    if root is None:
+        root = pyarrow.fs.LocalFileSystem() if is_local else StoreFileSystem.of(snapshot.store)
+    if pc.any(file_paths.are_absolute(paths), min_count=0).as_py():
+        if filesystem is not None:
+            raise InvalidArgumentError(
+                "a file system whose root is the table's folder, and files of another folder (a shallow clone)",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint="Leave the file system out",
+            )
+        if is_local:
+            paths = file_paths.absolute(paths, snapshot.store)
+    elif filesystem is None and is_local:
+        root = pyarrow.fs.SubTreeFileSystem(snapshot.store.root, root)
+    held = {name.lower() for name in snapshot.partition_columns}
+    stored = pa.schema([one for one in schema if one.name.lower() not in held])
+    checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
+    form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    constants = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none").constants(files)
+    constants = {
+        name: values.cast(schema.field(name).type) for name, values in constants.items() if name in schema.names
+    }
+    fragments = []
+    for index, path in enumerate(paths.to_pylist()):
+        known = [_equals(name, values[index]) for name, values in constants.items()]
+        expression = reduce(operator.and_, known) if known else None
+        fragments.append(form.make_fragment(path, filesystem=checked, partition_expression=expression))
+    return pads.FileSystemDataset(fragments, schema, form, checked)
+
+
+def check_expression(snapshot: Snapshot, expression: pads.Expression) -> None:
+    """Refuse a filter that no row of these columns could answer, before any is read.
+
+    Raises:
+        InvalidArgumentError: a column that is not there, or is spelled otherwise, types that do not go together.
+    """
+    try:
+        snapshot.schema.to_arrow().empty_table().filter(expression)
+    except pa.ArrowException as error:
+        reason, *_ = str(error).splitlines() or [""]
+        raise InvalidArgumentError(
+            f"the filter {expression} cannot be asked of these columns: {reason}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint=f"The columns, whose case counts, are {', '.join(snapshot.schema.names)}",
+        ) from error
+
+
+def _equals(name: str, value: pa.Scalar) -> pads.Expression:
+    return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+
+
+def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
+    """One of the files, if any, in which some days may be called otherwise than pyarrow calls them."""
+    held = {name.lower() for name in snapshot.partition_columns}
+    fields = [one for one in snapshot.schema.fields if one.name.lower() not in held]
+    times = [column for one in fields for column in _times(one.type, (one.name,))]
+    early = [
+        Comparison("<", column, Literal(_CERTAIN * _TIMES[kind.type], kind))
+        for column in times
+        if column is not None and isinstance(kind := column.type, PrimitiveType)
+    ]
+    if len(early) == len(times):
+        if not times:
+            return None
+        suspect = snapshot.prune(Predicate("", disjunction([*early])), ["path"])["path"]
+        files = files.filter(pc.is_in(files["path"], value_set=suspect.combine_chunks()))
+    reader = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none")
+
+    def differs(path: str) -> bool:
+        with reader.open(path, None) as file:
+            calendar = file.calendar
+            return calendar is not None and any(
+                calendar.counts(one.type, file.physical(number)) for number, one in enumerate(file.columns)
+            )
+
+    paths = files["path"].to_pylist()
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        found = next((path for path, odd in zip(paths, pool.map(differs, paths), strict=True) if odd), None)
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
+    """The dates and times of a column; None for those in lists and maps, of which statistics say nothing."""
+    if isinstance(kind, PrimitiveType):
+        if kind.type in _TIMES:
+            yield Column(path, kind)
+    elif isinstance(kind, StructType):
+        for one in kind.fields:
+            yield from _times(one.type, (*path, one.name))
+    elif isinstance(kind, ArrayType | MapType):
+        inner = [kind.element_type] if isinstance(kind, ArrayType) else [kind.key_type, kind.value_type]
+        if any(True for one in inner for _ in _times(one, ())):
+            yield None

@@ -1,0 +1,377 @@
+"""Data files as rows of the table, a row group at a time, without the rows that deletion vectors name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
+from lakehouse_lib.arrow.types import as_types, without_views
+from lakehouse_lib.arrow.values import flags_of
+from lakehouse_lib.engine.parquet.conform import DoesNotFit, Members, conform, has_field_ids
+from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Predicate, matches, to_arrow
+from lakehouse_lib.expressions.ir import Column
+from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns
+from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema.column_mapping import Mode, partition_key
+from lakehouse_lib.store import ObjectStore
+
+
+class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
+    """A data file that knows its path in the store, for errors, and which of its rows are deleted.
+
+    Attributes:
+        path: in the store.
+        deleted: positions in the file; None: no row is.
+        ids: of its rows, as its action says; None: it does not.
+        source: what it is read from, where asking the store for it once more would be a request.
+    """
+
+    path = ""
+    deleted: BitMap64 | None = None
+    ids: FileIds | None = None
+    source: pa.NativeFile | None = None
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that are not deleted."""
+        count: int = self.metadata.num_rows
+        return count - (len(self.deleted) if self.deleted is not None else 0)
+
+    def live_rows_of(self, group: int) -> int:
+        """Rows of a row group that are not deleted."""
+        count: int = self.metadata.row_group(group).num_rows
+        if self.deleted is None:
+            return count
+        start = self.starts[group]
+        return count - self.deleted.range_cardinality(start, start + count)
+
+    def kept(self, group: int) -> pa.BooleanArray | None:
+        """Which rows of a row group are not deleted; None: all of them."""
+        count: int = self.metadata.row_group(group).num_rows
+        if self.deleted is None or self.live_rows_of(group) == count:
+            return None
+        return deletion_vector.kept_rows(self.deleted, self.starts[group], count)
+
+    @cached_property
+    def columns(self) -> list[pa.Field]:
+        """The columns as Arrow types, with field ids."""
+        return list(self.schema_arrow)
+
+    @cached_property
+    def leaves(self) -> list[range]:
+        """For each column the numbers of the Parquet columns that it is stored in."""
+        found: list[range] = []
+        start = 0
+        for one in self.columns:
+            stop = start + sum(1 for _ in _leaf_types(one.type))
+            found.append(range(start, stop))
+            start = stop
+        if start != self.metadata.num_columns:
+            raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
+        return found
+
+    @property
+    def rows_of_groups(self) -> int:
+        return sum(self.metadata.row_group(number).num_rows for number in range(self.num_row_groups))
+
+    @cached_property
+    def calendar(self) -> HybridCalendar | None:
+        """What it counts by the calendar of before Spark 3; None: nothing."""
+        return HybridCalendar.of(self.metadata.metadata)
+
+    def physical(self, column: int) -> list[str]:
+        """The physical types of a column's Parquet columns."""
+        return [self.metadata.schema.column(number).physical_type for number in self.leaves[column]]
+
+    @cached_property
+    def has_field_ids(self) -> bool:
+        return has_field_ids(self.columns)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The position of each row group's first row."""
+        starts, start = [], 0
+        for group in range(self.num_row_groups):
+            starts.append(start)
+            start += self.metadata.row_group(group).num_rows
+        return starts
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads data files of a table into its types; picklable.
+
+    Attributes:
+        store: the table's store.
+        schema: the columns wanted, in this order; columns a file does not have become nulls.
+        partition_columns: whose values come from the log.
+        mapping: by what columns are found in files and in partition values.
+        row_ids: what rows keep when they are copied is read, too, as two more columns.
+    """
+
+    store: ObjectStore
+    schema: Schema
+    partition_columns: tuple[str, ...]
+    mapping: Mode
+    row_ids: RowIdColumns | None = None
+
+    def open(self, path: str, vector: Mapping[str, Any] | None, ids: FileIds | None = None) -> DataFile:
+        """The data file at a log path, with its footer and its deletion vector read.
+
+        INT96 timestamps come as microseconds: as nanoseconds the years past 2262 wrap around.
+
+        Args:
+            vector: the ``deletionVector`` of the file's action; None reads deleted rows too.
+            ids: of its rows, where what they keep is read.
+
+        Raises:
+            ObjectNotFoundError: the file, or its deletion vector, is missing although the log refers to it.
+            StoreError: it is no Parquet file, or a damaged one.
+            LogCorruptedError: the deletion vector is not what the log says, or not of this file.
+        """
+        decoded = file_paths.decode(path, self.store)
+        file = self._opened(decoded)
+        file.ids = ids
+        if vector is not None:
+            deleted = deletion_vector.load(self.store, vector)
+            if len(deleted) and deleted.max() >= file.metadata.num_rows:
+                file.close()
+                raise LogCorruptedError(
+                    f"the deletion vector of {decoded} deletes row {deleted.max()}, and the file has "
+                    f"{file.metadata.num_rows} rows",
+                    table=self.store.root,
+                    hint="Restore the log from a backup, or read an older version",
+                )
+            file.deleted = deleted
+        return file
+
+    def reopened(self, file: DataFile) -> DataFile:
+        """The same file once more, for another thread; nothing is read again."""
+        again = self._opened(file.path, file.metadata, file.source)
+        again.deleted, again.ids = file.deleted, file.ids
+        return again
+
+    def _opened(
+        self, path: str, footer: pq.FileMetaData | None = None, source: pa.NativeFile | None = None
+    ) -> DataFile:
+        try:
+            source = self.store.open_input(path) if source is None else source
+            # Over a network the columns of a row group are asked for at once, neighbours together.
+            is_near = isinstance(source, pa.OSFile | pa.BufferReader)
+            file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
+            if footer is None and file.rows_of_groups != file.metadata.num_rows:
+                raise pa.ArrowInvalid("its row groups have other numbers of rows than the file")
+        except ObjectNotFoundError as error:
+            raise missing_file(path, table=self.store.root) from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
+            raise self._damaged(path, error) from error
+        file.path, file.source = path, None if isinstance(source, pa.OSFile) else source
+        return file
+
+    def constants(self, files: pa.Table) -> dict[str, pa.Array]:
+        """The typed partition values of these files, by wanted partition column."""
+        by = {name.lower(): name for name in self.partition_columns}
+        return {
+            one.name: partition_values.partition_column(
+                files, partition_key(self.schema, by[one.name.lower()], self.mapping), one.type
+            )
+            for one in self.schema.fields
+            if one.name.lower() in by
+        }
+
+    def row_group(
+        self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, deleted_too: bool = False
+    ) -> pa.Table:
+        """The rows of one row group that are not deleted, as the wanted columns.
+
+        Args:
+            constants: the file's partition values.
+            deleted_too: all rows that the file holds, whatever its deletion vector says.
+
+        Raises:
+            StoreError: the file is damaged.
+            LogCorruptedError: the file does not fit the table's schema, or has no ids for rows that keep theirs.
+            UnsupportedFeatureError: shredded variants.
+        """
+        fields = [*self.schema.fields, *(self.row_ids.fields if self.row_ids is not None else ())]
+        mode = self._mode(file)
+        members = Members(file.columns, mode)
+        found = {
+            one.name: place for one in fields if one.name not in constants and (place := members.index(one)) is not None
+        }
+        places = sorted(set(found.values()))
+        try:
+            numbers = [number for place in places for number in file.leaves[place]]
+            table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
+            table.validate()
+            if places and len(table) != file.metadata.row_group(index).num_rows:
+                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(file.path, error) from error
+        kept = None if deleted_too else file.kept(index)
+        if kept is not None:
+            plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])
+            table = as_types(table, plain).filter(kept)
+        count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
+        read = {place: table.column(position) for position, place in enumerate(places)}
+        # Files may hold nulls where the schema allows none; a reader shows what is there.
+        nullable = pa.schema([one.to_arrow().with_nullable(True) for one in fields])
+        columns = []
+        for one, arrow in zip(fields, nullable, strict=True):
+            if one.name in constants:
+                columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], arrow.type))
+            elif one.name in found:
+                place = found[one.name]
+                columns.append(self._typed(file, read[place], place, one, mode))
+            else:
+                columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
+        if self.row_ids is not None:
+            positions = file.starts[index] + (np.arange(count) if kept is None else np.flatnonzero(flags_of(kept)))
+            ids, versions = columns[-2:]
+            columns[-2:] = self.row_ids.filled(ids, versions, self._ids(file), positions)
+        if not columns:  # rows all the same, and a table has as many as its columns were long
+            return pa.table([pa.nulls(count)], ["rows"]).select([])
+        return pa.Table.from_arrays(columns, schema=nullable)
+
+    def _ids(self, file: DataFile) -> FileIds:
+        if file.ids is None:
+            raise LogCorruptedError(
+                f"the log gives the rows of {file.path} no ids, and rows of this table keep theirs (rowTracking)",
+                table=self.store.root,
+                hint="Set delta.enableRowTracking to false and to true again with the engine that set it",
+            )
+        return file.ids
+
+    def holds(self, file: DataFile, column: Field) -> bool:
+        """Whether the file has the column; one that has not reads as nulls."""
+        return Members(file.columns, self._mode(file)).index(column) is not None
+
+    def strangers(self, file: DataFile, schema: Schema) -> list[str]:
+        """The file's columns, under its own names, that are none of these."""
+        members = Members(file.columns, self._mode(file))
+        places = {members.index(one) for one in schema.fields}
+        return [one.name for place, one in enumerate(file.columns) if place not in places]
+
+    def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
+        """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
+        every = list(range(file.num_row_groups))
+        if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
+            return every
+        # What partition values decide has left out whole files.
+        predicate = predicate.split(self.partition_columns)[1]
+        if predicate is None:
+            return every
+        mode = self._mode(file)
+        members = Members(file.columns, mode)
+        held = {name.lower() for name in self.partition_columns}
+        names: dict[str, str] = {}
+        for name in predicate.columns:
+            wanted = self.schema.field(name)
+            place = members.index(wanted)
+            # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
+            if place is None or file.columns[place].type != wanted.type.to_arrow():
+                return every
+            # Nor does a copy of a partition column tell what the log says, nor do a struct's members where they are
+            # mapped: of two that have changed names each is under the other's, in a struct of the same type.
+            if name.lower() in held or (mode != "none" and not isinstance(wanted.type, PrimitiveType)):
+                return every
+            # Nor do they tell of NaN, which is above every number here.
+            if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
+                return every
+            names[name] = file.columns[place].name
+        stored = file.schema_arrow
+        if any(len(stored.get_all_field_indices(name)) != 1 for name in names.values()):
+            return every
+        import pyarrow.dataset as pads
+
+        own = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
+        renamed = replace(predicate, root=_renamed(predicate.root, names))
+        shared = file.source
+        again = self.store.open_input(file_paths.decode(path, self.store)) if shared is None else nullcontext(shared)
+        with again as source:
+            fragment = pads.ParquetFileFormat().make_fragment(source)
+            try:
+                return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
+            except pa.ArrowInvalid:  # arithmetic of bounds goes beyond a long; that of the rows need not
+                return every
+
+    def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
+        """For each row whether ``predicate`` is true; where it is NULL it is not."""
+        return pc.fill_null(matches(predicate, rows, self.schema), False)
+
+    def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
+        """Each file opened, with its partition values; closed when the next one is asked for.
+
+        Args:
+            files: path, partitionValues and deletionVector of a files table, and its ids where what rows keep is read.
+        """
+        constants = self.constants(files)
+        ids = [None] * len(files) if self.row_ids is None else FileIds.of(files)
+        for index, path in enumerate(files.column("path").to_pylist()):
+            with self.open(path, files["deletionVector"][index].as_py(), ids[index]) as file:
+                yield file, {name: values[index] for name, values in constants.items()}
+
+    def _mode(self, file: DataFile) -> Mode:
+        """Files from before a table had field ids have their columns under the physical names."""
+        return "name" if self.mapping == "id" and not file.has_field_ids else self.mapping
+
+    def _damaged(self, path: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
+            table=self.store.root,
+            hint="Restore the file from a backup, or an older version without it",
+        )
+
+    def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
+        try:
+            if file.calendar is not None:
+                column = file.calendar.rebased(column, file.physical(place))
+            return conform(column, file.columns[place], wanted, mode)
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(
+                f"column {wanted.name} of {file.path}: {error.message}", table=self.store.root, hint=error.hint
+            ) from error
+        except (DoesNotFit, pa.ArrowException) as error:
+            raise LogCorruptedError(
+                f"column {wanted.name} of the data file {file.path} does not fit the table: {error}",
+                table=self.store.root,
+                hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
+            ) from error
+
+
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """A predicate's node with its columns under other names."""
+    if isinstance(node, Column):
+        return replace(node, path=(names[node.path[0]], *node.path[1:]))
+    if isinstance(node, tuple):
+        return tuple(_renamed(one, names) for one in node)
+    if not is_dataclass(node) or isinstance(node, type) or not type(node).__module__.endswith("predicates.nodes"):
+        return node
+    return replace(node, **{one.name: _renamed(getattr(node, one.name), names) for one in fields(node) if one.init})
+
+
+def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:
+    if isinstance(arrow, pa.BaseExtensionType):
+        arrow = arrow.storage_type
+    if not arrow.num_fields:
+        yield arrow
+    for index in range(arrow.num_fields):
+        yield from _leaf_types(arrow.field(index).type)
+
+
+def select(schema: Schema, columns: Sequence[str]) -> Schema:
+    """The schema of these columns, in the order asked for."""
+    return Schema([schema.field(name) for name in columns])

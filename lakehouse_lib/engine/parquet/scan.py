@@ -1,0 +1,145 @@
+"""What a read delivers: which columns, in which types, filtered by what."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns, columns_of
+from lakehouse_lib.schema import Schema, usable, widening
+from lakehouse_lib.snapshot import Snapshot
+
+T = TypeVar("T")
+
+#: What rows keep, in columns after those asked for: the row's id, and the version that it came with or was changed by
+#: last. delta-spark's names.
+ROW_IDS = ("_metadata.row_id", "_metadata.row_commit_version")
+
+#: Files of a store over a network that are opened before their turn: what takes time there is waiting.
+_FAR_FILES_AHEAD = 16
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One read of a snapshot.
+
+    Attributes:
+        reader: delivers the columns asked for and those the predicate needs.
+        columns: the columns asked for.
+        predicate: rows for which it is true are delivered; None: all.
+    """
+
+    reader: TableReader
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        *,
+        row_ids: bool = False,
+    ) -> Scan:
+        """What to read.
+
+        Args:
+            row_ids: ROW_IDS, too.
+
+        Raises:
+            InvalidArgumentError: a column the table does not have, or that is named twice; ids of rows that keep none.
+            UnsupportedFeatureError: a column whose type was changed in a way that the protocol does not know.
+        """
+        schema = snapshot.schema
+        wanted = snapshot.names_of(columns)
+        needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
+        fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
+        widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
+        usable.check_readable(fields, table=snapshot.store.root)
+        kept = _row_ids(snapshot) if row_ids else None
+        reader = TableReader(snapshot.store, fields, snapshot.partition_columns, snapshot.column_mapping, kept)
+        return cls(reader, tuple(wanted), predicate)
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """All columns nullable: files may hold nulls where the schema allows none, and a reader shows what is there."""
+        arrow = self.reader.schema.to_arrow()
+        kept = ROW_IDS if self.reader.row_ids is not None else ()
+        return pa.schema(
+            [
+                *(arrow.field(name).with_nullable(True) for name in self.columns),
+                *(pa.field(name, pa.int64()) for name in kept),
+            ]
+        )
+
+    def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
+        """A function a row group that may hold wanted rows; each opens the file it needs, so any thread may call it.
+
+        Args:
+            files: a files table; rows that its deletion vectors name are left out.
+        """
+        constants = self.reader.constants(files)
+        paths = files.column("path").to_pylist()
+        ids = FileIds.of(files) if self.reader.row_ids is not None else [None] * len(paths)
+
+        def opened(index: int) -> tuple[DataFile, list[int]]:
+            with self.reader.open(paths[index], files["deletionVector"][index].as_py(), ids[index]) as file:
+                return file, self.reader.candidates(file, paths[index], self.predicate)
+
+        far = "://" in self.reader.store.root
+        for index, (file, groups) in enumerate(_in_order(opened, len(paths), _FAR_FILES_AHEAD if far else 0)):
+            values = {name: column[index] for name, column in constants.items()}
+            for group in groups:
+                yield partial(self._load, file, group, values)
+
+    def _load(self, opened: DataFile, group: int, values: dict[str, pa.Scalar]) -> pa.Table:
+        with self.reader.reopened(opened) as file:
+            rows = self.reader.row_group(file, group, values)
+        if self.predicate is not None:
+            rows = rows.filter(self.reader.mask(rows, self.predicate))
+        kept = self.reader.row_ids
+        if kept is None:
+            return rows.select(list(self.columns))
+        return rows.select([*self.columns, kept.ids, kept.versions]).rename_columns([*self.columns, *ROW_IDS])
+
+
+def _row_ids(snapshot: Snapshot) -> RowIdColumns:
+    table, version = snapshot.store.root, snapshot.version
+    found = columns_of(snapshot.protocol, snapshot.metadata, table=table, version=version)
+    if found is None:
+        raise InvalidArgumentError(
+            "rows of this table keep no ids that could be told (rowTracking)",
+            table=table,
+            version=version,
+            hint="Create the table with delta.enableRowTracking = true",
+        )
+    return found
+
+
+def _in_order(function: Callable[[int], T], count: int, ahead: int) -> Iterator[T]:
+    """The results for 0, 1, ... in that order; so many are worked on before they are asked for."""
+    if not ahead or count < 2:
+        yield from map(function, range(count))
+        return
+    begun: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(ahead, "lakehouse-open") as pool:
+        try:
+            for index in range(count):
+                begun.append(pool.submit(function, index))
+                if len(begun) > ahead:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()

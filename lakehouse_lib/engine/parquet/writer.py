@@ -1,0 +1,390 @@
+"""Rows into Parquet data files of a table, in bounded memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib import statistics
+from lakehouse_lib.arrow.types import as_types
+from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
+from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
+from lakehouse_lib.log import clock
+from lakehouse_lib.protocol import file_paths, partition_values
+from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.store.s3.hints import hint_for_arrow
+
+CODEC_PROPERTY = "delta.parquet.compression.codec"
+TARGET_SIZE_PROPERTY = "delta.targetFileSize"
+
+# Table property -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
+_CODECS = {
+    "uncompressed": ("none", ""),
+    "none": ("none", ""),
+    "snappy": ("snappy", ".snappy"),
+    "gzip": ("gzip", ".gz"),
+    "zstd": ("zstd", ".zstd"),
+    "lz4": ("lz4", ".lz4raw"),
+    "lz4_raw": ("lz4", ".lz4raw"),
+    "brotli": ("brotli", ".br"),
+}
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20
+_SMALLEST_ROW_GROUP_BYTES = 1 << 20
+_PENDING_BYTES = 256 << 20
+_OPEN_FILES = 128
+_SAMPLED_ROWS = 4096
+_SHOWN_CHARACTERS = 40
+_REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def codec_of(configuration: Mapping[str, str]) -> str:
+    """The table's compression, ``delta.parquet.compression.codec``, lower case; "snappy" when it does not say.
+
+    Raises:
+        InvalidArgumentError: a codec nobody knows.
+    """
+    codec = configuration.get(CODEC_PROPERTY, "snappy").lower()
+    if codec not in _CODECS:
+        raise InvalidArgumentError(
+            f"{CODEC_PROPERTY} = {codec!r} is no Parquet compression", hint=f"Use one of {', '.join(sorted(_CODECS))}"
+        )
+    return codec
+
+
+def target_size_of(configuration: Mapping[str, str], asked: int | None = None, *, table: str | None) -> int:
+    """Bytes of a data file: ``asked``, else ``delta.targetFileSize`` (``104857600`` or ``100mb``), else 100 MiB.
+
+    Raises:
+        InvalidArgumentError: not a positive size.
+    """
+    text = str(asked) if asked is not None else configuration.get(TARGET_SIZE_PROPERTY)
+    if text is None:
+        return DEFAULT_TARGET_FILE_SIZE
+    digits = text.strip().rstrip("bBkKmMgG")
+    unit = _SIZE_UNITS.get(text.strip()[len(digits) :].lower())
+    if unit is None or not digits.strip().isdigit() or int(digits) < 1:
+        raise InvalidArgumentError(
+            f"{text!r} is no target file size", table=table, hint="Give bytes, or a size such as 100mb"
+        )
+    return int(digits) * unit
+
+
+def file_schema(schema: Schema, partition_columns: Iterable[str]) -> pa.Schema:
+    """The columns that a data file holds: all but partition columns (the log has their values) and void ones."""
+    partitioned = set(partition_columns)
+    kept = [one for one in schema.fields if one.name not in partitioned and one.type != PrimitiveType("void")]
+    return Schema(kept).to_arrow()
+
+
+def stored_schema(target: WriteTarget) -> pa.Schema:
+    """The columns that a data file written there has: those of ``file_schema``, and what copied rows keep."""
+    columns = file_schema(target.schema, target.partition_columns)
+    if target.row_ids is None:
+        return columns
+    return pa.schema([*columns, *(one.to_arrow() for one in target.row_ids.fields)])
+
+
+class DataFileWriter:
+    """Writes rows of one partition, file after file of about the target size.
+
+    Rows have exactly the columns of ``stored_schema``. Nothing is written before the first row; a file is closed when
+    it is full, by ``roll`` or by ``finish``. After an error call ``abort``.
+
+    Args:
+        target: the table.
+        values: the partition, as the log spells it.
+    """
+
+    def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
+        self._target = target
+        self._values = dict(values or {})
+        self._schema = stored_schema(target)
+        self._codec = codec_of(target.configuration)
+        self._size = target_size_of(target.configuration, target.target_file_size, table=target.store.root)
+        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
+        self._indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
+        self._folder = partition_values.hive_path(self._values, target.partition_columns)
+        self._job = uuid.uuid4()
+        self._numbers = count()
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self.pending_bytes = 0
+        self._path = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._row_groups = 0
+        self._floats: dict[statistics.ParquetPath, statistics.FloatRange] = {}
+        self._nan_columns: frozenset[statistics.ParquetPath] = frozenset()
+        self._opened: list[str] = []
+        self._rows: list[FileRow] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._writer is not None
+
+    def write(self, rows: pa.Table) -> None:
+        """Take these rows; they reach a file by the row group.
+
+        Raises:
+            SchemaMismatchError: a null where the table allows none. A foreign writer may have left one in a file.
+        """
+        try:
+            nulls = {field.name: rows.column(field.name).null_count for field in self._schema if not field.nullable}
+            if any(nulls.values()):
+                raise ValueError(", ".join(f"{name} has {count} nulls" for name, count in nulls.items() if count))
+            rows = as_types(rows.select(self._schema.names), self._schema)
+        except ValueError as error:
+            raise SchemaMismatchError(
+                f"rows do not fit the table's schema: {error}",
+                table=self._target.store.root,
+                hint="Make the column nullable, or repair the rows with the engine that wrote them",
+            ) from error
+        size = max(1, rows.nbytes)
+        step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
+        for start in range(0, len(rows), step):
+            part = rows.slice(start, step)
+            self._pending.append(part)
+            self._pending_rows += len(part)
+            self.pending_bytes += part.nbytes if len(rows) > step else size
+            if self._pending_rows >= _ROW_GROUP_ROWS or self.pending_bytes >= self._row_group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending as a row group."""
+        if not self._pending_rows:
+            return
+        group = pa.concat_tables(self._pending)
+        self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+        ranges = statistics.float_ranges(group)
+        with_nan = {path for path, one in ranges.items() if one.has_nan}
+        is_new = not with_nan <= self._nan_columns
+        self._nan_columns |= with_nan
+        if self._writer is None:
+            self._open(group)
+        elif is_new:
+            self._write_again()
+        self._write_group(group)
+        self._floats = statistics.union(self._floats, ranges)
+        assert self._sink is not None
+        written = self._sink.tell()
+        if written + written // self._row_groups // 2 >= self._size:
+            self.roll()
+
+    def roll(self) -> None:
+        """Close the open file; later rows go to a new one."""
+        if self._writer is None:
+            return
+        footer, size = self._close()
+        stats = statistics.from_footer(footer, self._target.schema, indexed=self._indexed, floats=self._floats)
+        self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
+        self._floats = {}
+
+    def finish(self) -> list[FileRow]:
+        """Close what is open; every file that was written."""
+        self.flush()
+        self.roll()
+        return self._rows
+
+    def abort(self) -> None:
+        """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
+        if self._writer is not None:
+            # Before its sink: a writer that is garbage collected would write a footer there.
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+            self._writer.is_open = False
+        if self._sink is not None:
+            with suppress(OSError):
+                self._sink.close()
+        with suppress(DeltaError):  # the error that brought us here is the one to report
+            self._target.store.delete_many(self._opened)
+        self._writer = self._sink = None
+
+    def _write_group(self, group: pa.Table) -> None:
+        assert self._writer is not None
+        with self._failures():
+            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+        self._row_groups += 1
+
+    def _close(self) -> tuple[pq.FileMetaData, int]:
+        """Close the open file; its footer and size."""
+        assert self._writer is not None
+        assert self._sink is not None
+        with self._failures():
+            self._writer.close()
+            size = self._sink.tell()
+            self._sink.close()
+        footer = self._writer.writer.metadata
+        self._writer = self._sink = None
+        return footer, size
+
+    def _write_again(self) -> None:
+        """Write the open file's rows to a new file, without statistics of the columns that turned out to hold NaN.
+
+        A Parquet writer fixes the columns with statistics when it opens a file. Each column causes one such rewrite at
+        most, because later files of this writer leave out its statistics from the start.
+        """
+        self._close()
+        before = self._path
+        with self._failures(), self._target.store.open_input(before) as source:
+            file = pq.ParquetFile(source)
+            for number in range(file.num_row_groups):
+                group = as_types(file.read_row_group(number), self._schema)
+                if self._writer is None:
+                    self._open(group)
+                self._write_group(group)
+        with suppress(DeltaError):  # no commit names it
+            self._target.store.delete_many([before])
+
+    def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
+        """Ids that rows keep are near each other: as differences they take a bit or two, else some four bytes a row."""
+        if self._target.row_ids is None or isinstance(dictionaries, bool) or self._target.row_ids.ids in dictionaries:
+            return None
+        return {self._target.row_ids.ids: "DELTA_BINARY_PACKED"}
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # a full disk, or what a server answered
+            text = str(error).partition("\n")[0]
+            raise StoreError(
+                f"the data file {self._path} cannot be written: {text}",
+                table=self._target.store.root,
+                hint=hint_for_arrow(text),
+            ) from error
+
+    def _open(self, first: pa.Table) -> None:
+        codec, suffix = _CODECS[self._codec]
+        name = f"part-{next(self._numbers):05d}-{self._job}-c000{suffix}.parquet"
+        self._path = f"{self._folder}/{name}" if self._folder else name
+        self._opened.append(self._path)
+        self._sink = self._target.store.open_output(self._path)
+        dictionaries = _repeating(first)
+        # Readers take types from the log, so the Arrow schema need not be in every footer.
+        with self._failures():
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=codec,
+                use_dictionary=dictionaries,
+                column_encoding=self._encodings(dictionaries),
+                store_schema=False,
+                write_statistics=statistics.footer_columns(self._schema, self._nan_columns),
+                write_page_index=True,
+            )
+        self._row_groups = 0
+
+
+def _repeating(rows: pa.Table) -> list[str] | bool:
+    """Columns whose values repeat. A dictionary of the others costs half of all writing and makes files larger."""
+    if any(pa.types.is_nested(column.type) for column in rows.schema):
+        return True
+    stride = max(len(rows) // _SAMPLED_ROWS, 1)
+    sample = rows.take(int64s(range(0, len(rows), stride)))
+    return [name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _REPEATING * len(sample)]
+
+
+def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
+    """Write a stream of tables or record batches with exactly the columns of ``target.schema``; the files table.
+
+    Partitioned rows go to a writer a partition. Memory stays bounded however many partitions there are: past 256 MiB
+    of pending rows the largest writer flushes, past 128 open files the one that waited longest closes its file.
+    """
+    writers: dict[tuple[str | None, ...], DataFileWriter] = {}
+    names = file_schema(target.schema, target.partition_columns).names
+    try:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            for values, rows in _by_partition(table, target):
+                # Last used, last in the dictionary.
+                writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
+                writers[values] = writer
+                writer.write(rows.select(names))
+            _bound(writers)
+        rows = [row for writer in writers.values() for row in writer.finish()]
+    except BaseException:
+        for writer in writers.values():
+            writer.abort()
+        raise
+    return files_table(rows, data_change=target.data_change)
+
+
+def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
+    return dict(zip(target.partition_columns, values, strict=True))
+
+
+def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
+    while sum(writer.pending_bytes for writer in writers.values()) > _PENDING_BYTES:
+        max(writers.values(), key=lambda writer: writer.pending_bytes).flush()
+    opened = [writer for writer in writers.values() if writer.is_open]
+    for writer in opened[: max(0, len(opened) - _OPEN_FILES)]:
+        writer.roll()
+
+
+def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
+    if not len(table):
+        return
+    if not target.partition_columns:
+        yield (), table
+        return
+    codes = np.zeros(len(table), dtype=np.int64)
+    for name in target.partition_columns:
+        encoded = table.column(name).combine_chunks().dictionary_encode()
+        indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        # Renumbered at once, so that the product of many columns cannot overflow.
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    ordered = table.take(pa.array(order)) if len(starts) > 1 else table
+    firsts = ordered.take(pa.array(starts))
+    spelled = [_spelled(firsts.column(name), name, target) for name in target.partition_columns]
+    _refuse_overlong(dict(zip(target.partition_columns, spelled, strict=True)), target)
+    ends = [*starts[1:], len(table)]
+    for name, column in zip(target.partition_columns, spelled, strict=True):
+        nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
+        if nulls and not target.schema.field(name).nullable:
+            raise SchemaMismatchError(
+                f"the data does not fit the table's schema: {name}: expected no nulls, got {nulls}",
+                table=target.store.root,
+                hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is "
+                "null",
+            )
+    for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
+        yield values, ordered.slice(start, end - start)
+
+
+def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarget) -> None:
+    values = {name: pa.array(texts, pa.string()) for name, texts in spelled.items()}
+    for name, what, wrong in partition_values.overlong_folders(values, target.store.root):
+        text = values[name].filter(wrong)[0].as_py() or ""
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+        raise InvalidArgumentError(
+            f"column {name}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
+            table=target.store.root,
+            hint=partition_values.LENGTH_HINT,
+        )
+
+
+def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
+    try:
+        spelled: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+        ) from error
+    return spelled

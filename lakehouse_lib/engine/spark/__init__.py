@@ -1,0 +1,1 @@
+"""The engine of a Spark session: file tasks, scans and writes."""

@@ -1,0 +1,111 @@
+"""An exchange over the disk of one machine: pieces go to scratch files, their places go round by the driver.
+
+For engines whose tasks all run on one machine. A task's pieces are one file, mapped into memory by the tasks that
+collect them, so that they are copied once and may exceed the memory there is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import column, int64s, strings
+from lakehouse_lib.engine.base import Piece
+
+#: Where a piece lies: its group, what it is ordered by, and a range of a scratch file.
+INDEX = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("order", pa.int64()),
+        ("task", pa.int32()),
+        ("position", pa.int32()),
+        ("file", pa.string()),
+        ("offset", pa.int64()),
+        ("size", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ScatterToDisk:
+    """Wave 1: one task, whose pieces go to a file in ``folder``."""
+
+    scatter: Callable[[Any], Iterator[Piece]]
+    task: Any
+    number: int
+    folder: str
+
+
+@dataclass(frozen=True)
+class GatherFromDisk:
+    """Wave 2: one group and its rows of the index, in the order in which ``gather`` takes them."""
+
+    gather: Callable[[Any, Iterator[Piece]], pa.Table]
+    group: Any
+    pieces: pa.Table
+
+
+def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
+    """Run wave 1 of one task; its rows of the index."""
+    # A name of its own: the attempt before this one may still be writing.
+    path = Path(task.folder) / f"{task.number}-{uuid.uuid4().hex}.pieces"
+    groups: list[int] = []
+    orders: list[int] = []
+    ends = [0]
+    with path.open("xb") as file:
+        for piece in task.scatter(task.task):
+            file.write(piece.data)
+            groups.append(piece.group)
+            orders.append(piece.order)
+            ends.append(file.tell())
+    count = len(groups)
+    edges = np.array(ends, np.int64)
+    return pa.table(
+        [
+            column(groups, pa.int32()),
+            int64s(orders),
+            column([task.number] * count, pa.int32()),
+            column(range(count), pa.int32()),
+            strings([str(path)] * count),
+            int64s(edges[:-1]),
+            int64s(np.diff(edges)),
+        ],
+        schema=INDEX,
+    )
+
+
+def by_group(
+    index: pa.Table, gather: Callable[[Any, Iterator[Piece]], pa.Table], groups: Sequence[Any]
+) -> list[GatherFromDisk]:
+    """The tasks of wave 2: the groups that got a piece."""
+    ordered = index.sort_by([(name, "ascending") for name in ("group", "order", "task", "position")])
+    runs = pc.run_end_encode(ordered["group"].combine_chunks())
+    tasks = []
+    start = 0
+    for end, group in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        # Taken, not sliced: a slice would carry the whole index to the task.
+        tasks.append(GatherFromDisk(gather, groups[group], ordered.take(int64s(range(start, end)))))
+        start = end
+    return tasks
+
+
+def gather_from_disk(task: GatherFromDisk) -> pa.Table:
+    """Run wave 2 of one group."""
+    return task.gather(task.group, _mapped(task.pieces))
+
+
+def _mapped(index: pa.Table) -> Iterator[Piece]:
+    maps: dict[str, pa.Buffer] = {}
+    for row in index.to_pylist():
+        file = row["file"]
+        if file not in maps:
+            with pa.memory_map(file) as source:
+                maps[file] = source.read_buffer() if source.size() else pa.py_buffer(b"")
+        yield Piece(row["group"], row["order"], maps[file].slice(row["offset"], row["size"]))

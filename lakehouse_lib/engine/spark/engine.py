@@ -1,0 +1,181 @@
+"""The engine of a cluster: file tasks in Python workers, rows by Spark's own Parquet reader and writer.
+
+Rows never cross between the JVM and Python, except as whole blobs of an exchange. DataFrame API only.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.engine.scratch_folders import scratch_folder
+from lakehouse_lib.engine.spark import reading, row_checks, s3a, worker_writing, workers, writing
+from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
+from lakehouse_lib.errors import DeltaError, StoreError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.schema import align_batches
+from lakehouse_lib.snapshot import Snapshot
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+
+#: Texts in Spark's report when a worker runs another Python version, or a Python without this library or pyarrow.
+_UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
+_PY4J_MARK = "\n: "  # between py4j's own words and those of the Java exception
+
+
+class SparkEngine:
+    """Runs on a Spark session.
+
+    Args:
+        spark: a ``SparkSession``. Its Python workers need this library and pyarrow; its driver and its executors reach
+            the table's files under the same paths as this process. Spark reads tables in S3 by ``hadoop-aws``.
+    """
+
+    name = "spark"
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+
+    def __repr__(self) -> str:
+        return f"SparkEngine(parallelism={self.parallelism})"
+
+    @cached_property
+    def parallelism(self) -> int:
+        from pyspark.errors import PySparkAttributeError
+
+        try:
+            return int(self.spark.sparkContext.defaultParallelism)
+        except PySparkAttributeError:  # Spark Connect has no context, but ranges are cut by the same number
+            return int(self.spark.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
+
+    @cached_property
+    def shares_disk(self) -> bool:
+        """Whether tasks run on the machine of this process, so that pieces can lie on its disk between two waves."""
+        return workers.runs_here(self.spark)
+
+    @property
+    def local_folder(self) -> str:
+        """Where Spark's own shuffle files lie: whoever gave Spark a disk with room gave it to what lies beside, too."""
+        return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
+
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
+        if not tasks:
+            return FILE_SCHEMA.empty_table()
+        with spark_failures():
+            return self._results(self._tasks(function, tasks).mapInArrow(run_tasks, RESULTS))
+
+    def exchange(
+        self,
+        scatter: Callable[[T], Iterator[Piece]],
+        gather: Callable[[G, Iterator[Piece]], pa.Table],
+        tasks: Sequence[T],
+        groups: Sequence[G],
+    ) -> pa.Table:
+        if not tasks or not groups:
+            return FILE_SCHEMA.empty_table()
+        if self.shares_disk:
+            return self._exchange_on_disk(scatter, gather, tasks, groups)
+        targets = self.spark.createDataFrame(group_rows([pickle.dumps((gather, group)) for group in groups]), PIECES)
+        with spark_failures():
+            pieces = self._tasks(scatter, tasks).mapInArrow(scatter_pieces, PIECES)
+            placed = targets.unionAll(pieces).repartitionById(len(groups), "group")
+            ordered = placed.sortWithinPartitions("group", "ord", "task", "position")
+            return self._results(ordered.mapInArrow(gather_pieces, RESULTS))
+
+    def _exchange_on_disk(
+        self,
+        scatter: Callable[[T], Iterator[Piece]],
+        gather: Callable[[G, Iterator[Piece]], pa.Table],
+        tasks: Sequence[T],
+        groups: Sequence[G],
+    ) -> pa.Table:
+        with scratch_folder(self.local_folder) as folder:
+            sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
+            return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
+
+    def write(self, data: Any, target: WriteTarget) -> pa.Table:
+        rows = incoming(data)
+        frame = rows.rows
+        if not rows.is_spark:
+            batches = align_batches(rows.rows, target.schema, table=target.store.root)
+            table = pa.Table.from_batches(batches, target.schema.to_arrow())
+            frame = self.spark.createDataFrame(table, reading.struct_type(target.schema))
+        with spark_failures():
+            if s3a.is_in_s3(target.store):
+                workers.make_ready(self.spark)
+                shaped = writing.shaped(frame, target, spelled=False)
+                return self._results(worker_writing.files_of(shaped, target))
+        try:
+            with spark_failures():
+                return writing.write_frame(row_checks.checked(frame, target), target, self)
+        except StoreError as error:
+            refusal = row_checks.refusal(error, target)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
+        scan = Scan.of(snapshot, columns, predicate)
+        with spark_failures():
+            return reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
+
+    def _tasks(self, function: Callable[[T], pa.Table] | Callable[[T], Iterator[Piece]], tasks: Sequence[T]) -> Any:
+        workers.make_ready(self.spark)
+        payloads = [pickle.dumps((function, task)) for task in tasks]
+        rows = pa.table({"position": pa.array(range(len(tasks)), pa.int32()), "task": pa.array(payloads, pa.binary())})
+        # A partition a task: Spark hands them to whichever executor is free.
+        return self.spark.createDataFrame(rows).repartitionById(len(tasks), "position")
+
+    def _results(self, frame: Any) -> pa.Table:
+        rows = frame.collect()
+        for row in rows:
+            if row.error is not None:
+                raise _error(row.error)
+        rows.sort(key=lambda row: row.position)
+        tables = [pa.ipc.open_stream(pa.py_buffer(bytes(row.result))).read_all() for row in rows]
+        return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+
+
+def _error(data: bytes) -> DeltaError:
+    error = pickle.loads(data)  # noqa: S301 - written by our own task of this very job
+    return error if isinstance(error, DeltaError) else DeltaError(f"a Spark task failed: {error}")
+
+
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """What Spark itself reports becomes one line of our tree; the whole report stays the error's cause."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:  # the latter where PySpark has no class of its own
+        report = str(error)
+        gist = _gist(report.partition(_PY4J_MARK)[2] or report)
+        unfit = any(mark in report for mark in _UNFIT_WORKER)
+        raise StoreError(
+            f"the Spark job failed: {gist}",
+            hint=workers.hint() if unfit else "Spark's own log has the whole report",
+        ) from error
+
+
+def _gist(report: str) -> str:
+    """The line of a report that says what went wrong: of a Python traceback the last one, else the first."""
+    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        told = [line for line in lines if not line.startswith(("File ", "at ", "^", "SQLSTATE"))]
+        return told[-1] if told else lines[-1]
+    return lines[0] if lines else "no message"

@@ -1,0 +1,83 @@
+"""Under which names files have a table's columns (PROTOCOL.md, Reader Requirements for Column Mapping).
+
+Without mapping and in name mode all files of a table have the same names. In id mode a file's own field ids decide,
+and its names need not mean anything: files that a table was converted from kept theirs, and a column renamed since may
+have left its name to another. Spark can match by field id, but only by a setting of the whole session, and then it
+still pushes conditions down by name and so drops row groups that match. So the footers are read, and files that name
+their columns alike are scanned together, by those names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.engine.spark.columns import Names
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.schema import Field
+from lakehouse_lib.schema.column_mapping import field_id, physical_name
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+
+_THREADS = 8
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Table]]:
+    """The files in groups that have the same names, and those names.
+
+    Args:
+        files: a files table with store paths.
+
+    Raises:
+        ObjectNotFoundError, StoreError: in id mode, a file that is missing or no Parquet file.
+    """
+    mode = snapshot.column_mapping
+    if mode != "id":
+        yield partial(physical_name, mode=mode), files
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(partial(_layout, snapshot.store), files["path"].to_pylist()))
+    groups: dict[frozenset[tuple[int, str]], int] = {}
+    numbers = np.array([groups.setdefault(layout, len(groups)) for layout in found])
+    for layout, number in groups.items():
+        # Files from before the table had field ids have its columns under the physical names.
+        names = partial(_name, dict(layout)) if layout else partial(physical_name, mode=mode)
+        yield names, files.filter(pa.array(numbers == number))
+
+
+def _name(layout: dict[int, str], field: Field) -> str:
+    number = field_id(field)
+    # A name that no file has stands for a column that this one does not have.
+    return layout.get(number, f"__lakehouse_no_{number}") if number is not None else physical_name(field, "id")
+
+
+def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
+    try:
+        with store.open_input(path) as source:
+            schema = pq.ParquetFile(source).schema_arrow
+    except ObjectNotFoundError as error:
+        raise missing_file(path, table=store.root) from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(
+            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
+            table=store.root,
+            hint="Restore the file from a backup, or an older version without it",
+        ) from error
+    return frozenset(_ids(schema))
+
+
+def _ids(schema: pa.Schema) -> Iterator[tuple[int, str]]:
+    pending = [*schema]
+    while pending:
+        one = pending.pop()
+        number = (one.metadata or {}).get(_FIELD_ID)
+        if number is not None:
+            yield int(number), one.name
+        pending.extend(one.type.field(index) for index in range(one.type.num_fields))

@@ -1,0 +1,78 @@
+"""Which files lie in folders that say what the log says, so that Spark may take partition values from their names.
+
+The log is what counts. Folders of other writers may be named after nothing (random prefixes of column mapping, files
+added by hand), or tell another value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.protocol import file_paths, partition_values
+from lakehouse_lib.schema import DataType
+
+# Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
+_SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
+# A base folder that ends in no key=value, then key=value folders, then the file's name: as Spark finds them.
+_FOLDERS = r"^(?P<base>(?:.*/)?[^/=]*)(?P<keys>(?:/[^/=]+=[^/]+)+)/[^/]*$"
+
+
+def branches(
+    files: pa.Table, root: str, partition_types: Mapping[str, DataType], columns: Sequence[str]
+) -> pa.DictionaryArray:
+    """For each file the base folder and folder keys that it shares with its branch; null where folders and log differ.
+
+    Files of one branch can be scanned together, with partition values from their folders.
+
+    Args:
+        files: a files table with store paths.
+        partition_types: the partition columns' names as ``partitionValues`` has them.
+        columns: the other columns of the scan, which no folder may shadow.
+    """
+    none = pa.nulls(len(files), pa.string())
+    if any(str(kind) not in _SPELLED_ALIKE for kind in partition_types.values()):
+        return none.dictionary_encode()
+    paths = files["path"].combine_chunks()
+    inside = pc.invert(file_paths.are_absolute(paths))
+    parts = pc.extract_regex(pc.binary_join_element_wise(root, paths, "/"), _FOLDERS)
+    base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
+    keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
+    taken = {name.lower() for name in columns}
+    fine = [_fits(one, partition_types, taken) for one in keys.dictionary.to_pylist()]
+    agrees = pc.and_(inside, pc.fill_null(pa.array(fine, pa.bool_()).take(keys.indices), False))
+    for name in partition_types:
+        folder = pc.struct_field(pc.extract_regex(spelled, f"/{re.escape(name)}=(?P<value>[^/]*)"), "value")
+        logged = pc.map_lookup(files["partitionValues"].combine_chunks(), pa.scalar(name), "first")
+        logged = pc.if_else(pc.equal(logged, ""), pa.scalar(None, pa.string()), logged)
+        value = _unescaped(folder)
+        same = pc.or_(pc.fill_null(pc.equal(value, logged), False), pc.and_(pc.is_null(value), pc.is_null(logged)))
+        agrees = pc.and_(agrees, pc.and_(pc.is_valid(folder), same))
+    shared = pc.binary_join_element_wise(base, keys.dictionary.take(keys.indices), "//")
+    return pc.if_else(agrees, shared, none).dictionary_encode()
+
+
+def _fits(keys: str | None, partition_types: Mapping[str, DataType], taken: set[str]) -> bool:
+    if keys is None:
+        return False
+    found = keys[1:].split("/")
+    others = {key.lower() for key in found if key not in partition_types}
+    return len(set(found)) == len(found) and set(partition_types) <= set(found) and not others & taken
+
+
+def _unescaped(folders: pa.Array) -> pa.Array:
+    """What Spark reads from a folder's name: ``%XX`` is the character of that code, not a byte of UTF-8."""
+    coded = folders.dictionary_encode()
+    values = coded.dictionary
+    values = pc.if_else(pc.equal(values, partition_values.HIVE_NULL), pa.scalar(None, pa.string()), values)
+    escaped = np.flatnonzero(pc.fill_null(pc.match_substring(values, "%"), False).to_numpy(zero_copy_only=False))
+    if len(escaped):
+        read = values.to_pylist()
+        for index in escaped:
+            read[index] = re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), read[index])
+        values = pa.array(read, pa.string())
+    return values.take(coded.indices)

@@ -1,0 +1,176 @@
+"""What runs inside Spark's Python workers. Imports nothing of Spark, so a worker needs this library and pyarrow only.
+
+A ``DeltaError`` of a task travels back as a value, whole, and is raised on the driver; anything else is raised here,
+so that Spark tries the task again.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.arrow.values import column, int64s
+from lakehouse_lib.engine.base import Piece
+from lakehouse_lib.errors import DeltaError
+
+#: A task on its way out: (function, task) pickled by the driver of the same job.
+TASKS = "position int, task binary"
+#: A task's answer: an Arrow IPC stream, or a pickled DeltaError.
+RESULTS = "position int, result binary, error binary"
+#: A piece between the waves. The group's own task travels first, as a row of order -2; an error as one of order -1.
+PIECES = "group int, ord long, task int, position int, data binary, error binary"
+GROUP_ROW, ERROR_ROW = -2, -1
+
+_RESULT_SCHEMA = pa.schema([("position", pa.int32()), ("result", pa.binary()), ("error", pa.binary())])
+_PIECE_SCHEMA = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("ord", pa.int64()),
+        ("task", pa.int32()),
+        ("position", pa.int32()),
+        ("data", pa.binary()),
+        ("error", pa.binary()),
+    ]
+)
+
+
+def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """``Engine.run`` on a worker: TASKS in, RESULTS out."""
+    for batch in batches:
+        for position, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
+            # Written by the driver of this very job, never read from storage.
+            function, task = pickle.loads(payload)  # noqa: S301
+            try:
+                yield result(position, function(task))
+            except DeltaError as error:
+                yield failure(position, error)
+
+
+def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Wave 1 of an exchange on a worker: TASKS in, PIECES out."""
+    for batch in batches:
+        for number, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
+            scatter, task = pickle.loads(payload)  # noqa: S301
+            try:
+                for position, piece in enumerate(scatter(task)):
+                    yield _piece(piece.group, piece.order, number, position, piece.data, None)
+            except DeltaError as error:
+                yield _piece(0, ERROR_ROW, number, 0, None, pickle.dumps(error))
+
+
+def gather_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Wave 2 of an exchange on a worker: PIECES sorted by group and order in, RESULTS out."""
+    for group, rows in groupby(_piece_rows(batches), key=lambda row: row[0]):
+        gather = task = None
+        first: tuple[int, int, pa.Buffer, bytes | None] | None = None
+        for row in rows:
+            if row[1] == GROUP_ROW:
+                gather, task = pickle.loads(row[2])  # noqa: S301
+            elif row[3] is not None:
+                yield _result_batch(group, None, row[3])
+                return
+            else:
+                first = row
+                break
+        if first is None or gather is None:
+            continue
+        pieces = (Piece(group, order, data) for _, order, data, _ in _chain(first, rows))
+        try:
+            yield result(group, gather(task, pieces))
+        except DeltaError as error:
+            yield failure(group, error)
+
+
+def to_stream(table: pa.Table) -> pa.Buffer:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def group_rows(payloads: Sequence[bytes]) -> pa.Table:
+    """The tasks of wave 2 as rows of PIECES."""
+    count = len(payloads)
+    return pa.table(
+        [
+            pa.array(range(count), pa.int32()),
+            pa.array([GROUP_ROW] * count, pa.int64()),
+            pa.array([0] * count, pa.int32()),
+            pa.array([0] * count, pa.int32()),
+            pa.array(payloads, pa.binary()),
+            pa.nulls(count, pa.binary()),
+        ],
+        schema=_PIECE_SCHEMA,
+    )
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _piece_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer, bytes | None]]:
+    for batch in batches:
+        groups, orders = _ints(batch, 0), _ints(batch, 1)
+        errors = batch.column(5)
+        for index, data in enumerate(_buffers(batch, 4)):
+            error = errors[index].as_py() if errors[index].is_valid else None
+            yield groups[index], orders[index], data, error
+
+
+def _ints(batch: pa.RecordBatch, index: int) -> list[int]:
+    values: list[int] = batch.column(index).to_pylist()  # to_numpy would import pandas
+    return values
+
+
+def _blobs(batch: pa.RecordBatch, index: int) -> list[bytes]:
+    return [buffer.to_pybytes() for buffer in _buffers(batch, index)]
+
+
+def _buffers(batch: pa.RecordBatch, index: int) -> list[pa.Buffer]:
+    array = batch.column(index)
+    return [value.as_buffer() or pa.py_buffer(b"") for value in array]
+
+
+def result(position: int, table: pa.Table) -> pa.RecordBatch:
+    """A task's answer, a row of RESULTS."""
+    return _result_batch(position, to_stream(table), None)
+
+
+def failure(position: int, error: DeltaError) -> pa.RecordBatch:
+    """Why a task has none, a row of RESULTS."""
+    return _result_batch(position, None, pickle.dumps(error))
+
+
+def _result_batch(position: int, result: pa.Buffer | None, error: bytes | None) -> pa.RecordBatch:
+    columns = [column([position], pa.int32()), _blob(result), _blob(error)]
+    return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)
+
+
+def _piece(
+    group: int, order: int, task: int, position: int, data: bytes | pa.Buffer | None, error: bytes | None
+) -> pa.RecordBatch:
+    columns = [
+        column([group], pa.int32()),
+        int64s([order]),
+        column([task], pa.int32()),
+        column([position], pa.int32()),
+        _blob(data),
+        _blob(error),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_PIECE_SCHEMA)
+
+
+# From buffers: the first pa.array(list) of a worker would import pandas, which takes a second.
+def _blob(value: bytes | pa.Buffer | None) -> pa.Array:
+    if value is None:
+        return pa.nulls(1, pa.binary())
+    data = value if isinstance(value, pa.Buffer) else pa.py_buffer(value)
+    offsets = pa.py_buffer(np.array([0, data.size], dtype=np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])

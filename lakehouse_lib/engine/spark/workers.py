@@ -1,0 +1,108 @@
+"""Make sure that a session's Python workers have this library: set on a local master, checked by a task elsewhere.
+
+Workers run ``PYSPARK_PYTHON``, and without it the first ``python3`` of their machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import weakref
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import StoreError
+
+_ready: weakref.WeakSet[Any] = weakref.WeakSet()
+_DISTRIBUTION = "lakehouse"
+_ANSWER = "python string, version string, error string"
+
+
+def runs_here(spark: Any) -> bool:
+    """Whether the session's tasks run on the machine of this process."""
+    from pyspark.errors import PySparkAttributeError
+
+    try:
+        return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master) is not None
+    except PySparkAttributeError:  # Spark Connect: its server may be anywhere
+        return False
+
+
+def make_ready(spark: Any) -> None:
+    """Make sure, once a session, that its workers can run this library's tasks.
+
+    On a local master the workers run this process's interpreter, unless PYSPARK_PYTHON names another one. Elsewhere
+    one task imports the library.
+
+    Raises:
+        StoreError: the task cannot import it, or has another version of it; the hint says what to set.
+    """
+    if spark in _ready:
+        return
+    if runs_here(spark):
+        if "PYSPARK_PYTHON" not in os.environ:
+            spark.sparkContext.pythonExec = sys.executable  # is read when a function is handed to Spark
+    else:
+        _check(spark)
+    _ready.add(spark)
+
+
+def hint() -> str:
+    """What to set where workers lack the library."""
+    python = "{}.{}".format(*sys.version_info[:2])
+    library = " ".join(filter(None, (_DISTRIBUTION, version())))
+    return (
+        f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has {library} and "
+        "pyarrow on every executor, or send the library with --py-files to one that has pyarrow"
+    )
+
+
+def version() -> str | None:
+    """The installed version of this library; None where it is not installed, as with --py-files."""
+    try:
+        return metadata.version(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _check(spark: Any) -> None:
+    (answer,) = spark.range(1).coalesce(1).mapInArrow(_question(), _ANSWER).collect()
+    if answer.error is not None:
+        raise StoreError(f"Spark's Python workers ({answer.python}) lack this library: {answer.error}", hint=hint())
+    ours = version()
+    if ours is not None and answer.version is not None and answer.version != ours:
+        raise StoreError(
+            f"Spark's Python workers ({answer.python}) have {_DISTRIBUTION} {answer.version}; expected {ours}",
+            hint=hint(),
+        )
+
+
+def _question() -> Any:
+    """The function that a worker runs; a nested one, because it is pickled by value and runs without the library."""
+    distribution = _DISTRIBUTION
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib
+        import importlib.metadata
+        import sys
+
+        import pyarrow
+
+        installed = error = None
+        try:
+            importlib.import_module("lakehouse_lib.engine.spark.tasks")
+            installed = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+        for _ in batches:
+            pass
+        columns = [pyarrow.array([value], pyarrow.string()) for value in (sys.executable, installed, error)]
+        yield pyarrow.RecordBatch.from_arrays(columns, ["python", "version", "error"])
+
+    return answer

@@ -1,0 +1,243 @@
+"""A DataFrame written by Spark's own Parquet writer into a folder of the table that nobody else uses.
+
+The folder is named like a partition (``spark_write=<uuid>``), so that Spark's reader, which takes partition values from
+folder names, finds one base folder however many writes a table has seen. Everyone else takes them from the log.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_lib import statistics
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.writer import codec_of
+from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
+from lakehouse_lib.protocol import file_paths, partition_values
+from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.store import ObjectMeta
+from lakehouse_lib.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from lakehouse_lib.engine.base import Engine
+
+WRITE_KEY = "spark_write"
+
+# One write at a time changes the session's settings.
+_settings_lock = threading.RLock()
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+# No marker files, no rename by the driver, no checksum files beside the data.
+_OPTIONS = {
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+_FOOTERS_HERE = 64
+_FOOTERS_A_TASK = 64
+
+
+@dataclass(frozen=True)
+class FooterTask:
+    """Read the footers of these data files; ``objects`` are paths in the store, sizes and times."""
+
+    target: WriteTarget
+    objects: tuple[ObjectMeta, ...]
+
+
+def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
+    """Write the DataFrame; the files table. How many files come is up to its partitions."""
+    folder = f"{WRITE_KEY}={uuid.uuid4()}"
+    if isinstance(target.store, LocalStore):
+        target.store.make_root()  # Spark's own error does not name what is in the way
+    try:
+        writer = shaped(frame, target).write.options(**_OPTIONS).option("compression", codec_of(target.configuration))
+        if target.partition_columns:
+            writer = writer.partitionBy(*target.partition_columns)
+        with _write_settings(frame.sparkSession):
+            writer.parquet(f"file:{target.store.root}/{folder}")
+        # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
+        written = (one for one in target.store.walk(folder) if "_temporary" not in one.path.split("/"))
+        objects = [one for one in written if one.path.endswith(".parquet")]
+        tasks = [
+            FooterTask(target, tuple(objects[start : start + _FOOTERS_A_TASK]))
+            for start in range(0, len(objects), _FOOTERS_A_TASK)
+        ]
+        if len(objects) <= _FOOTERS_HERE:
+            return pa.concat_tables([FILES_OF_NOTHING, *map(read_footers, tasks)])
+        return engine.run(read_footers, tasks)
+    except BaseException:
+        _discard(target, folder)
+        raise
+
+
+def read_footers(task: FooterTask) -> pa.Table:
+    """The files table of data files that are there, statistics from their footers. Files without rows are deleted.
+
+    Raises:
+        SchemaMismatchError: a column that is not nullable has nulls.
+    """
+    target = task.target
+    indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
+    rows, empty = [], []
+    values = _partition_values([one.path for one in task.objects], target)
+    for one, partition in zip(task.objects, values, strict=True):
+        with target.store.open_input(one.path) as source:
+            metadata = pq.read_metadata(source)
+        if metadata.num_rows == 0:
+            empty.append(one.path)
+            continue
+        _refuse_nulls(metadata, partition, target)
+        stats = statistics.from_footer(metadata, target.schema, indexed=indexed)
+        rows.append(FileRow(file_paths.encode(one.path), partition, one.size, one.modified, stats))
+    target.store.delete_many(empty)
+    return files_table(rows, data_change=target.data_change)
+
+
+def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
+    """The frame with exactly the table's columns, order and types, but void ones.
+
+    Args:
+        spelled: partition timestamps become text, in UTC.
+    """
+    from pyspark.sql import functions as F
+
+    theirs = Schema.from_json(frame.schema.json())
+    columns = []
+    for one in target.schema.fields:
+        source = theirs.get(one.name)
+        if one.type == PrimitiveType("void"):
+            if one.name not in target.partition_columns:
+                continue
+            column = F.lit(None).cast("string")
+        elif source is None:
+            column = F.lit(None).cast(_spark_type(one.type))
+        else:
+            column = _shaped(F.col(f"`{source.name.replace('`', '``')}`"), source.type, one.type)
+        if spelled and one.name in target.partition_columns and one.type == PrimitiveType("timestamp"):
+            # Spark would spell it in the session's zone, where an hour of autumn happens twice.
+            seconds = F.unix_micros(column) / F.lit(1_000_000).cast("decimal(20,0)")
+            column = (F.expr("TIMESTAMP_NTZ'1970-01-01'") + F.make_dt_interval(secs=seconds)).cast("string")
+        columns.append(column.alias(one.name))
+    return frame.select(*columns)
+
+
+def _shaped(column: Any, source: DataType, wanted: DataType) -> Any:
+    from pyspark.sql import functions as F
+
+    if _same(source, wanted):
+        return column
+    if isinstance(source, StructType) and isinstance(wanted, StructType):
+        # By name: a cast would match fields by position.
+        members = []
+        for one in wanted.fields:
+            inner = source.get(one.name)
+            member = (
+                F.lit(None).cast(_spark_type(one.type))
+                if inner is None
+                else _shaped(column.getField(inner.name), inner.type, one.type)
+            )
+            members.append(member.alias(one.name))
+        return F.when(column.isNotNull(), F.struct(*members))
+    if isinstance(source, ArrayType) and isinstance(wanted, ArrayType):
+        return F.transform(column, lambda item: _shaped(item, source.element_type, wanted.element_type))
+    if isinstance(source, MapType) and isinstance(wanted, MapType):
+        keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, wanted.key_type))
+        return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, wanted.value_type))
+    return column.cast(_spark_type(wanted))
+
+
+def _same(source: DataType, wanted: DataType) -> bool:
+    """The same type apart from what may be null."""
+    if isinstance(source, StructType) and isinstance(wanted, StructType):
+        pairs = zip(source.fields, wanted.fields, strict=False)
+        return len(source) == len(wanted) and all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
+    if isinstance(source, ArrayType) and isinstance(wanted, ArrayType):
+        return _same(source.element_type, wanted.element_type)
+    if isinstance(source, MapType) and isinstance(wanted, MapType):
+        return _same(source.key_type, wanted.key_type) and _same(source.value_type, wanted.value_type)
+    return source == wanted
+
+
+def _spark_type(kind: DataType) -> Any:
+    from lakehouse_lib.engine.spark.reading import struct_type
+    from lakehouse_lib.schema import Field
+
+    return struct_type(Schema([Field("value", kind, True)])).fields[0].dataType
+
+
+@contextmanager
+def _write_settings(spark: Any) -> Iterator[None]:
+    with _settings_lock:
+        before: Mapping[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
+        try:
+            for name, value in _SETTINGS.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, previous in before.items():
+                if previous is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, previous)
+
+
+def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
+    """The log's spelling of the values in the folders' names, a column at a time."""
+    parsed = [partition_values.parse_hive_path(path, target.partition_columns) for path in paths]
+    spelled: dict[str, list[str | None]] = {}
+    for name in target.partition_columns:
+        kind = target.schema.field(name).type
+        try:
+            typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
+            spelled[name] = partition_values.to_strings(typed, kind).to_pylist()
+        except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
+            raise InvalidArgumentError(
+                f"column {name}: {error.message}", table=target.store.root, hint=partition_values.YEARS_HINT
+            ) from error
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+            ) from error
+    return [{name: spelled[name][index] for name in target.partition_columns} for index in range(len(paths))]
+
+
+def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None], target: WriteTarget) -> None:
+    required = {one.name for one in target.schema.fields if not one.nullable}
+    nulls = {name: metadata.num_rows for name, value in partition.items() if name in required and value is None}
+    for group in range(metadata.num_row_groups if required else 0):
+        chunks = metadata.row_group(group)
+        for index in range(chunks.num_columns):
+            chunk = chunks.column(index)
+            name = chunk.path_in_schema
+            if name in required and chunk.statistics is not None and chunk.statistics.null_count:
+                nulls[name] = nulls.get(name, 0) + chunk.statistics.null_count
+    if nulls:
+        listed = "; ".join(f"{name}: expected no nulls, got {count}" for name, count in sorted(nulls.items()))
+        raise SchemaMismatchError(
+            f"the data does not fit the table's schema: {listed}",
+            table=target.store.root,
+            hint="Fill or drop these rows: the columns are not nullable.",
+        )
+
+
+def _discard(target: WriteTarget, folder: str) -> None:
+    try:
+        target.store.delete_many([one.path for one in target.store.walk(folder)])
+    except DeltaError:  # what stays is unreferenced, and the error that brought us here is the one to tell
+        return
+
+
+FILES_OF_NOTHING = files_table([], data_change=True)

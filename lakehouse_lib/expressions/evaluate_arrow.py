@@ -1,0 +1,334 @@
+"""A predicate as an Arrow expression, with the meaning that SQL gives it.
+
+NULL is neither true nor false; NaN equals itself and is above every other number (Arrow's own comparisons say false
+to both); a value and a literal meet in the column's type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import null
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import (
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Comparison,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Opaque,
+    Or,
+    walk,
+)
+from lakehouse_lib.expressions.like import as_regex, split_pattern
+from lakehouse_lib.expressions.predicate import Predicate, shown
+from lakehouse_lib.schema import DataType, PrimitiveType, Schema
+
+_FLOATING = ("float", "double")
+_UTC = pa.timestamp("us", tz="UTC")
+_UNKNOWN = null(pa.bool_())
+
+
+def to_arrow(predicate: Predicate, schema: Schema) -> pc.Expression:
+    """An expression that keeps exactly the rows for which the predicate is true, over data of ``schema``.
+
+    Raises:
+        InvalidPredicateError: it has a function or cast that only Spark can evaluate.
+    """
+    _refuse_opaque(predicate)
+    return _Rendering(schema).boolean(predicate.root, exact=False)
+
+
+def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schema) -> pa.Array:
+    """For each row of ``data`` (as ``schema.align`` gives it) whether the predicate is true, false or NULL.
+
+    Raises:
+        InvalidPredicateError: as ``to_arrow``; or its arithmetic goes beyond a long.
+    """
+    _refuse_opaque(predicate)
+    expression = _Rendering(schema).boolean(predicate.root, exact=True)
+    names = sorted(predicate.columns)
+    # A constant needs something with as many rows.
+    table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    # Imports pandas, a second in a fresh Spark worker, so only where it is needed.
+    from pyarrow import acero
+
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"])),
+        ]
+    )
+    try:
+        column = plan.to_table(use_threads=False).column(0)
+    except pa.ArrowInvalid as error:  # of its arithmetic, the one thing here that depends on values and is checked
+        raise InvalidPredicateError(
+            f"the predicate {shown(predicate.text)} cannot be evaluated of all rows: {error}",
+            table=predicate.table,
+            hint="Integers are calculated in 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast "
+            "to DOUBLE on the Spark engine.",
+        ) from error
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, pa.bool_())
+
+
+def is_renderable(node: Node) -> bool:
+    """Whether Arrow can evaluate it."""
+    return not any(isinstance(one, Opaque) for one in walk(node))
+
+
+def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
+    """Values of a ``Literal`` of that type as Arrow."""
+    kind = data_type.to_arrow() if isinstance(data_type, PrimitiveType) else pa.null()
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(kind)
+    return pa.array(values, kind)
+
+
+def scalar_of(literal: Literal) -> pa.Scalar:
+    return array_of([literal.value], literal.type)[0]
+
+
+def _refuse_opaque(predicate: Predicate) -> None:
+    for node in walk(predicate.root):
+        if isinstance(node, Opaque):
+            piece = shown(node.sql) if predicate.label is None else "a part"
+            raise InvalidPredicateError(
+                f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
+                table=predicate.table,
+                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
+            )
+
+
+class _Rendering:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def boolean(self, node: Node, *, exact: bool) -> Any:
+        """``exact`` False: may say false where SQL says NULL, which a filter cannot tell apart but Parquet's row
+        groups are skipped by."""
+        match node:
+            case And() | Or():
+                parts = [self.boolean(one, exact=exact) for one in node.operands]
+                # As a balanced tree: Arrow walks expressions recursively.
+                return _balanced(parts, isinstance(node, And))
+            case Not():
+                return ~self.boolean(node.operand, exact=True)
+            case IsNull():
+                return self.value(node.operand).is_null()
+            case Comparison():
+                return self._comparison(node)
+            case In():
+                return self._in(node, exact)
+            case Like():
+                return self._like(node)
+        return self.value(node)
+
+    def value(self, node: Node) -> Any:
+        match node:
+            case Column():
+                return pc.field(*node.path)
+            case Literal():
+                return pc.scalar(scalar_of(node))
+            case Cast():
+                return self._cast(node)
+            case Arithmetic():
+                return self._arithmetic(node)
+            case Function():
+                return self._function(node)
+        return self.boolean(node, exact=True)
+
+    def _comparison(self, node: Comparison) -> Any:
+        left = self.value(node.left)
+        if isinstance(node.right, Literal) and node.left.type == node.right.type:
+            if _is_floating(node.left.type):
+                return self._with_float(node.operator, left, node.left, float(node.right.value))
+            return _null_safe(node.operator, left, self.value(node.right), literal=True)
+        right = self.value(node.right)
+        if _is_floating(node.left.type) or _is_floating(node.right.type):
+            left, right = _as_double(left, node.left.type), _as_double(right, node.right.type)
+            return _between_floats(node.operator, left, right)
+        left, right = _common(left, node.left.type, right, node.right.type)
+        return _null_safe(node.operator, left, right, literal=False)
+
+    def _with_float(self, operator: str, value: Any, operand: Node, literal: float) -> Any:
+        if math.isnan(literal):
+            is_nan = pc.is_nan(value)
+            never = is_nan & ~is_nan
+            return {
+                "=": is_nan,
+                "<=>": pc.coalesce(is_nan, pc.scalar(False)),
+                "!=": ~is_nan,
+                "<": ~is_nan,
+                "<=": ~never,
+                ">": never,
+                ">=": is_nan,
+            }[operator]
+        number = self._float_scalar(operand, [literal])
+        if number is None:
+            value, number = value.cast(pa.float64()), pa.scalar(literal, pa.float64())
+        else:
+            number = number[0]
+        compared = _null_safe(operator, value, pc.scalar(number), literal=True)
+        return compared | pc.is_nan(value) if operator in (">", ">=") else compared
+
+    def _float_scalar(self, operand: Node, values: list[float]) -> pa.Array | None:
+        """The values in the operand's own type; None when a float32 cannot hold them and must be widened."""
+        if operand.type == PrimitiveType("double"):
+            return pa.array(values, pa.float64())
+        with np.errstate(over="ignore"):
+            narrow = np.asarray(values, dtype=np.float64).astype(np.float32)
+        if not np.array_equal(narrow.astype(np.float64), np.asarray(values), equal_nan=True):
+            return None
+        return pa.array(narrow)
+
+    def _in(self, node: In, exact: bool) -> Any:
+        operand = self.value(node.operand)
+        if _is_floating(node.operand.type):
+            found = self._in_floats(node, operand)
+        else:
+            found = operand.isin(array_of(node.values, node.operand.type))
+        if not exact:
+            return found
+        if node.has_null:
+            return found | pc.scalar(_UNKNOWN)
+        return found | (operand.is_null() & pc.scalar(_UNKNOWN))
+
+    def _in_floats(self, node: In, operand: Any) -> Any:
+        """``isin`` compares bits, of which NaN has many and zero two."""
+        numbers = [one for one in node.values if not math.isnan(one)]
+        listed = [*numbers, *([-0.0] if 0 in numbers else [])]
+        values = self._float_scalar(node.operand, listed)
+        if values is None:
+            operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
+        found = operand.isin(values)
+        return found if len(numbers) == len(node.values) else found | pc.is_nan(operand)
+
+    def _like(self, node: Like) -> Any:
+        operand = self.value(node.operand)
+        prefix, rest = split_pattern(node)
+        if rest == "":
+            return operand == pc.scalar(prefix)
+        if rest == "%":
+            return pc.starts_with(operand, pattern=prefix)
+        return pc.match_substring_regex(operand, pattern=as_regex(node))
+
+    def _cast(self, node: Cast) -> Any:
+        value, target = self.value(node.operand), node.type.to_arrow()
+        if node.type.type == "timestamp":
+            return value.cast(pa.timestamp("us")).cast(target)
+        if node.type.type == "date":
+            # Rounded down here: Arrow's cast refuses to drop the time of day.
+            return pc.floor_temporal(value, unit="day").cast(target)
+        return value.cast(target)
+
+    def _function(self, node: Function) -> Any:
+        arguments = [self.value(one) for one in node.arguments]
+        match node.name:
+            case "coalesce":
+                return pc.coalesce(*arguments)
+            case "concat":
+                return pc.binary_join_element_wise(*arguments, "")
+            case "substring":
+                start, length = (one.value for one in node.arguments[1:] if isinstance(one, Literal))
+                return pc.utf8_slice_codeunits(arguments[0], start=start - 1, stop=start - 1 + length)
+            case "trim" | "ltrim" | "rtrim":
+                return getattr(pc, f"utf8_{node.name}")(arguments[0], characters=" ")
+        function = {"length": pc.utf8_length, "year": pc.year, "month": pc.month, "day": pc.day}[node.name]
+        return function(arguments[0])
+
+    def _arithmetic(self, node: Arithmetic) -> Any:
+        kind = node.type.to_arrow()
+        left, right = (self.value(one).cast(kind, safe=False) for one in (node.left, node.right))
+        if node.operator == "%":
+            assert isinstance(node.right, Literal)
+            if abs(node.right.value) == 1:  # the least integer over -1 has no quotient
+                return pc.multiply(left, pc.scalar(pa.scalar(0, kind)))
+            return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+        function = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator]
+        return function(left, right)
+
+
+def _balanced(parts: list[Any], conjunction: bool) -> Any:
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [(a[0] & a[1] if conjunction else a[0] | a[1]) if len(a) == 2 else a[0] for a in pairs]
+    return parts[0]
+
+
+def _null_safe(operator: str, left: Any, right: Any, *, literal: bool) -> Any:
+    match operator:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+    equal = pc.coalesce(left == right, pc.scalar(False))
+    return equal if literal else equal | (left.is_null() & right.is_null())
+
+
+def _between_floats(operator: str, left: Any, right: Any) -> Any:
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    equal = (left == right) | (left_nan & right_nan)
+    less = (left < right) | (~left_nan & right_nan)
+    match operator:
+        case "=":
+            return equal
+        case "!=":
+            return ~equal
+        case "<":
+            return less
+        case "<=":
+            return less | equal
+        case ">":
+            return ~(less | equal)
+        case ">=":
+            return ~less
+    return pc.coalesce(equal, pc.scalar(False)) | (left.is_null() & right.is_null())
+
+
+def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataType | None) -> tuple[Any, Any]:
+    if left_type == right_type:
+        return left, right
+    kinds = [one for one in (left_type, right_type) if isinstance(one, PrimitiveType)]
+    scales = [one.decimal[1] for one in kinds if one.decimal is not None]
+    if scales:
+        wide = pa.decimal256(76, max(scales))
+        return left.cast(wide), right.cast(wide)
+    if any(one.type in ("date", "timestamp", "timestamp_ntz") for one in kinds):
+        return left.cast(pa.timestamp("us")).cast(_UTC), right.cast(pa.timestamp("us")).cast(_UTC)
+    return left.cast(pa.int64()), right.cast(pa.int64())
+
+
+def _as_double(value: Any, data_type: DataType | None) -> Any:
+    """The nearest double, as Spark has it."""
+    if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
+        value = value.cast(pa.string())  # Arrow's own cast of a decimal misses it by a bit: 0.95 is 0.9500000000000001
+    return value.cast(pa.float64(), safe=False)
+
+
+def _is_floating(data_type: DataType | None) -> bool:
+    return isinstance(data_type, PrimitiveType) and data_type.type in _FLOATING

@@ -1,0 +1,68 @@
+"""The pattern of LIKE: checked, as a regular expression, and what is known of the text that it matches."""
+
+from __future__ import annotations
+
+import re
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import UNKNOWN, Like, Literal, Node, Opaque
+from lakehouse_lib.expressions.parsing.comparison import describe, mismatch
+from lakehouse_lib.schema import PrimitiveType
+
+
+def match(operand: Node, pattern: Node, escape: str) -> Node | None:
+    """``operand LIKE pattern`` as a node; None for what only Spark can evaluate.
+
+    Raises:
+        InvalidPredicateError: the operand is no text, or the pattern escapes nothing.
+    """
+    if not isinstance(pattern, Literal) or isinstance(operand, Opaque):
+        return None
+    if pattern.value is None:
+        return UNKNOWN
+    if isinstance(operand, Literal) and operand.value is None:
+        return UNKNOWN
+    if operand.type != PrimitiveType("string") or not isinstance(pattern.value, str):
+        raise mismatch(operand, f"matched with LIKE {describe(pattern)}")
+    _check(pattern.value, escape)
+    return Like(operand, pattern.value, escape)
+
+
+def _check(pattern: str, escape: str) -> None:
+    at = 0
+    while at < len(pattern):
+        if pattern[at] == escape:
+            at += 1
+            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
+                raise InvalidPredicateError(
+                    f"the LIKE pattern {pattern!r} has an escape that escapes nothing",
+                    hint=f"Write the escape character as {escape * 2!r}, and use it before % and _ only.",
+                )
+        at += 1
+
+
+def split_pattern(like: Like) -> tuple[str, str]:
+    """(the characters before the first wildcard, the rest of the pattern as it is written)."""
+    prefix, at = [], 0
+    pattern = like.pattern
+    while at < len(pattern):
+        if pattern[at] == like.escape:
+            at += 1
+        elif pattern[at] in "%_":
+            break
+        prefix.append(pattern[at])
+        at += 1
+    return "".join(prefix), pattern[at:]
+
+
+def as_regex(like: Like) -> str:
+    parts, at = [], 0
+    while at < len(like.pattern):
+        character = like.pattern[at]
+        if character == like.escape:
+            at += 1
+            parts.append(re.escape(like.pattern[at]))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+        at += 1
+    return rf"(?s)\A{''.join(parts)}\z"

@@ -1,0 +1,1 @@
+"""SQL conditions parsed into the intermediate representation."""

@@ -1,0 +1,81 @@
+"""Arithmetic in predicates, where Arrow and Spark are sure to agree; elsewhere None, and Spark evaluates the SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
+from lakehouse_lib.expressions.parsing.comparison import FLOATING, INTEGRAL_BITS, TEMPORAL
+from lakehouse_lib.schema import PrimitiveType
+
+_MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
+_MICROS["WEEK"] = 7 * _MICROS["DAY"]
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_FAR = 4_000_000  # beyond what dates have, in any unit but the smallest
+_LONG = PrimitiveType("long")
+_DOUBLE = PrimitiveType("double")
+
+
+def calculate(operator: str, left: Node, right: Node) -> Node | None:
+    """``left operator right`` for ``+ - * %``, exact for integers and by IEEE 754 for doubles."""
+    if isinstance(left, Literal) and isinstance(right, Literal):
+        return None
+    first, second = _operand(left, right), _operand(right, left)
+    if first is None or second is None:
+        return None
+    (a, a_type), (b, b_type) = first, second
+    if operator == "%":
+        whole = isinstance(b, Literal) and b.value and a_type in INTEGRAL_BITS and b_type in INTEGRAL_BITS
+        return Arithmetic("%", a, b, _LONG) if whole else None
+    if a_type in FLOATING or b_type in FLOATING:
+        return Arithmetic(operator, a, b, _DOUBLE)
+    return Arithmetic(operator, a, b, _LONG)
+
+
+def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
+    # Integers and doubles only: decimals widen by rules in which Arrow and Spark differ.
+    kind = node.type
+    if not isinstance(kind, PrimitiveType):
+        return None
+    if isinstance(node, Literal):
+        beside = other.type
+        if not isinstance(beside, PrimitiveType) or not isinstance(node.value, (Decimal, float)):
+            return None
+        if beside.type in FLOATING:
+            return Literal(float(node.value), _DOUBLE), "double"
+        whole = isinstance(node.value, Decimal) and node.value == node.value.to_integral_value()
+        if beside.type in INTEGRAL_BITS and whole and -(1 << 63) < node.value < 1 << 63:
+            return Literal(int(node.value), _LONG), "long"
+        return None
+    return (node, kind.type) if kind.type in INTEGRAL_BITS or kind.type in FLOATING else None
+
+
+def shift(operand: Node, count: int, unit: str) -> Node | None:
+    """A date or timestamp literal plus so many ``SECOND``, ``DAY``, ``MONTH``, ... ."""
+    if not isinstance(operand, Literal) or operand.type.type not in TEMPORAL or operand.value is None:
+        return None
+    date = operand.type.type == "date"
+    if abs(count) > _FAR:
+        return None
+    a_day = _MICROS["DAY"]
+    if unit in _MONTHS:
+        days, clock = (operand.value, 0) if date else divmod(operand.value, a_day)
+        try:
+            moved = _add_months(days, count * _MONTHS[unit])
+        except (ValueError, OverflowError):  # out of the years 1 to 9999
+            return None
+        return Literal(moved if date else moved * a_day + clock, operand.type)
+    step = _MICROS.get(unit)
+    if step is None or (date and step % a_day):
+        return None
+    return Literal(operand.value + count * (step // a_day if date else step), operand.type)
+
+
+def _add_months(days: int, months: int) -> int:
+    origin = dt.date(1970, 1, 1).toordinal()
+    day = dt.date.fromordinal(days + origin)
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    following = dt.date(year + (month + 1) // 12, (month + 1) % 12 + 1, 1)
+    last = (following - dt.timedelta(days=1)).day
+    return dt.date(year, month + 1, min(day.day, last)).toordinal() - origin

@@ -1,0 +1,83 @@
+"""CASE, IF, COALESCE and NULLIF as logic: what is asked of them is asked of each branch.
+
+``CASE WHEN c THEN a ELSE b END = 5`` is ``(c IS TRUE AND a = 5) OR (c IS NOT TRUE AND b = 5)``, exactly so where
+something is NULL too. So they need no rendering of their own, and files are pruned by what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse_lib.expressions.ir import TRUE, IsNull, Node, Not, conjunction, disjunction
+from lakehouse_lib.expressions.parsing.comparison import compare
+
+CHOICES = (exp.Case, exp.If, exp.Nvl2, exp.Nullif, exp.Coalesce)
+
+# Nodes grow with the square of the branches, and with every level of nesting as often.
+_MOST_BRANCHES = 16
+_MOST_LEVELS = 3
+
+
+def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], Node | None]) -> Node | None:
+    """``question`` of whichever branch of ``tree`` is taken, or None when it is too large for that.
+
+    Args:
+        condition: reads a branch's condition.
+        question: reads a branch's value and says what is asked of it; None when it cannot be said.
+    """
+    branches, default = _branches(tree)
+    if len(branches) > _MOST_BRANCHES or _levels(tree) > _MOST_LEVELS:
+        return None
+    parts: list[Node] = []
+    before: list[Node] = []
+    for when, then in branches:
+        taken = condition(when)
+        if not _never_null(taken):
+            taken = compare("<=>", taken, TRUE)
+        asked = question(then)
+        if asked is None:
+            return None
+        parts.append(conjunction([*before, taken, asked]))
+        before.append(Not(taken))
+    asked = question(default)
+    return None if asked is None else disjunction([*parts, conjunction([*before, asked])])
+
+
+def _never_null(node: Node) -> bool:
+    return isinstance(node, IsNull) or (isinstance(node, Not) and isinstance(node.operand, IsNull))
+
+
+def _levels(tree: Any) -> int:
+    """How many choices lie within each other."""
+    most, pending = 0, [(tree, 0)]
+    while pending:
+        one, above = pending.pop()
+        above += isinstance(one, CHOICES)
+        most = max(most, above)
+        pending += [(child, above) for child in one.iter_expressions()]
+    return most
+
+
+def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """(condition, value) of each branch, and the value where none is taken; sqlglot's trees."""
+    tree = tree.copy()  # a part put into a new tree leaves its old one
+    if isinstance(tree, exp.Coalesce):
+        values: list[Any] = [tree.this, *tree.expressions]
+        branches = [(exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())), one) for one in values[:-1]]
+        return branches, values[-1]
+    if isinstance(tree, exp.Nullif):
+        return [(exp.EQ(this=tree.this.copy(), expression=tree.expression), exp.Null())], tree.this
+    if isinstance(tree, exp.Nvl2):
+        present = exp.Not(this=exp.Is(this=tree.this, expression=exp.Null()))
+        return [(present, tree.args["true"])], tree.args.get("false") or exp.Null()
+    if isinstance(tree, exp.If):
+        return [(tree.this, tree.args["true"])], tree.args.get("false") or exp.Null()
+    subject = tree.args.get("this")
+    branches = []
+    for one in tree.args["ifs"]:
+        when = one.this if subject is None else exp.EQ(this=subject.copy(), expression=one.this)
+        branches.append((when, one.args["true"]))
+    return branches, tree.args.get("default") or exp.Null()

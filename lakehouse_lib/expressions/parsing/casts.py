@@ -1,0 +1,96 @@
+"""Casts in predicates: literals take the type at once, columns keep a cast that loses nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import Cast, Literal, Node
+from lakehouse_lib.expressions.parsing.comparison import FLOATING, TEMPORAL, family, parse_date, parse_timestamp
+from lakehouse_lib.schema import PrimitiveType
+
+_DAY = 86_400_000_000
+_DOUBLE = PrimitiveType("double")
+_LOSSLESS = {
+    "byte": {"short", "integer", "long", "float", "double", "string"},
+    "short": {"integer", "long", "float", "double", "string"},
+    "integer": {"long", "double", "string"},
+    "long": {"string"},
+    "float": {"double"},
+    "date": {"timestamp", "timestamp_ntz", "string"},
+    "timestamp": {"date"},
+    "timestamp_ntz": {"date"},
+}
+
+
+def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | None:
+    """``CAST(operand AS kind)``; None where Arrow and Spark might not agree, or a value could be lost.
+
+    Args:
+        fails: a literal that is no value of the type is an error; else it is NULL, as for TRY_CAST.
+    """
+    if isinstance(operand, Literal):
+        try:
+            return _cast_literal(operand, kind)
+        except InvalidPredicateError:
+            if fails:
+                raise
+            return Literal(None, kind)
+    if operand.type == kind:
+        return operand
+    if isinstance(operand.type, PrimitiveType) and kind.type in _LOSSLESS.get(operand.type.type, ()):
+        return Cast(operand, kind)
+    return None
+
+
+def number(text: str) -> Literal:
+    """The literal of a number's text: exact, but a double when it has an exponent."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise InvalidPredicateError(f"{text[:50]!r} is no number", hint="Write it with fewer digits.") from None
+    if "e" in text.lower():
+        return Literal(float(value), _DOUBLE)
+    # The type only says that it is a number; the value is exact, and takes the type of what it is compared with.
+    return Literal(value, PrimitiveType("decimal(38,0)"))
+
+
+def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
+    value = literal.value
+    if value is None:
+        return Literal(None, kind)
+    if isinstance(value, str) and kind.type in TEMPORAL:
+        by_wall_clock = kind.type == "timestamp_ntz"
+        found = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
+        if found is None:
+            raise InvalidPredicateError(
+                f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
+            )
+        return Literal(found, kind)
+    if literal.type.type in TEMPORAL and kind.type in TEMPORAL:
+        return _cast_time(literal, kind)
+    if kind.type == "string" and isinstance(value, str):
+        return literal
+    if family(kind) == "number" and isinstance(value, (str, Decimal, float)) and not isinstance(value, bool):
+        numeral = number(value.strip()) if isinstance(value, str) else literal
+        if kind.type in FLOATING:
+            value = float(numeral.value)
+            if kind.type == "float":
+                with np.errstate(over="ignore"):
+                    value = float(np.float32(value))  # 0.1 as a float is not the double 0.1
+            return Literal(value, _DOUBLE)
+        as_is = Decimal(repr(numeral.value)) if isinstance(numeral.value, float) else numeral.value
+        scale = kind.decimal[1] if kind.decimal is not None else 0
+        if as_is.is_finite() and int(as_is.as_tuple().exponent) >= -scale:
+            return Literal(as_is, PrimitiveType("decimal(38,0)"))
+    return None
+
+
+def _cast_time(literal: Literal, kind: PrimitiveType) -> Literal | None:
+    if literal.type == kind:
+        return literal
+    if kind.type == "date":
+        return Literal(literal.value // _DAY, kind)  # the day in UTC, as of columns
+    return Literal(literal.value * _DAY, kind) if literal.type.type == "date" else None

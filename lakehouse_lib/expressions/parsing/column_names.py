@@ -1,0 +1,42 @@
+"""Column names of a predicate against a schema."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import Column
+from lakehouse_lib.schema import DataType, Schema, StructType
+
+
+def resolve(parts: Sequence[str], schema: Schema) -> Column:
+    """The column ``a`` or the member ``a.b`` of a struct, regardless of case, as the schema spells it.
+
+    Raises:
+        InvalidPredicateError: there is none; the hint has names that come close.
+    """
+    path: list[str] = []
+    within: DataType = schema
+    for part in parts:
+        field = within.get(part) if isinstance(within, StructType) else None
+        if field is None:
+            raise _unknown(parts, path, within)
+        path.append(field.name)
+        within = field.type
+    return Column(tuple(path), within)
+
+
+def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> InvalidPredicateError:
+    name = ".".join(parts)
+    if not isinstance(within, StructType):
+        return InvalidPredicateError(
+            f"no column {name!r}", hint=f"{'.'.join(path)!r} is of type {within}, which has no members."
+        )
+    by_lower = {one.lower(): one for one in within.names}
+    close = [by_lower[one] for one in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
+    shown = close or within.names[:20]
+    rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
+    listed = ", ".join(".".join([*path, one]) for one in shown) + rest
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "The table has none."
+    return InvalidPredicateError(f"no column {name!r}", hint=hint)

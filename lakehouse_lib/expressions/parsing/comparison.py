@@ -1,0 +1,357 @@
+"""Comparing an expression with literals: the literal becomes a value of the expression's type, exactly.
+
+An integer column compared with 1.5 is not compared with 1 or with 2: ``x < 1.5`` becomes ``x <= 1``, and ``x = 1.5``
+is false (NULL where x is NULL). Dates and timestamps are such grids too, of days and of microseconds. Time zones
+nobody wrote are UTC.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import (
+    BOOLEAN,
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Column,
+    Comparison,
+    In,
+    Literal,
+    Node,
+    Opaque,
+    disjunction,
+    false_unless_null,
+    is_null,
+    true_unless_null,
+)
+from lakehouse_lib.expressions.parsing.preimage import below, is_widening
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+INTEGRAL_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+FLOATING = frozenset(["float", "double"])
+TEMPORAL = frozenset(["date", "timestamp", "timestamp_ntz"])
+_DAY = 86_400_000_000
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?)?"
+    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z"
+)
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z")
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def compare(operator: str, left: Node, right: Node) -> Node:
+    """``left operator right``, either side a literal or an expression.
+
+    Raises:
+        InvalidPredicateError: the two have no common type, or a literal is no value of the other's type.
+    """
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        return compare(_MIRROR.get(operator, operator), right, left)
+    if isinstance(right, Literal):
+        if isinstance(left, Literal):
+            return _fold(operator, left, right)
+        return below(_with_literal(operator, *_unwidened(left, right)))
+    if left.type is not None and right.type is not None and family(left.type) != family(right.type):
+        raise mismatch(left, f"compared with {describe(right)}")
+    if left.type is not None:
+        family(left.type)
+    return Comparison(operator, left, right)
+
+
+def among(operand: Node, literals: Iterable[Literal]) -> Node:
+    """``operand IN (literals)``."""
+    listed = list(literals)
+    has_null = any(one.value is None for one in listed)
+    given = [one for one in listed if one.value is not None]
+    if isinstance(operand, Opaque):
+        raise InvalidPredicateError(f"IN over {operand.sql!r} has no type here")
+    if isinstance(operand, Literal):
+        return disjunction([_fold("=", operand, one) for one in listed])
+    if is_widening(operand):
+        return among(operand.operand, [_unwidened(operand, one)[1] for one in listed])
+    kind = family(operand.type)
+    if kind == "void":
+        return UNKNOWN
+    values: dict[Any, None] = {}
+    for one in given:
+        fitted = _fit(operand, one)
+        if fitted is not None:
+            values[fitted] = None
+    if values:
+        return below(In(operand, tuple(values), has_null))
+    return UNKNOWN if has_null else false_unless_null(operand)
+
+
+def family(data_type: DataType | None) -> str:
+    """number, string, binary, boolean, time or void.
+
+    Raises:
+        InvalidPredicateError: a nested type, or one this library has no values of.
+    """
+    if isinstance(data_type, PrimitiveType):
+        if data_type.type in INTEGRAL_BITS or data_type.type in FLOATING or data_type.decimal is not None:
+            return "number"
+        if data_type.type in TEMPORAL:
+            return "time"
+        if data_type.is_known:
+            return data_type.type
+    raise InvalidPredicateError(
+        f"a value of type {data_type} cannot be compared", hint="Compare a member of it, or ask whether it IS NULL."
+    )
+
+
+def describe(node: Node) -> str:
+    if isinstance(node, Column):
+        return f"column {'.'.join(node.path)!r} of type {node.type}"
+    if isinstance(node, Literal):
+        if isinstance(node.value, (Decimal, float)):
+            return f"the number {node.value}"
+        return f"the {node.type} {node.value!r}"
+    return f"an expression of type {node.type}"
+
+
+def mismatch(operand: Node, what: str) -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f"{describe(operand)} is {what}",
+        hint="Write the literal as the column's type has it: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE.",
+    )
+
+
+def _unwidened(operand: Node, literal: Literal) -> tuple[Node, Literal]:
+    if not is_widening(operand):
+        return operand, literal
+    # Compared as doubles, the literal is rounded to one.
+    if operand.type.type in FLOATING and literal.value is not None:
+        literal = Literal(_float(_number_of(operand, literal)), PrimitiveType("double"))
+    return _unwidened(operand.operand, literal)
+
+
+def _with_literal(operator: str, operand: Node, literal: Literal) -> Node:
+    if literal.value is None:
+        return is_null(operand) if operator == "<=>" else UNKNOWN
+    if isinstance(operand, Opaque):
+        return Comparison(operator, operand, literal)
+    kind = operand.type
+    if family(kind) == "void":
+        return FALSE if operator == "<=>" else UNKNOWN
+    assert isinstance(kind, PrimitiveType)
+    point = _grid_point(operand, literal)
+    if point is None:
+        return Comparison(operator, operand, Literal(_fit(operand, literal), kind))
+    least, greatest = _extremes(kind)
+    if point.denominator == 1 and least <= point <= greatest:
+        return Comparison(operator, operand, Literal(_from_grid(int(point), kind), kind))
+    if operator == "<=>":
+        return FALSE
+    if operator in ("=", "!="):
+        return false_unless_null(operand) if operator == "=" else true_unless_null(operand)
+    below = math.floor(point)
+    if operator in ("<", "<="):
+        if below < least:
+            return false_unless_null(operand)
+        if below >= greatest:
+            return true_unless_null(operand)
+        return Comparison("<=", operand, Literal(_from_grid(below, kind), kind))
+    if below >= greatest:
+        return false_unless_null(operand)
+    if below < least:
+        return true_unless_null(operand)
+    return Comparison(">=", operand, Literal(_from_grid(below + 1, kind), kind))
+
+
+def _fold(operator: str, left: Literal, right: Literal) -> Node:
+    if left.value is None or right.value is None:
+        if operator == "<=>":
+            return TRUE if left.value is right.value else FALSE
+        return UNKNOWN
+    # A literal has no table's type to keep, so the wider of the two does for both.
+    wide = PrimitiveType("double") if isinstance(left.value, float) or isinstance(right.value, float) else None
+    if family(left.type) == family(right.type) == "number":
+        a, b = _number(left), _number(right)
+        if wide is not None:
+            a, b = float(a), float(b)
+    elif left.type == right.type:
+        a, b = left.value, right.value
+    elif left.type.type in TEMPORAL or right.type.type in TEMPORAL:
+        a, b = _micros(right, left), _micros(left, right)
+    elif family(left.type) == "number":
+        a, b = _number(left), _number_of(left, right)
+    elif family(right.type) == "number":
+        a, b = _number_of(right, left), _number(right)
+    elif isinstance(left.value, str):
+        a, b = _fit(right, left), right.value
+    else:
+        a, b = left.value, _fit(left, right)
+    if isinstance(a, Decimal | float) and isinstance(b, Decimal | float) and (a != a or b != b):
+        a, b = a != a, b != b  # NaN is equal to itself and above the rest
+        if operator in ("=", "<=>"):
+            return TRUE if a and b else FALSE
+    outcome = {
+        "=": a == b,
+        "<=>": a == b,
+        "!=": a != b,
+        "<": a < b,
+        "<=": a <= b,
+        ">": a > b,
+        ">=": a >= b,
+    }[operator]
+    return Literal(outcome, BOOLEAN)
+
+
+def _fit(operand: Node, literal: Literal) -> Any:
+    """The literal as a value of the operand's type; None when no value of that type equals it."""
+    kind = operand.type
+    assert isinstance(kind, PrimitiveType)
+    point = _grid_point(operand, literal)
+    if point is not None:
+        least, greatest = _extremes(kind)
+        return _from_grid(int(point), kind) if point.denominator == 1 and least <= point <= greatest else None
+    value = literal.value
+    if kind.type in FLOATING:
+        return _float(_number_of(operand, literal))
+    if kind.type == "string" and isinstance(value, str):
+        return value
+    if kind.type == "binary" and isinstance(value, (bytes, str)):
+        return value if isinstance(value, bytes) else value.encode()
+    if kind.type == "boolean":
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+    raise mismatch(operand, f"compared with {describe(literal)}")
+
+
+def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
+    """Where the literal lies on the grid of the operand's type; None for a type that is no grid, and for NaN."""
+    kind = operand.type
+    assert isinstance(kind, PrimitiveType)
+    if kind.type in TEMPORAL:
+        micros = _micros(operand, literal)
+        return Fraction(micros, _DAY) if kind.type == "date" else Fraction(micros)
+    scale = kind.decimal[1] if kind.decimal is not None else 0 if kind.type in INTEGRAL_BITS else None
+    if scale is None:
+        return None
+    number = _number_of(operand, literal)
+    if isinstance(number, float):
+        number = Decimal(repr(number))
+    # Infinities, and what is as good as one, lie beyond every grid; so does NaN, which is above all.
+    if not number.is_finite() or number.adjusted() > 400:
+        return Fraction(-(10**400) if not number.is_nan() and number < 0 else 10**400)
+    if number and number.adjusted() < -400:
+        return Fraction(-1 if number < 0 else 1, 10**400)
+    return Fraction(number) * Fraction(10**scale)
+
+
+def _extremes(kind: PrimitiveType) -> tuple[int, int]:
+    if kind.decimal is not None:
+        most = 10 ** kind.decimal[0] - 1
+        return -most, most
+    bits = INTEGRAL_BITS.get(kind.type, 32 if kind.type == "date" else 64)
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _from_grid(point: int, kind: PrimitiveType) -> Any:
+    if kind.decimal is None:
+        return point
+    # Built from its digits: arithmetic would round to the context's 28.
+    return Decimal((int(point < 0), tuple(map(int, str(abs(point)))), -kind.decimal[1]))
+
+
+def _number(literal: Literal) -> Any:
+    return literal.value if isinstance(literal.value, float) else Decimal(literal.value)
+
+
+def _number_of(operand: Node, literal: Literal) -> Decimal | float:
+    value = literal.value
+    if family(literal.type) == "number":
+        number: Decimal | float = _number(literal)
+        return number
+    if isinstance(value, str):
+        try:
+            return Decimal(value.strip())
+        except InvalidOperation:
+            pass
+    raise mismatch(operand, f"compared with {describe(literal)}")
+
+
+def _float(number: Decimal | float) -> float:
+    value = float(number)
+    return 0.0 if value == 0 else value
+
+
+def _micros(operand: Node, literal: Literal) -> int:
+    value = literal.value
+    if literal.type.type == "date":
+        return int(value) * _DAY
+    if literal.type.type in TEMPORAL:
+        return int(value)
+    if isinstance(value, str):
+        kind = operand.type
+        date_only = isinstance(kind, PrimitiveType) and kind.type == "date"
+        found = parse_date(value) if date_only else None
+        if found is not None:
+            return found * _DAY
+        by_wall_clock = isinstance(kind, PrimitiveType) and kind.type == "timestamp_ntz"
+        micros = None if date_only else parse_timestamp(value, by_wall_clock=by_wall_clock)
+        if micros is not None:
+            return micros
+    raise mismatch(operand, f"compared with {describe(literal)}")
+
+
+def parse_date(text: str) -> int | None:
+    """Days since 1970 of yyyy-mm-dd (or yyyy-mm, yyyy: its first day), or None."""
+    match = _DATE.match(text.strip())
+    try:
+        return dt.date(*(int(part or 1) for part in match.groups())).toordinal() - 719_163 if match else None
+    except ValueError:
+        return None
+
+
+def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
+    """µs since 1970 of an ISO-8601 timestamp, in UTC where it names no zone; a finer fraction is cut. Or None.
+
+    Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris), of which a repeated hour is the first.
+
+    Args:
+        by_wall_clock: read a timestamp without a zone: the date and time as written count, and a zone in the text is
+            ignored, as in Spark.
+    """
+    match = _TIMESTAMP.match(text.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    try:
+        moment = dt.date(int(year), int(month), int(day or 1))
+        clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
+    except ValueError:
+        return None
+    offset = _offset(zone, dt.datetime.combine(moment, clock)) if zone else 0
+    if offset is None:
+        return None
+    offset = 0 if by_wall_clock else offset
+    seconds = (moment.toordinal() - 719_163) * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - offset
+    return seconds * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
+
+
+def _offset(zone: str, at: dt.datetime) -> int | None:
+    """Seconds east of UTC."""
+    match = _OFFSET.match("UTC" if zone == "Z" else zone)
+    if match is not None:
+        sign, hours, minutes = match.groups()
+        seconds = int(hours or 0) * 3600 + int(minutes or 0) * 60
+        return -seconds if sign == "-" else seconds
+    try:
+        offset = ZoneInfo(zone).utcoffset(at)
+    except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
+        return None
+    return round(offset.total_seconds()) if offset is not None else None

@@ -1,0 +1,193 @@
+"""SQL functions that have nodes. A reader returns None for a form it does not know, which only Spark evaluates then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse_lib.expressions.ir import Column, Function, Like, Literal, Node, Not, is_null
+from lakehouse_lib.expressions.parsing.arithmetic import shift
+from lakehouse_lib.expressions.parsing.casts import cast
+from lakehouse_lib.expressions.parsing.comparison import TEMPORAL, compare
+from lakehouse_lib.schema import PrimitiveType
+
+#: Reads a part of the tree.
+Read = Callable[[Any], Node]
+
+_DATE = PrimitiveType("date")
+_INTEGER = PrimitiveType("integer")
+_STRING = PrimitiveType("string")
+
+
+def _coalesce(tree: Any, read: Read) -> Node | None:
+    arguments = [read(one) for one in [tree.this, *tree.expressions]]
+    kind = arguments[0].type
+    if not isinstance(kind, PrimitiveType) or isinstance(arguments[0], Literal):
+        return None
+    fitted = [arguments[0], *(_argument(one, kind) for one in arguments[1:])]
+    known = tuple(one for one in fitted if one is not None)
+    return Function("coalesce", known, kind) if len(known) == len(fitted) else None
+
+
+def _argument(node: Node, kind: PrimitiveType) -> Node | None:
+    if not isinstance(node, Literal):
+        return node if node.type == kind else None
+    # Borrow the exactness of a comparison: it says whether the literal is a value of the type.
+    probe = compare("=", Column(("",), kind), node)
+    return getattr(probe, "right", None)
+
+
+def _length(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    return Function("length", (operand,), _INTEGER) if _is_text(operand) else None
+
+
+def _part_of_date(tree: Any, read: Read) -> Node | None:
+    if isinstance(tree, exp.Extract):
+        name, inner = str(tree.this).lower(), tree.expression
+    else:
+        name, inner = type(tree).__name__.lower(), tree.this
+    name = {"dayofmonth": "day"}.get(name, name)
+    operand = read(inner.this if isinstance(inner, exp.TsOrDsToDate) else inner)
+    if isinstance(operand, Literal) or not isinstance(operand.type, PrimitiveType):
+        return None
+    known = operand.type.type in TEMPORAL and name in ("year", "month", "day")
+    return Function(name, (operand,), _INTEGER) if known else None
+
+
+def _begins(tree: Any, read: Read) -> Node | None:
+    return _with_text(tree, read, lambda text: f"{text}%")
+
+
+def _contains(tree: Any, read: Read) -> Node | None:
+    return _with_text(tree, read, lambda text: f"%{text}%")
+
+
+def _ends(tree: Any, read: Read) -> Node | None:
+    return _with_text(tree, read, lambda text: f"%{text}")
+
+
+def _with_text(tree: Any, read: Read, pattern: Callable[[str], str]) -> Node | None:
+    operand, text = read(tree.this), read(tree.expression)
+    if not _is_text(operand) or not isinstance(text, Literal) or not isinstance(text.value, str):
+        return None
+    escaped = text.value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return Like(operand, pattern(escaped))
+
+
+def _substring(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    left = isinstance(tree, exp.Left)
+    length = tree.expression if left else tree.args.get("length")
+    start = 1 if left else whole(read(tree.args["start"]))
+    length = whole(read(length)) if length is not None else None
+    if not _is_text(operand) or start is None or length is None or start < 1 or length < 0:
+        return None
+    return Function("substring", (operand, Literal(start, _INTEGER), Literal(length, _INTEGER)), _STRING)
+
+
+def whole(node: Node) -> int | None:
+    """The small whole number that a literal is, or None."""
+    value = node.value if isinstance(node, Literal) else None
+    if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < 1 << 30:
+        return int(value)
+    return None
+
+
+def _trim(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    if not _is_text(operand) or tree.args.get("expression") is not None:
+        return None
+    name = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(tree.args.get("position") or ""))
+    return Function(name, (operand,), _STRING) if name is not None else None
+
+
+def _concat(tree: Any, read: Read) -> Node | None:
+    parts = tree.expressions if isinstance(tree, exp.Concat) else [tree.this, tree.expression]
+    arguments = tuple(read(one) for one in parts)
+    if not all(one.type == _STRING for one in arguments):
+        return None
+    texts = [one.value for one in arguments if isinstance(one, Literal)]
+    if len(texts) == len(arguments):
+        return Literal(None if None in texts else "".join(texts), _STRING)
+    return Function("concat", arguments, _STRING)
+
+
+def _to_date(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    return None if operand.type == _STRING and not isinstance(operand, Literal) else cast(operand, _DATE, fails=False)
+
+
+def _add_days(tree: Any, read: Read) -> Node | None:
+    days = _whole_product(tree.expression, read)
+    operand = cast(read(tree.this), _DATE)
+    in_days = str(tree.args.get("unit") or "DAY") == "DAY"
+    return shift(operand, days, "DAY") if operand is not None and days is not None and in_days else None
+
+
+def _whole_product(tree: Any, read: Read) -> int | None:
+    """Of whole numbers: sqlglot makes ``date_add(d, n * -1)`` of ``date_sub(d, n)``."""
+    if not isinstance(tree, exp.Mul):
+        return whole(read(tree))
+    left, right = _whole_product(tree.this, read), _whole_product(tree.expression, read)
+    return None if left is None or right is None else left * right
+
+
+def _is_nan(tree: Any, read: Read) -> Node | None:
+    operand = read(tree.this)
+    kind = operand.type
+    if not isinstance(kind, PrimitiveType) or kind.type not in ("float", "double") or isinstance(operand, Literal):
+        return None
+    return compare("<=>", operand, Literal(float("nan"), PrimitiveType("double")))
+
+
+def _named(tree: Any, read: Read) -> Node | None:
+    name = str(tree.this).lower()
+    if name in ("isnull", "isnotnull") and len(tree.expressions) == 1:
+        missing = is_null(read(tree.expressions[0]))
+        return missing if name == "isnull" else Not(missing)
+    if name == "now" and not tree.expressions:
+        return _now(tree, read)
+    return None
+
+
+def _now(tree: Any, _: Read) -> Node | None:
+    # The moment of the parse, so that pruning, both engines and a retried commit mean the same rows.
+    micros = time.time_ns() // 1000
+    if isinstance(tree, exp.CurrentDate):
+        return Literal(micros // 86_400_000_000, PrimitiveType("date"))
+    return Literal(micros, PrimitiveType("timestamp"))
+
+
+def _is_text(node: Node) -> bool:
+    return node.type == _STRING and not isinstance(node, Literal)
+
+
+#: By sqlglot's class: what reads the function, and the arguments of the tree that it understands.
+READERS: dict[Any, tuple[Callable[[Any, Read], Node | None], tuple[str, ...]]] = {
+    exp.Coalesce: (_coalesce, ("this", "expressions", "is_nvl", "is_null")),
+    exp.Length: (_length, ("this",)),
+    exp.Year: (_part_of_date, ("this",)),
+    exp.Month: (_part_of_date, ("this",)),
+    exp.Day: (_part_of_date, ("this",)),
+    exp.DayOfMonth: (_part_of_date, ("this",)),
+    exp.Extract: (_part_of_date, ("this", "expression")),
+    exp.StartsWith: (_begins, ("this", "expression")),
+    exp.Contains: (_contains, ("this", "expression")),
+    exp.EndsWith: (_ends, ("this", "expression")),
+    exp.Substring: (_substring, ("this", "start", "length")),
+    exp.Left: (_substring, ("this", "expression")),
+    exp.Trim: (_trim, ("this", "position")),
+    exp.DPipe: (_concat, ("this", "expression", "safe")),
+    exp.Concat: (_concat, ("expressions", "safe", "coalesce")),
+    exp.TsOrDsToDate: (_to_date, ("this", "safe")),
+    exp.TsOrDsAdd: (_add_days, ("this", "expression", "unit")),
+    exp.IsNan: (_is_nan, ("this",)),
+    exp.Anonymous: (_named, ("this", "expressions")),
+    exp.CurrentDate: (_now, ()),
+    exp.CurrentTimestamp: (_now, ()),
+}

@@ -1,0 +1,87 @@
+"""Comparisons through a cast or a function that keeps order, as comparisons of the column below it.
+
+``CAST(ts AS DATE) = DATE '2024-01-31'`` is true where ts is from that midnight to the next, and NULL where ts is.
+Said so, it lets bounds of ts drop files, and both engines' readers row groups.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import TypeGuard
+
+from lakehouse_lib.expressions.ir import Cast, Comparison, Function, In, Literal, Node, Not, conjunction, disjunction
+from lakehouse_lib.schema import PrimitiveType
+
+_DAY = 86_400_000_000
+_NUMBERS = frozenset(["byte", "short", "integer", "long", "float", "double"])
+_MANY = 100
+
+
+def below(node: Node) -> Node:
+    """The same condition on what lies below a cast or function, or ``node`` where there is no such way."""
+    match node:
+        case Comparison(operator=operator, left=Cast() | Function() as outer, right=Literal() as literal):
+            floor = _floor(outer)
+            if floor is not None and operator != "<=>":
+                return _between_starts(operator, literal.value, floor) or node
+        case In(operand=Cast() | Function() as outer, values=values, has_null=False) if len(values) <= _MANY:
+            floor = _floor(outer)
+            if floor is not None:
+                parts = [_between_starts("=", one, floor) for one in values]
+                if all(parts):
+                    return disjunction([one for one in parts if one is not None])
+    return node
+
+
+def is_widening(node: Node) -> TypeGuard[Cast]:
+    """Whether it is a cast to a wider number: comparing exactly, the number below does as well."""
+    return (
+        isinstance(node, Cast)
+        and isinstance(node.operand.type, PrimitiveType)
+        and node.operand.type.type in _NUMBERS
+        and node.type.type in _NUMBERS
+    )
+
+
+#: What is rounded down, and where a value of the result starts; None where it cannot be said.
+_Floor = tuple[Node, Callable[[int], Literal | None]]
+
+
+def _floor(outer: Cast | Function) -> _Floor | None:
+    operand = outer.operand if isinstance(outer, Cast) else outer.arguments[0]
+    kind = operand.type
+    if not isinstance(kind, PrimitiveType):
+        return None
+    moments = kind.type in ("timestamp", "timestamp_ntz")
+    if isinstance(outer, Cast) and outer.type.type == "date" and moments:
+        return operand, lambda day: _moment(day * _DAY, kind)
+    if isinstance(outer, Function) and outer.name == "year" and (moments or kind.type == "date"):
+        return operand, lambda year: _new_year(year, kind, _DAY if moments else 1)
+    return None
+
+
+def _moment(micros: int, kind: PrimitiveType) -> Literal | None:
+    return Literal(micros, kind) if -(1 << 63) <= micros < 1 << 63 else None
+
+
+def _new_year(year: int, kind: PrimitiveType, unit: int) -> Literal | None:
+    if not 1 <= year <= 9999:
+        return None
+    return Literal((dt.date(year, 1, 1).toordinal() - 719_163) * unit, kind)
+
+
+def _between_starts(operator: str, value: int, floor: _Floor) -> Node | None:
+    operand, start = floor
+    first, following = start(value), start(value + 1)
+    if first is None or following is None:
+        return None
+    inside = conjunction([Comparison(">=", operand, first), Comparison("<", operand, following)])
+    return {
+        "=": inside,
+        "!=": Not(inside),
+        "<": Comparison("<", operand, first),
+        "<=": Comparison("<", operand, following),
+        ">": Comparison(">=", operand, following),
+        ">=": Comparison(">=", operand, first),
+    }[operator]

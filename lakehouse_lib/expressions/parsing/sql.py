@@ -1,0 +1,384 @@
+"""From sqlglot's tree to ours. What we have no node for stays SQL that Spark may evaluate (``Opaque``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError
+from lakehouse_lib.expressions.ir import (
+    BOOLEAN,
+    UNKNOWN,
+    Column,
+    Literal,
+    Node,
+    Not,
+    Opaque,
+    conjunction,
+    depth,
+    disjunction,
+    is_null,
+)
+from lakehouse_lib.expressions.like import match
+from lakehouse_lib.expressions.parsing import functions
+from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
+from lakehouse_lib.expressions.parsing.branches import CHOICES, ask
+from lakehouse_lib.expressions.parsing.casts import cast, number
+from lakehouse_lib.expressions.parsing.column_names import resolve
+from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
+from lakehouse_lib.expressions.parsing.functions import whole
+from lakehouse_lib.schema import PrimitiveType, Schema
+
+_COMPARISONS: dict[Any, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_NO_ROWS = (exp.AggFunc, exp.Window, exp.Query, exp.Subquery, exp.Exists, exp.Placeholder, exp.Parameter, exp.Star)
+_TYPES = {
+    "TINYINT": "byte",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "BOOLEAN": "boolean",
+    "TEXT": "string",
+    "VARCHAR": "string",
+    "BINARY": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPLTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp_ntz",
+}
+#: Characters of a predicate: some 100,000 listed numbers, which take seconds to parse.
+MAX_LENGTH = 1_000_000
+#: Levels of a predicate's nodes: what any rendering can recurse into, whatever stack it is called on.
+MAX_DEPTH = 100
+
+_STRING = PrimitiveType("string")
+_DATE = PrimitiveType("date")
+
+
+def translate(sql: str, schema: Schema) -> Node:
+    """Raises InvalidPredicateError, its message without the predicate's own text."""
+    if not isinstance(sql, str) or not sql.strip():
+        raise InvalidPredicateError("nothing to evaluate", hint="Write a condition, or leave the predicate out.")
+    if len(sql) > MAX_LENGTH:
+        raise InvalidPredicateError(
+            f"{len(sql)} characters are too many (at most {MAX_LENGTH})",
+            hint="Take it in several steps, each with a part of the values.",
+        )
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
+    except RecursionError:
+        raise _too_deep() from None
+    except SqlglotError as error:
+        detail: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+        near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
+        raise InvalidPredicateError(
+            f"a syntax error{near}", hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'."
+        ) from error
+    for one in tree.walk():
+        if isinstance(one, _NO_ROWS):
+            raise InvalidPredicateError(
+                f"{one.sql(dialect='spark')!r} is not decided by one row",
+                hint="Use no aggregates, windows, subqueries or placeholders.",
+            )
+    try:
+        root = _condition(tree, schema)
+    except RecursionError:
+        raise _too_deep() from None
+    if depth(root) > MAX_DEPTH:
+        raise _too_deep()
+    return root
+
+
+def _too_deep() -> InvalidPredicateError:
+    return InvalidPredicateError(
+        "it is nested too deep", hint="Use IN (...) for long lists, and a AND b AND c without parentheses."
+    )
+
+
+def _condition(tree: Any, schema: Schema) -> Node:
+    choice = tree.unnest()
+    if isinstance(choice, CHOICES):
+        read = partial(_condition, schema=schema)
+        found = ask(choice, read, read)
+        if found is not None:
+            return found
+    node = _node(tree, schema)
+    if isinstance(node, Literal) and node.value is None:
+        return UNKNOWN
+    if node.type not in (BOOLEAN, None):
+        raise InvalidPredicateError(f"{describe(node)} is no condition", hint="Compare it with something.")
+    return node
+
+
+def _node(tree: Any, schema: Schema) -> Node:
+    reader = _READERS.get(type(tree))
+    if reader is not None:
+        found = reader(tree, schema)
+        if found is not None:
+            return found
+    return _opaque(tree, schema)
+
+
+def _opaque(tree: Any, schema: Schema) -> Opaque:
+    columns: dict[Column, None] = {}
+    for one in tree.find_all(exp.Column, exp.Dot):
+        if not isinstance(one.parent, exp.Dot):
+            columns[_column(one, schema)] = None
+    return Opaque(tree.sql(dialect="spark"), tuple(columns))
+
+
+def _plain(tree: Any, *known: str) -> bool:
+    """Whether the tree says nothing beyond ``known``: a modifier we do not know must not be lost."""
+    return not any(value for key, value in tree.args.items() if key not in known and not key.startswith("_"))
+
+
+def _column(tree: Any, schema: Schema) -> Column:
+    return resolve(_parts(tree), schema)
+
+
+def _parts(tree: Any) -> list[str]:
+    if isinstance(tree, exp.Dot):
+        return [*_parts(tree.this), *_parts(tree.expression)]
+    if isinstance(tree, exp.Identifier):
+        return [str(tree.this)]
+    if isinstance(tree, exp.Column):
+        return [part for one in tree.parts for part in _parts(one)]
+    raise InvalidPredicateError(
+        f"{tree.sql(dialect='spark')!r} is no column", hint="Name a column or a struct's member."
+    )
+
+
+def _dot(tree: Any, schema: Schema) -> Node | None:
+    return _column(tree, schema) if not tree.find(exp.Func) else None
+
+
+def _value(tree: Any, _: Schema) -> Node | None:
+    if isinstance(tree, exp.Literal):
+        return Literal(str(tree.this), _STRING) if tree.is_string else number(str(tree.this))
+    if isinstance(tree, exp.Boolean):
+        return Literal(bool(tree.this), BOOLEAN)
+    if isinstance(tree, exp.HexString):
+        digits = str(tree.this)
+        try:
+            return Literal(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), PrimitiveType("binary"))
+        except ValueError:
+            raise InvalidPredicateError(f"X'{digits}' is no binary literal") from None
+    if isinstance(tree, exp.RawString):
+        return Literal(str(tree.this), _STRING)
+    return Literal(None, PrimitiveType("void"))
+
+
+def _concat(tree: Any, schema: Schema) -> Node | None:
+    # 'it''s' is it's to some engines and its to others: a delete must not depend on which.
+    written = tree.args.get("safe")  # concat(...), that is
+    if not written and all(isinstance(one, exp.Literal) and one.is_string for one in tree.expressions):
+        raise InvalidPredicateError(
+            "two string literals side by side", hint="Write a quote inside a string as \\', or join them by concat."
+        )
+    return _function(tree, schema)
+
+
+def _logic(tree: Any, schema: Schema) -> Node | None:
+    kind = type(tree)
+    operands = []
+    for one in tree.flatten():
+        operands.append(_condition(one, schema))
+    return conjunction(operands) if kind is exp.And else disjunction(operands)
+
+
+def _not(tree: Any, schema: Schema) -> Node | None:
+    return Not(_condition(tree.this, schema))
+
+
+def _compare(tree: Any, schema: Schema) -> Node | None:
+    if not _plain(tree, "this", "expression"):
+        return None
+    if isinstance(tree.this, exp.Tuple) or isinstance(tree.expression, exp.Tuple):
+        return None
+    return _compare_as(_COMPARISONS[type(tree)], tree, schema)
+
+
+def _compare_as(operator: str, tree: Any, schema: Schema) -> Node | None:
+    right = _node(tree.expression, schema)
+    if isinstance(right, Literal):
+        return _ask(tree.this, schema, lambda left: compare(operator, left, right))
+    left = _node(tree.this, schema)
+    if isinstance(left, Literal):
+        return _ask(tree.expression, schema, lambda one: compare(operator, left, one))
+    return compare(operator, left, right)
+
+
+def _distinct_from(tree: Any, schema: Schema) -> Node | None:
+    same = _compare_as("<=>", tree, schema)
+    return Not(same) if same is not None else None
+
+
+def _between(tree: Any, schema: Schema) -> Node | None:
+    if not _plain(tree, "this", "low", "high"):
+        return None
+    low, high = _node(tree.args["low"], schema), _node(tree.args["high"], schema)
+
+    def between(operand: Node) -> Node:
+        return conjunction([compare(">=", operand, low), compare("<=", operand, high)])
+
+    if isinstance(low, Literal) and isinstance(high, Literal):
+        return _ask(tree.this, schema, between)
+    return between(_node(tree.this, schema))
+
+
+def _in(tree: Any, schema: Schema) -> Node | None:
+    if not _plain(tree, "this", "expressions"):
+        return None
+    values = [_node(one, schema) for one in tree.expressions]
+    literals = [one for one in values if isinstance(one, Literal)]
+    if len(literals) == len(values):
+        return _ask(tree.this, schema, lambda one: None if isinstance(one, Opaque) else among(one, literals))
+    operand = _node(tree.this, schema)
+    return None if isinstance(operand, Opaque) else disjunction([compare("=", operand, one) for one in values])
+
+
+def _is(tree: Any, schema: Schema) -> Node | None:
+    if isinstance(tree.expression, exp.Null):
+        return _ask(tree.this, schema, is_null)
+    if isinstance(tree.expression, exp.Boolean):
+        return _compare_as("<=>", tree, schema)
+    return None
+
+
+def _like(tree: Any, schema: Schema) -> Node | None:
+    escape = "\\"
+    if isinstance(tree, exp.Escape):
+        escape, tree = str(tree.expression.this), tree.this
+        if not isinstance(tree, exp.Like) or len(escape) != 1:
+            return None
+    if not _plain(tree, "this", "expression", "negate"):
+        return None
+    several = tree.expression
+    if isinstance(several, exp.Any | exp.All):
+        listed = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.unnest()]
+        join = disjunction if isinstance(several, exp.Any) else conjunction
+    else:
+        listed, join = [several], conjunction
+    patterns = [_node(one, schema) for one in listed]
+
+    def like(operand: Node) -> Node | None:
+        parts = [match(operand, one, escape) for one in patterns]
+        found = [one for one in parts if one is not None]
+        if len(found) < len(parts):
+            return None
+        return join([Not(one) for one in found] if tree.args.get("negate") else found)
+
+    return _ask(tree.this, schema, like)
+
+
+def _negate(tree: Any, schema: Schema) -> Node | None:
+    operand = _node(tree.this, schema)
+    if isinstance(operand, Literal) and isinstance(operand.value, (Decimal, float)):
+        # copy_negate: unary minus would round to the context's digits
+        value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
+        return Literal(value, operand.type)
+    return calculate("-", Literal(Decimal(0), PrimitiveType("decimal(38,0)")), operand)
+
+
+def _arithmetic(tree: Any, schema: Schema) -> Node | None:
+    if isinstance(tree.expression, exp.Interval):
+        return _shifted(tree, schema)
+    left, right = _node(tree.this, schema), _node(tree.expression, schema)
+    days = whole(right)
+    if isinstance(tree, exp.Add | exp.Sub) and days is not None and left.type == _DATE:
+        return shift(left, -days if isinstance(tree, exp.Sub) else days, "DAY")
+    return calculate(_ARITHMETIC[type(tree)], left, right)
+
+
+def _shifted(tree: Any, schema: Schema) -> Node | None:
+    operand, interval = _node(tree.this, schema), tree.expression
+    try:
+        count = int(str(interval.this.this))
+    except (ValueError, AttributeError):
+        return None
+    unit = str(interval.args.get("unit") or "").upper().rstrip("S")
+    return shift(operand, -count if isinstance(tree, exp.Sub) else count, unit)
+
+
+def _type_of(tree: Any) -> PrimitiveType | None:
+    name = tree.this.value if hasattr(tree.this, "value") else str(tree.this)
+    if name == "DECIMAL":
+        sizes = [str(one.this.this) for one in tree.expressions]
+        try:
+            return PrimitiveType(f"decimal({','.join(sizes) if len(sizes) == 2 else (sizes or ['10'])[0] + ',0'})")
+        except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python reads
+            return None
+    known = _TYPES.get(name)
+    return PrimitiveType(known) if known is not None and not tree.expressions else None
+
+
+def _cast(tree: Any, schema: Schema) -> Node | None:
+    kind = _type_of(tree.args["to"])
+    if kind is None or not _plain(tree, "this", "to", "safe", "requires_string"):
+        return None
+    return cast(_node(tree.this, schema), kind, fails=not tree.args.get("safe"))
+
+
+def _function(tree: Any, schema: Schema) -> Node | None:
+    read, known = functions.READERS[type(tree)]
+    return read(tree, partial(_node, schema=schema)) if _plain(tree, *known) else None
+
+
+def _choice(tree: Any, schema: Schema) -> Node | None:
+    return _function(tree, schema) if isinstance(tree, exp.Coalesce) else None
+
+
+def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
+    """``question`` of the value of ``tree``, or of each of its branches where it is a CASE or the like."""
+    choice = tree.unnest()
+    if isinstance(choice, CHOICES):
+        found = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
+        if found is not None:
+            return found
+    return question(_node(tree, schema))
+
+
+_READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
+    exp.Paren: lambda tree, schema: _node(tree.this, schema),
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Literal: _value,
+    exp.Boolean: _value,
+    exp.Null: _value,
+    exp.HexString: _value,
+    exp.RawString: _value,
+    exp.Concat: _concat,
+    exp.And: _logic,
+    exp.Or: _logic,
+    exp.Not: _not,
+    exp.NullSafeNEQ: _distinct_from,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.Like: _like,
+    exp.Escape: _like,
+    exp.Neg: _negate,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    **dict.fromkeys(functions.READERS.keys() - {exp.Concat}, _function),
+    **dict.fromkeys(CHOICES, _choice),
+    **dict.fromkeys(_COMPARISONS, _compare),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+}

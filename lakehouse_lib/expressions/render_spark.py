@@ -1,0 +1,197 @@
+"""Nodes as Spark SQL, with every name quoted and every literal typed: time zone and ANSI mode change nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+from lakehouse_lib.expressions.ir import (
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Comparison,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Opaque,
+    Or,
+)
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+_DAY = 86_400_000_000
+_OF_DAYS = ("year", "month", "day")
+#: Compared with each other, Spark would read one of the two in the session's time zone.
+_ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
+
+_MOST_DIGITS = 38
+_WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+def render(node: Node) -> str:
+    match node:
+        case Column():
+            return ".".join(f"`{name.replace('`', '``')}`" for name in node.path)
+        case Literal():
+            return _literal(node.value, node.type)
+        case Cast():
+            return _cast(node)
+        case Comparison():
+            if {_type_name(node.left), _type_name(node.right)} in _ZONE_APART:
+                return f"({_micros(node.left)} {node.operator} {_micros(node.right)})"
+            if _passes_38_digits(node.left.type, node.right.type):
+                return _by_parts(node)
+            return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
+        case Arithmetic():
+            return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
+        case Function():
+            parts = (_day_of(one) if node.name in _OF_DAYS else render(one) for one in node.arguments)
+            return f"{node.name}({', '.join(parts)})"
+        case Opaque():
+            return f"({node.sql})"
+        case In():
+            values = [_literal(one, node.operand.type) for one in node.values] + ["NULL"] * node.has_null
+            return f"({_compared(node.operand)} IN ({', '.join(values)}))"
+        case Like():
+            return f"({render(node.operand)} LIKE {_string(node.pattern)} ESCAPE {_string(node.escape)})"
+        case IsNull():
+            return f"({render(node.operand)} IS NULL)"
+        case Not():
+            return f"(NOT {render(node.operand)})"
+        case And():
+            return f"({' AND '.join(map(render, node.operands))})"
+        case Or():
+            return f"({' OR '.join(map(render, node.operands))})"
+
+
+def _wide(node: Node, kind: DataType) -> str:
+    """An operand in the type that arithmetic is done in, which Spark would do in the narrower one of its operands."""
+    text = render(node)
+    return text if node.type == kind else f"CAST({text} AS {_SQL_TYPES.get(str(kind), str(kind).upper())})"
+
+
+def _cast(node: Cast) -> str:
+    kind, given = node.type.type, _type_name(node.operand)
+    if given == "timestamp" and kind == "date":
+        return _day_of(node.operand)
+    if given == "date" and kind == "timestamp":
+        return f"timestamp_micros({_micros(node.operand)})"
+    return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(kind, kind.upper())})"
+
+
+def _type_name(node: Node) -> str:
+    return node.type.type if isinstance(node.type, PrimitiveType) else ""
+
+
+def _day_of(node: Node) -> str:
+    """The day in UTC, whatever the session's time zone."""
+    if _type_name(node) != "timestamp":
+        return render(node)
+    micros = _micros(node)
+    return f"date_from_unix_date(CAST(({micros} - pmod({micros}, {_DAY}L)) DIV {_DAY}L AS INT))"
+
+
+def _micros(node: Node) -> str:
+    """Microseconds since 1970 of a date or timestamp, in UTC."""
+    text = render(node)
+    match _type_name(node):
+        case "date":
+            return f"(unix_date({text}) * {_DAY}L)"
+        case "timestamp_ntz":
+            clock = f"hour({text}) * 3600000000L + minute({text}) * 60000000L"
+            seconds = f"CAST(extract(SECOND FROM {text}) * 1000000 AS BIGINT)"
+            return f"(unix_date(CAST({text} AS DATE)) * {_DAY}L + {clock} + {seconds})"
+    return f"unix_micros({text})"
+
+
+def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
+    """Whether Spark would round one of two decimals to compare them: no type of 38 digits holds both exactly."""
+    sizes = [_digits(one) for one in (left, right)]
+    known = [one for one in sizes if one is not None]
+    return len(known) == 2 and max(whole for whole, _ in known) + max(scale for _, scale in known) > _MOST_DIGITS
+
+
+def _digits(kind: DataType | None) -> tuple[int, int] | None:
+    """Digits before and after the point, of a decimal or a whole number."""
+    if not isinstance(kind, PrimitiveType):
+        return None
+    if kind.decimal is not None:
+        precision, scale = kind.decimal
+        return precision - scale, scale
+    return (_WHOLE_DIGITS[kind.type], 0) if kind.type in _WHOLE_DIGITS else None
+
+
+def _by_parts(node: Comparison) -> str:
+    """Compare decimals by their floors and, where these are equal, by their fractions, from 0 to below 1."""
+    sizes = (_digits(node.left.type), _digits(node.right.type))
+    scale = max(one[1] for one in sizes if one is not None)
+    numbers = [
+        render(one) if size is None or size[1] else f"CAST({render(one)} AS DECIMAL({size[0]},0))"
+        for one, size in zip((node.left, node.right), sizes, strict=True)
+    ]
+    (a, b), (x, y) = (
+        [f"floor({one})" for one in numbers],
+        [f"CAST(pmod({one}, CAST(1 AS DECIMAL(1,0))) AS DECIMAL({scale},{scale}))" for one in numbers],
+    )
+    match node.operator:
+        case "=" | "<=>":
+            return f"(({a} {node.operator} {b}) AND ({x} {node.operator} {y}))"
+        case "!=":
+            return f"(({a} != {b}) OR ({x} != {y}))"
+    return f"(({a} {node.operator[0]} {b}) OR (({a} = {b}) AND ({x} {node.operator} {y})))"
+
+
+def _compared(node: Node) -> str:
+    """An operand of a comparison. Spark would compare a bare float column with a Parquet file's statistics, which leave
+    NaN out though it is above every number here and there, and skip rows that match; adding zero keeps it from that."""
+    text = render(node)
+    if isinstance(node, Column) and isinstance(node.type, PrimitiveType) and node.type.type in ("float", "double"):
+        return f"({text} + CAST(0 AS {node.type.type.upper()}))"
+    return text
+
+
+def _literal(value: Any, kind: DataType | None) -> str:
+    name = kind.type if isinstance(kind, PrimitiveType) else ""
+    if value is None:
+        return f"CAST(NULL AS {name.upper()})" if name not in ("", "void") else "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if name == "date":
+        return f"DATE '{_day(value)}'"
+    if name in ("timestamp", "timestamp_ntz"):
+        seconds, micros = divmod(value, 1_000_000)
+        days, second = divmod(seconds, 86_400)
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{micros:06}"
+        zone = "Z" if name == "timestamp" else ""
+        return f"{'TIMESTAMP' if zone else 'TIMESTAMP_NTZ'} '{_day(days)} {clock}{zone}'"
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return f"{value!r}D".replace("e", "E")
+        return f"CAST('{'NaN' if value != value else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, int):
+        return f"{value}L" if name == "long" else str(value)
+    return f"{value:f}BD"
+
+
+def _day(days: int) -> str:
+    # Years past 9999 are reached by a comparison's rounding up; 400 years have the same number of days always.
+    cycles, rest = divmod(days + 719_162, 146_097)
+    day = dt.date.fromordinal(rest + 1)
+    year = day.year + 400 * cycles
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"
+
+
+def _string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"

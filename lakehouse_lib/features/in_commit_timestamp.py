@@ -1,0 +1,80 @@
+"""The time that a commit carries inside, which rises with the versions whatever clocks do (PROTOCOL.md, section
+In-Commit Timestamps). All times are ms since the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakehouse_lib import features
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+
+_FEATURE = "inCommitTimestamp"
+ENABLED = "delta.enableInCommitTimestamps"
+_SINCE = "delta.inCommitTimestampEnablementVersion"
+_SINCE_TIME = "delta.inCommitTimestampEnablementTimestamp"
+
+#: The properties that it takes; a commit that has not seen them change is right as soon as it has its own time.
+PROPERTIES = frozenset((ENABLED, _SINCE, _SINCE_TIME))
+
+
+def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
+    """The properties without the one that turns these times on where the protocol does not list the feature: a property
+    alone binds no writer (PROTOCOL.md, Table Features), and some let anybody set it."""
+    if not is_enabled(properties) or (protocol is not None and _FEATURE in features.writer_features(protocol)):
+        return properties
+    return {key: value for key, value in properties.items() if key != ENABLED}
+
+
+def is_enabled(properties: Mapping[str, str]) -> bool:
+    """Whether commits to a table with these properties, as its protocol lets them count, carry their time."""
+    return properties.get(ENABLED, "").lower() == "true"
+
+
+def has_time(properties: Mapping[str, str], version: int) -> bool:
+    """Whether the commit of ``version`` has an in-commit timestamp that counts.
+
+    Args:
+        properties: the table's, at this version or a later one.
+    """
+    if not is_enabled(properties):
+        return False
+    since = properties.get(_SINCE, "0")  # unset: since the table was created
+    return not since.isdecimal() or version >= int(since)
+
+
+def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
+    """The time in a commitInfo.
+
+    Raises:
+        LogCorruptedError: there is none.
+    """
+    moment = info.get("inCommitTimestamp")
+    if not isinstance(moment, int) or isinstance(moment, bool):
+        raise LogCorruptedError(
+            f"the commitInfo has the inCommitTimestamp {moment!r}, though {ENABLED} is set",
+            table=table,
+            version=version,
+            hint="Restore the commit file from a backup, or travel by version",
+        )
+    return moment
+
+
+def since_when(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
+    """Metadata that a commit writes, with what it has to say of when the table's commits began to carry their time.
+
+    Args:
+        before: of the version before; None for a new table.
+        version, moment: of the commit.
+    """
+    if not is_enabled(after.configuration):
+        return after
+    told: Mapping[str, str] = {}
+    if before is not None and is_enabled(before.configuration):
+        told = {key: before.configuration[key] for key in (_SINCE, _SINCE_TIME) if key in before.configuration}
+    elif before is not None:
+        told = {_SINCE: str(version), _SINCE_TIME: str(moment)}
+    rest = {key: value for key, value in after.configuration.items() if key not in (_SINCE, _SINCE_TIME)}
+    return replace(after, configuration={**rest, **told})

@@ -1,0 +1,253 @@
+"""Ids of rows: ranges of numbers that files get as they are committed, each number once in a table's life, and columns
+of data files in which copied rows keep theirs (PROTOCOL.md, section Row Tracking)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib import features
+from lakehouse_lib.arrow.values import bools, int64s, literal
+from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.json_text import excerpt, parse_json
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.statistics import num_records
+
+DOMAIN = "delta.rowTracking"
+_HIGHEST = "rowIdHighWaterMark"
+#: Properties of a table: its rows keep their ids; for a while new files get none.
+STABLE = "delta.enableRowTracking"
+SUSPENDED = "delta.rowTrackingSuspended"
+_IDS = ("baseRowId", "defaultRowCommitVersion")
+_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+_MOST = 2**63 - 1
+_LONG = PrimitiveType("long")
+
+
+class FileIds(NamedTuple):
+    """What a file's action says of its rows: ``baseRowId``, the first one's id, and ``defaultRowCommitVersion``."""
+
+    base: int
+    version: int
+
+    @classmethod
+    def of(cls, files: pa.Table) -> list[FileIds | None]:
+        """Of each file of a files table; None for one that has none."""
+        told = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
+        return [None if base is None or version is None else cls(base, version) for base, version in told]
+
+
+@dataclass(frozen=True)
+class RowIdColumns:
+    """The columns of data files, outside of the table's schema, in which rows keep id and commit version for life.
+
+    Where one is null or missing, the place of the row in its file says the id, and the file's action the version.
+
+    Attributes:
+        ids, versions: their names in the files, whatever the column mapping.
+    """
+
+    ids: str
+    versions: str
+
+    @property
+    def fields(self) -> tuple[Field, Field]:
+        return Field(self.ids, _LONG), Field(self.versions, _LONG)
+
+    def filled(
+        self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, file: FileIds, positions: NDArray[np.int64]
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """What rows keep in another file.
+
+        Args:
+            ids, versions: what their file has in the columns.
+            positions: where in it they are.
+        """
+        return pc.coalesce(ids, int64s(file.base + positions)), pc.coalesce(versions, literal(file.version, pa.int64()))
+
+
+def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether files of this table get ids for their rows."""
+    return _is_supported(protocol) and not _is_true(metadata, SUSPENDED)
+
+
+def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether a row of this table keeps its id when it is copied to another file."""
+    return _is_supported(protocol) and _is_true(metadata, STABLE)
+
+
+def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a new table that name columns for what rows keep, such as no other column has."""
+    names = (f"_row-id-col-{uuid.uuid4()}", f"_row-commit-version-col-{uuid.uuid4()}")
+    return {**configuration, **dict(zip(_COLUMNS, names, strict=True))}
+
+
+def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:
+    """Where rows keep their ids when they are copied to another file; None when they get new ones.
+
+    Raises:
+        DeltaProtocolError: they keep their ids, and the table does not say where, or gives none at the same time.
+    """
+    if not are_stable(protocol, metadata):
+        return None
+    ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
+    if ids and versions and ids.lower() != versions.lower() and not _is_true(metadata, SUSPENDED):
+        return RowIdColumns(ids, versions)
+    if _is_true(metadata, SUSPENDED):
+        problem = f"{STABLE} and {SUSPENDED} are both true"
+    elif ids and versions:
+        problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
+    else:
+        problem = f"{STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
+    raise DeltaProtocolError(
+        f"nobody can tell where rows keep their ids (rowTracking): {problem}",
+        table=table,
+        version=version,
+        hint=f"Set {STABLE} to false and to true again with the engine that set it, or append and delete whole files",
+    )
+
+
+def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
+    """A commitInfo of a table in which rows keep their ids, saying that all did."""
+    tags = info.get("tags")
+    return {**info, "tags": {**(tags if isinstance(tags, dict) else {}), "delta.rowTracking.preserved": "true"}}
+
+
+def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
+    """Refuse a table whose ids could not be kept.
+
+    Raises:
+        DeltaProtocolError: nothing may be written that tells the highest id, or a column of the schema has the name of
+            one that holds ids.
+    """
+    if not _is_supported(protocol):
+        return
+    if "domainMetadata" not in features.writer_features(protocol):
+        raise DeltaProtocolError(
+            "the protocol has rowTracking without domainMetadata, where the highest id is kept",
+            table=table,
+            version=version,
+            hint="Add the feature domainMetadata, or drop rowTracking, with the engine that added it",
+        )
+    for key in _COLUMNS:
+        name = metadata.configuration.get(key)
+        if name is not None and schema.get(name) is not None:
+            raise DeltaProtocolError(
+                f"the column {name!r} has the name that {key} keeps for what rows keep",
+                table=table,
+                version=version,
+                hint="Give the column another name",
+            )
+
+
+def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
+    """Refuse rows that were copied to other files without what they keep.
+
+    Raises:
+        UnsupportedFeatureError: rows keep their ids.
+    """
+    if are_stable(protocol, metadata):
+        raise UnsupportedFeatureError(
+            f"files are replaced, and nothing says that their rows have kept their ids (rowTracking, {STABLE} = true)",
+            table=table,
+            version=version,
+            hint="Rewrite files with the verbs of DeltaTable, which write the ids beside the rows",
+        )
+
+
+def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> int | None:
+    """The highest id that any row has got, by some domains; None where they do not say.
+
+    Raises:
+        LogCorruptedError: they say what is no id.
+    """
+    told = next((domain for domain in domains if domain.domain == DOMAIN and not domain.removed), None)
+    if told is None:
+        return None
+    try:
+        body = parse_json(told.configuration)
+    except ValueError:
+        body = None
+    found = body.get(_HIGHEST) if isinstance(body, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool) or not -1 <= found <= _MOST:
+        raise LogCorruptedError(
+            f"the domain {DOMAIN} is {excerpt(told.configuration)}, without a {_HIGHEST}",
+            table=table,
+            version=version,
+            hint="Restore the commit with the table's last such domain from a backup",
+        )
+    return found
+
+
+def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[pa.Table, DomainMetadata | None]:
+    """Files with ids for their rows, and what says which id is the highest now; None when it is the same as before.
+
+    Args:
+        adds: a files table; a file that has ids already keeps them.
+        highest: the highest id so far, -1 when there is none.
+        version: that adds them.
+
+    Raises:
+        DeltaProtocolError: a file does not say how many rows it has, or no number is left.
+    """
+    fresh = adds["baseRowId"].is_null().to_numpy()
+    counted = num_records(adds.filter(bools(fresh)))
+    if counted.null_count:
+        raise DeltaProtocolError(
+            "a file to be added does not say how many rows it has, which get ids (rowTracking)",
+            table=table,
+            version=version,
+            hint="Give it statistics with numRecords",
+        )
+    counts = np.zeros(len(adds), np.int64)
+    counts[fresh] = counted.to_numpy(zero_copy_only=False)
+    total = sum(counts.tolist())
+    if highest + total >= _MOST:
+        raise DeltaProtocolError(
+            f"{total} rows need ids after {highest}, and there is no such number (rowTracking)",
+            table=table,
+            version=version,
+            hint="Copy the rows into a new table",
+        )
+    first = highest + 1 + np.cumsum(counts) - counts
+    ids = pc.coalesce(adds["baseRowId"], int64s(first))
+    versions = pc.coalesce(adds["defaultRowCommitVersion"], pa.scalar(version, pa.int64()))
+    for name, values in zip(_IDS, (ids, versions), strict=True):
+        adds = adds.set_column(adds.column_names.index(name), adds.schema.field(name), values)
+    if not total:
+        return adds, None
+    return adds, DomainMetadata(DOMAIN, json.dumps({_HIGHEST: highest + total}, separators=(",", ":")))
+
+
+def renewed(removes: pa.Table, given: pa.Table) -> pa.Table:
+    """Removes with the ids that their files got after they were planned.
+
+    Args:
+        removes: a table of TOMBSTONE_SCHEMA.
+        given: a files table, the newest first.
+    """
+    found = pc.index_in(removes["path"], value_set=given["path"].combine_chunks())
+    for name in _IDS:
+        values = pc.coalesce(given[name].combine_chunks().take(found.combine_chunks()), removes[name].combine_chunks())
+        removes = removes.set_column(removes.column_names.index(name), removes.schema.field(name), values)
+    return removes
+
+
+def _is_supported(protocol: Protocol) -> bool:
+    return "rowTracking" in features.writer_features(protocol)
+
+
+def _is_true(metadata: Metadata, name: str) -> bool:
+    return metadata.configuration.get(name, "").lower() == "true"

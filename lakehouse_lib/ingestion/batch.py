@@ -1,0 +1,317 @@
+"""One batch on its way from its intent to its commit.
+
+Everything up to the commit can be done again: the staged rows are this run's own, the quarantine remembers whose batch
+it has, and the decision to load stands once it is made.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.engine.parquet.writer import target_size_of
+from lakehouse_lib.engine.spark import reading, s3a
+from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
+from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
+from lakehouse_lib.ingestion.parse import ParseTask, parse_file, staged_schema
+from lakehouse_lib.ingestion.quality import VIOLATIONS, Gate, Verdict
+from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
+from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.store import ObjectStore, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse_lib.engine.base import Engine
+
+log = logging.getLogger(__name__)
+
+#: What the parse task reports of one source file.
+FileReport = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What became of a batch.
+
+    Attributes:
+        entry: what was loaded, as the job reports it; None when nothing was.
+        refused: file name -> why the file was refused.
+        waiting: a file changed while it was read, so the batch was given up and its files are new again.
+    """
+
+    entry: Mapping[str, Any] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    waiting: bool = False
+
+
+class Gates:
+    """The quality gates of a run. Making one takes seconds, so each is made once."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._made: dict[str, Gate] = {}
+
+    def of(self, schema: Schema, suite: Any) -> Gate | None:
+        """None when there is no suite. Raises QualityError for an unusable one."""
+        if suite is None:
+            return None
+        key = json.dumps([schema.json(), suite], sort_keys=True)
+        if key not in self._made:
+            empty = self._spark.createDataFrame([], _staged(schema))
+            self._made[key] = Gate(self._spark, suite, empty, schema.names)
+        return self._made[key]
+
+
+class Batch:
+    """Batch ``intent.number``, judged by the intent's rules and not by what the source says today."""
+
+    def __init__(
+        self, intent: Intent, source: Source, intents: IntentLog, spark: SparkSession, engine: Engine, gates: Gates
+    ) -> None:
+        self.intent = intent
+        self.source = source
+        self.intents = intents
+        self.store: ObjectStore = intents.store
+        self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
+        self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
+        self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # older ones lack it
+        self.spark = spark
+        self.engine = engine
+        self.gates = gates
+
+    def load(self, *, redo: bool) -> BatchResult:
+        """Load the batch; ``redo`` when a dead run has begun it.
+
+        Raises:
+            SourceChangedError: files of a batch to redo are not what they were.
+            QualityError: a table-level rule is broken; nothing of the batch is loaded.
+            ConcurrentTransactionError: another run has loaded the batch or given it up.
+        """
+        files = self._check_files() if redo else self.intent.files
+        prefix = self.intents.staging(self.intent.number, uuid.uuid4().hex[:12])
+        try:
+            reports = self.engine.run(parse_file, self._tasks(prefix, files)).to_pylist()  # a row a source file
+            return self._settle(reports, redo=redo)
+        except ConcurrentTransactionError:
+            raise
+        except Exception as error:
+            # Another run that commits the batch also takes its staged files away, ours among them.
+            if committed(snapshot_if_any(self.store), self.source.name) == self.intent.number:
+                raise self._overtaken("has loaded") from error
+            raise
+        finally:
+            self._unstage(prefix)
+
+    def _tasks(self, prefix: str, files: Sequence[Fingerprint]) -> list[ParseTask]:
+        snapshot = snapshot_if_any(self.store)
+        partition_columns = self.partition_by if snapshot is None else snapshot.partition_columns
+        return [
+            ParseTask(
+                str(self.source.landing),
+                file,
+                Origin(self.source.name, self.intent.number, file.name),
+                SourceFormat.from_json(self.intent.rules["format"]),
+                self.schema.to_arrow(),
+                self.store,
+                f"{prefix}{position}",
+                tuple(partition_columns),
+            )
+            for position, file in enumerate(files)
+        ]
+
+    def _settle(self, reports: Sequence[FileReport], *, redo: bool) -> BatchResult:
+        changed = [report["source"] for report in reports if report["changed"]]
+        if changed and redo:
+            raise self._not_as_it_was(changed)
+        if changed:
+            self._give_up(f"{', '.join(changed)} changed while it was read")
+            return BatchResult(waiting=True)
+        refused = {report["source"]: report["refused"] for report in reports if report["refused"]}
+        if len(refused) == len(reports):
+            self._give_up("every file was refused", refused)
+            return BatchResult(refused=refused)
+        try:
+            verdict = self._judge(reports)
+        except QualityError as error:
+            self.intents.decide(Outcome(self.intent.number, refused, str(error)))
+            raise QualityError(
+                f"batch {self.intent.number} ({', '.join(file.name for file in self.intent.files)}) was not loaded: "
+                f"{error.message}",
+                table=self.source.table,
+                hint=error.hint,
+            ) from error
+        return BatchResult(self._commit(reports, verdict, refused), refused)
+
+    def _give_up(self, reason: str, refused: Mapping[str, str] | None = None) -> None:
+        stands = self.intents.decide(Outcome(self.intent.number, refused or {}, reason))
+        if stands.given_up is None:
+            raise self._overtaken("is loading")
+
+    def _decide_to_load(self, refused: Mapping[str, str]) -> None:
+        """After this nobody can give the batch up, so that its files are not new again while its rows get in."""
+        stands = self.intents.decide(Outcome(self.intent.number, refused))
+        if stands.given_up is not None:
+            raise ConcurrentTransactionError(
+                f"batch {self.intent.number} of source {self.source.name!r} was given up while it was being loaded "
+                f"({stands.given_up})",
+                table=self.source.table,
+                hint="Run the load again: its files are new again",
+            )
+
+    def _overtaken(self, what: str) -> ConcurrentTransactionError:
+        return ConcurrentTransactionError(
+            f"another run of source {self.source.name!r} {what} batch {self.intent.number}",
+            table=self.source.table,
+            hint="Run one load a source at a time",
+        )
+
+    def _judge(self, reports: Sequence[FileReport]) -> Verdict | None:
+        """None: no row could be read."""
+        gate = self.gates.of(self.schema, self.intent.rules["suite"])
+        paths = [report["path"] for report in reports if report["rows"]]
+        if not paths and gate is None:
+            return None
+        rows = self._read(_staged(self.schema), paths)
+        return Verdict(rows, None, 0, {}) if gate is None else gate.judge(rows)
+
+    def _read(self, schema: Any, paths: Sequence[str]) -> DataFrame:
+        if not paths:
+            return self.spark.createDataFrame([], schema)
+        reader = self.spark.read.schema(schema).option("__globPaths__", "false")  # a table's path may hold a * or a [
+        # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
+        reader = reader.options(**reading.OPTIONS, **s3a.scan_options(self.spark, self.store))
+        return reader.parquet(*(f"{s3a.folder(self.store)}/{path}" for path in paths))
+
+    def _commit(
+        self, reports: Sequence[FileReport], verdict: Verdict | None, refused: Mapping[str, str]
+    ) -> dict[str, Any]:
+        read = sum(report["rows"] for report in reports)
+        failing = 0 if verdict is None else verdict.rows_failing
+        rejected = sum(report["rejected"] for report in reports)
+        if failing or rejected:
+            self._quarantine(reports, verdict)
+        version = append_once(
+            self.engine,
+            self.store,
+            self._sized(verdict.passing, reports).drop(FILE_COLUMN, LINE_COLUMN)
+            if verdict is not None and read > failing
+            else None,
+            schema=self.schema,
+            partition_by=self.partition_by,
+            app_id=self.source.name,
+            number=self.intent.number,
+            target_file_size=self.source.target_file_size,
+            before_commit=lambda: self._decide_to_load(refused),
+        )
+        entry = {
+            "batch": self.intent.number,
+            "files": [file.name for file in self.intent.files if file.name not in refused],
+            "rows_loaded": read - failing,
+            "rows_quarantined": failing + rejected,
+            "rules_broken": {} if verdict is None else dict(verdict.broken),
+            "version": version,
+        }
+        log.info("batch %(batch)s: %(rows_loaded)s rows loaded, %(rows_quarantined)s quarantined", entry)
+        return entry
+
+    def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
+        """As few partitions, and so files, as the target size allows: staged bytes are about the table's."""
+        if self.partition_by:
+            return rows.coalesce(len(reports))
+        table = snapshot_if_any(self.store)
+        properties = {} if table is None else table.configuration
+        target = target_size_of(properties, self.source.target_file_size, table=self.store.root)
+        staged = sum(report["size"] for report in reports)
+        return rows.coalesce(max(1, -(-staged // target)))
+
+    def _quarantine(self, reports: Sequence[FileReport], verdict: Verdict | None) -> None:
+        # Tables may share a quarantine and call their sources the same, so the name alone does not say whose batch.
+        app_id = f"{self.source.name}@{self.intents.identity()}"
+        last = committed(snapshot_if_any(self.quarantine), app_id)
+        if last is not None and last >= self.intent.number:
+            return  # a run that died after this commit has done it
+        target = Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
+        rows = self._read(_spark_schema(target), [report["rejected_path"] for report in reports if report["rejected"]])
+        if verdict is not None and verdict.failing is not None:
+            rows = rows.unionByName(_quarantined(verdict.failing, self.schema, self.source.name, self.intent.number))
+        append_once(
+            self.engine,
+            self.quarantine,
+            rows.coalesce(1),
+            schema=target,
+            partition_by=(),
+            app_id=app_id,
+            number=self.intent.number,
+        )
+
+    def _check_files(self) -> Sequence[Fingerprint]:
+        """The files of a half-done batch as they are today: a file that was put back has another time.
+
+        Their content must be what it was, or a redo would load other rows than were begun.
+        """
+        files = scan(self.source.landing)
+        missing = [file.name for file in self.intent.files if file.name not in files]
+        if missing:
+            raise self._not_as_it_was(missing, f"are gone from {self.source.landing}")
+        today = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
+        same = [now for file in self.intent.files if (now := today[file.name]) and now.digest == file.digest]
+        if len(same) < len(today):
+            names = {file.name for file in same}
+            raise self._not_as_it_was([name for name in today if name not in names])
+        return same
+
+    def _not_as_it_was(self, names: Sequence[str], what: str = "have other content now") -> SourceChangedError:
+        return SourceChangedError(
+            f"batch {self.intent.number} was half done and its files {', '.join(names)} {what}",
+            table=self.source.table,
+            hint="Put them back as they were, or give the batch up with --give-up",
+        )
+
+    def _unstage(self, prefix: str) -> None:
+        folder, _, start = prefix.rpartition("/")
+        staged = [meta.path for meta in self.store.list_from(folder, start)]
+        self.store.delete_many([path for path in staged if path.startswith(prefix)])
+
+
+def _quarantined(failing: DataFrame, schema: Schema, source: str, batch: int) -> DataFrame:
+    """Rows that broke rules, in the quarantine's layout."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    nested = {one.name for one in failing.schema if isinstance(one.dataType, ArrayType | MapType | StructType)}
+    column = {name: F.col("`" + name.replace("`", "``") + "`") for name in schema.names}
+    first = F.get(VIOLATIONS, F.lit(0))
+    return failing.select(
+        *(
+            (F.to_json(column[name]) if name in nested else column[name].cast("string")).alias(name)
+            for name in schema.names
+        ),
+        F.lit(source).alias("_source"),
+        F.lit(batch).cast("long").alias("_batch"),
+        F.col(FILE_COLUMN).alias("_file"),
+        F.col(LINE_COLUMN).alias("_line"),
+        first["column"].alias("_column"),
+        first["reason"].alias("_reason"),
+        first["rule"].alias("_rule"),
+        F.col(VIOLATIONS).alias("_violations"),
+        F.lit(None).cast("string").alias("_raw"),
+    )
+
+
+def _staged(schema: Schema) -> Any:
+    return _spark_schema(Schema.from_arrow(staged_schema(schema.to_arrow())))
+
+
+def _spark_schema(schema: Schema) -> Any:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(schema.json())

@@ -1,0 +1,129 @@
+"""What a load has to do: pure decisions over the landing folder, the intent log and the table's ``txn``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse_lib.errors import IngestError
+from lakehouse_lib.ingestion.intent_log import Intent, Outcome
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of every file that was ever taken into a batch.
+
+    Attributes:
+        loaded: file name -> what it was when it was loaded, and in which batch.
+        refused: file name -> what it was when it was refused, and the message.
+        settled: numbers of the batches that are loaded or given up.
+        unsettled: the batch that a dead run left half done, to be redone with the same files; None if there is none.
+        next_number: the number of the next new batch.
+    """
+
+    loaded: Mapping[str, tuple[Fingerprint, int]]
+    refused: Mapping[str, tuple[Fingerprint, str]]
+    settled: frozenset[int]
+    unsettled: Intent | None
+    next_number: int
+
+
+def history(
+    intents: Mapping[int, Intent], outcomes: Mapping[int, Outcome], committed: int | None, *, table: str, source: str
+) -> History:
+    """Read the intent log against the table's own ``txn`` (``committed``; None: the table has none of this source).
+
+    Raises:
+        IngestError: the two contradict each other (one was deleted, restored or copied without the other), so that
+            going on could load a file twice or never.
+    """
+    newest = max(intents, default=-1)
+    gaps = sorted(set(range(newest + 1)) - set(intents))
+    if gaps or (committed is not None and committed not in intents):
+        raise IngestError(
+            f"the intent log of source {source!r} lacks batch {gaps[0] if gaps else committed}",
+            table=table,
+            hint=f"Restore _ingest/{source} beside the table; without it files could be loaded twice",
+        )
+    done = -1 if committed is None else committed
+    settled = frozenset(n for n in intents if n <= done or (n in outcomes and outcomes[n].given_up is not None))
+    lost = sorted(n for n in intents if n not in settled and n != newest)
+    if lost:
+        raise IngestError(
+            f"batch {lost[0]} of source {source!r} was loaded, but the table's log has no such transaction",
+            table=table,
+            hint=f"If the table was made anew, move its folder _ingest/{source} away to load every file again",
+        )
+    loaded: dict[str, tuple[Fingerprint, int]] = {}
+    refused: dict[str, tuple[Fingerprint, str]] = {}
+    for number in sorted(settled):
+        outcome = outcomes.get(number, Outcome(number))
+        for file in intents[number].files:
+            if file.name in outcome.refused:
+                refused[file.name] = (file, outcome.refused[file.name])
+            elif outcome.given_up is None:
+                refused.pop(file.name, None)
+                loaded[file.name] = (file, number)
+    unsettled = intents[newest] if newest >= 0 and newest not in settled else None
+    return History(loaded, refused, settled, unsettled, newest + 1)
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The landing folder's files, each in one place, by name.
+
+    Attributes:
+        new: to be loaded.
+        waiting: still growing.
+        changed: loaded once, and here again with other content: name -> the batch it was loaded in.
+        refused: refused once, and here unchanged: name -> the message.
+    """
+
+    new: tuple[SourceFile, ...]
+    waiting: tuple[str, ...]
+    changed: Mapping[str, int]
+    refused: Mapping[str, str]
+
+
+def sort_files(
+    files: Mapping[str, SourceFile],
+    growing: set[str],
+    past: History,
+    digest: Callable[[SourceFile], Fingerprint | None],
+) -> Sorted:
+    """Sort the files by what has to be done with them.
+
+    ``digest`` reads a file whole and is asked only about a known name with the same size and another time.
+    """
+    new: list[SourceFile] = []
+    waiting: list[str] = []
+    changed: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    for name, file in files.items():
+        if name in growing:
+            waiting.append(name)
+            continue
+        if name in past.refused and _same(past.refused[name][0], file, digest):
+            refused[name] = past.refused[name][1]
+        elif name in past.loaded:
+            before, batch = past.loaded[name]
+            if not _same(before, file, digest):
+                changed[name] = batch
+        else:
+            new.append(file)
+    return Sorted(tuple(new), tuple(waiting), changed, refused)
+
+
+def cut(files: Sequence[SourceFile], files_per_batch: int) -> list[Sequence[SourceFile]]:
+    """Batches of at most ``files_per_batch`` files, in order."""
+    return [files[start : start + files_per_batch] for start in range(0, len(files), files_per_batch)]
+
+
+def _same(before: Fingerprint, file: SourceFile, digest: Callable[[SourceFile], Fingerprint | None]) -> bool:
+    if before.same_stat(file):
+        return True
+    if before.size != file.size:
+        return False
+    now = digest(file)
+    return now is not None and now.digest == before.digest

@@ -1,0 +1,247 @@
+"""Loading a source into a table, batch by batch, each exactly once, wherever a run dies.
+
+The order in which a batch is loaded is what makes a redo exact:
+
+1. The intent is put if absent: which files, of what content, judged by which rules.
+2. The files are parsed into staged rows and judged by the gate. Nothing of this is visible, all of it can be redone.
+3. Quarantined rows are appended with ``txn(source@intent log, N)``, unless the quarantine table has that ``txn``.
+4. Data files are written, and the outcome is put if absent: the batch is to be loaded, but for the files it refuses.
+   A batch of which nothing can be loaded is given up here instead; whichever is put first stands.
+5. Rows are appended with ``txn(source, N)`` in the same commit. Now the batch is loaded.
+6. Staged rows are deleted.
+
+A run that dies before 5 leaves batch N unsettled, and the next one redoes it by the intent's own files and rules. Of
+two runs at once, one puts the intent, and one wins the commit in 5; the other ends with ConcurrentTransactionError.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.errors import (
+    ConcurrentTransactionError,
+    IngestError,
+    SchemaMismatchError,
+    SourceChangedError,
+    SourceRefusedError,
+)
+from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.batch import Batch, Gates
+from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, scan, still_growing
+from lakehouse_lib.ingestion.parse import check_schema
+from lakehouse_lib.ingestion.quality import read_rules
+from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Report:
+    """What a run did; ``batches`` holds one entry a batch."""
+
+    version_before: int | None
+    batches: list[Mapping[str, Any]] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    quarantine_version: int | None = None
+    version: int | None = None
+
+    def to_json(self, source: Source) -> dict[str, Any]:
+        return {
+            "table": source.table,
+            "version": self.version,
+            "version_before": self.version_before,
+            "version_after": self.version,
+            "batches": self.batches,
+            "files_loaded": sum(len(batch["files"]) for batch in self.batches),
+            "rows_loaded": sum(batch["rows_loaded"] for batch in self.batches),
+            "rows_quarantined": sum(batch["rows_quarantined"] for batch in self.batches),
+            "files_waiting": self.waiting,
+            "files_refused": [{"file": name, "error": error} for name, error in sorted(self.refused.items())],
+            "files_changed": [{"file": name, "batch": batch} for name, batch in sorted(self.changed.items())],
+            "quarantine": source.quarantine,
+            "quarantine_version": self.quarantine_version,
+        }
+
+    def error(self, *, refusals_fail: bool) -> IngestError | None:
+        """What the run has to fail with after all that could be loaded is loaded."""
+        problems = [
+            f"{name} was loaded in batch {batch} and has other content now" for name, batch in self.changed.items()
+        ]
+        if refusals_fail:
+            problems += self.refused.values()
+        if not problems:
+            return None
+        if not self.changed:
+            return SourceRefusedError(" | ".join(problems))
+        hint = "Land changed content under a new name, or put the loaded file back"
+        kind = IngestError if refusals_fail and self.refused else SourceChangedError
+        return kind(" | ".join(problems), hint=hint)
+
+
+class Load:
+    """One run over a source. Making one checks everything that can be checked without Spark and writes nothing.
+
+    Raises:
+        LandingError, SchemaMismatchError, InvalidSchemaError, QualityError, InvalidArgumentError, IngestError: what was
+            given cannot be loaded, or the intent log and the table contradict each other.
+        UnsupportedFeatureError: the table has a writer feature that this library does not have.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.first_look = scan(source.landing)
+        check_schema(source.schema.to_arrow(), source.format)
+        if source.suite is not None:
+            read_rules(source.suite, source.schema.names)
+        self.store = open_store(source.table, source.storage_options.get(source.table))
+        self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
+        self.intents = IntentLog(self.store, source.name)
+        self._check_table()
+        self.past = self._history()
+
+    def nothing_to_do(self) -> Report | None:
+        """The report, if all files are loaded, refused or still growing and no batch is half done; else None."""
+        files = self._sort(self.first_look)
+        if files.new or self.past.unsettled is not None:
+            return None
+        return self._report(files)
+
+    def give_up(self) -> None:
+        """Give the half-done batch up, so that its files are new again; quarantined rows of it stay.
+
+        Safe beside a run that is still at it: either this, or that run's decision to load the batch, is put first.
+
+        Raises:
+            IngestError: no batch is half done, or the decision to load it has been made.
+        """
+        if self.past.unsettled is None:
+            raise IngestError(f"no batch of source {self.source.name!r} is half done", table=self.source.table)
+        number = self.past.unsettled.number
+        if self.intents.decide(Outcome(number, given_up="by hand")).given_up is None:
+            raise IngestError(
+                f"batch {number} of source {self.source.name!r} cannot be given up any more: a run has decided to load "
+                "it, and may be committing it now",
+                table=self.source.table,
+                hint="Run the load without --give-up: it goes on with the batch, or redoes it. If its files are lost "
+                f"and no run is alive, delete {self.intents.outcome_path(number)} and give it up then",
+            )
+        self.past = self._history()
+
+    def run(self, spark: SparkSession) -> Report:
+        """Load whatever has settled; a batch that fails as a whole stops the run, what was loaded before stays."""
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        engine, gates = SparkEngine(spark), Gates(spark)
+        self.store.delete_many(self.intents.staged(self.past.settled))
+        version_before = _version(snapshot_if_any(self.store))
+        done: list[Mapping[str, Any]] = []
+        refused: dict[str, str] = {}
+
+        def load(intent: Intent, *, redo: bool) -> bool:
+            result = Batch(intent, self.source, self.intents, spark, engine, gates).load(redo=redo)
+            refused.update(result.refused)
+            if result.entry is not None:
+                done.append(result.entry)
+            return not result.waiting
+
+        if self.past.unsettled is not None:
+            load(self.past.unsettled, redo=True)
+            self.past = self._history()
+            self.store.delete_many(self.intents.staged(self.past.settled))  # what the dead run had staged of it
+        files = self._sort(scan(self.source.landing))
+        number = self.past.next_number
+        waiting = list(files.waiting)
+        if files.new:
+            gates.of(self.source.schema, self.source.suite)  # an unusable suite is found before an intent is put
+        for batch in cut(files.new, self.source.files_per_batch):
+            intent = self._intent(number, batch)
+            if intent is None:
+                waiting += [file.name for file in batch]
+                continue
+            if not self.intents.put(intent):
+                raise ConcurrentTransactionError(
+                    f"another run of source {self.source.name!r} has just begun batch {number}",
+                    table=self.source.table,
+                    hint="Let it finish; run one load a source at a time",
+                )
+            if not load(intent, redo=False):
+                waiting += [file.name for file in batch]
+            number += 1
+        report = self._report(files)
+        report.batches, report.waiting, report.version_before = done, sorted(waiting), version_before
+        made = [entry["version"] for entry in done if entry["version"] is not None]
+        report.version = made[-1] if made else report.version  # others may have committed since
+        report.refused.update(refused)
+        return report
+
+    def _report(self, files: Sorted) -> Report:
+        version = _version(snapshot_if_any(self.store))
+        return Report(
+            version,
+            waiting=list(files.waiting),
+            refused=dict(files.refused),
+            changed=dict(files.changed),
+            quarantine_version=_version(snapshot_if_any(self.quarantine)),
+            version=version,
+        )
+
+    def _check_table(self) -> None:
+        snapshot = snapshot_if_any(self.store)
+        if snapshot is None:
+            return
+        snapshot.check_writable()
+        columns = {one.name: (str(one.type), one.nullable) for one in snapshot.schema.fields}
+        given = {one.name: (str(one.type), one.nullable) for one in self.source.schema.fields}
+        wrong = [
+            f"{name}: the table has {_shown(columns.get(name))}, the schema file {_shown(given.get(name))}"
+            for name in {**columns, **given}
+            if columns.get(name) != given.get(name)
+        ]
+        if wrong:
+            raise SchemaMismatchError(
+                f"the schema file does not say what the table is: {'; '.join(wrong)}",
+                table=self.source.table,
+                version=snapshot.version,
+                hint="Correct the schema file, or change the table first",
+            )
+
+    def _history(self) -> History:
+        # The intents first: a batch that is committed in between is then seen as unsettled, never as lost.
+        intents, outcomes = self.intents.read()
+        return history(
+            intents,
+            outcomes,
+            committed(snapshot_if_any(self.store), self.source.name),
+            table=self.source.table,
+            source=self.source.name,
+        )
+
+    def _sort(self, files: Mapping[str, SourceFile]) -> Sorted:
+        growing = still_growing(
+            self.first_look, files, now=time.time_ns() // 1_000_000, settle=int(self.source.settle_seconds * 1000)
+        )
+        return sort_files(files, growing, self.past, lambda file: fingerprint(self.source.landing, file))
+
+    def _intent(self, number: int, batch: Sequence[SourceFile]) -> Intent | None:
+        prints = [fingerprint(self.source.landing, file) for file in batch]
+        found = tuple(one for one in prints if one is not None)
+        if len(found) < len(batch):
+            return None  # one of them grew under our hands
+        return Intent(number, found, self.source.rules())
+
+
+def _version(snapshot: Any) -> int | None:
+    return None if snapshot is None else int(snapshot.version)
+
+
+def _shown(column: tuple[str, bool] | None) -> str:
+    return "no such column" if column is None else column[0] + ("" if column[1] else " not null")

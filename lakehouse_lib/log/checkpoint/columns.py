@@ -1,0 +1,176 @@
+"""The columns of a checkpoint's Parquet objects, a struct an action, and how they are written (PROTOCOL.md, appendix
+Checkpoint Schema).
+
+A row holds one action, so every struct and every field in one is nullable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_lib.protocol.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
+
+ADD = pa.struct([one.with_nullable(True) for one in FILE_SCHEMA])
+# Statistics and tags of a removed file are for change readers of the commit; a checkpoint leaves them out.
+REMOVE = pa.struct([one.with_nullable(True) for one in TOMBSTONE_SCHEMA if one.name not in ("stats", "tags")])
+METADATA = pa.struct(
+    [
+        pa.field("id", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("description", pa.string()),
+        pa.field("format", pa.struct([pa.field("provider", pa.string()), pa.field("options", STRING_MAP)])),
+        pa.field("schemaString", pa.string()),
+        pa.field("partitionColumns", pa.list_(pa.string())),
+        pa.field("configuration", STRING_MAP),
+        pa.field("createdTime", pa.int64()),
+    ]
+)
+PROTOCOL = pa.struct(
+    [
+        pa.field("minReaderVersion", pa.int32()),
+        pa.field("minWriterVersion", pa.int32()),
+        pa.field("readerFeatures", pa.list_(pa.string())),
+        pa.field("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+TXN = pa.struct([pa.field("appId", pa.string()), pa.field("version", pa.int64()), pa.field("lastUpdated", pa.int64())])
+DOMAIN = pa.struct(
+    [pa.field("domain", pa.string()), pa.field("configuration", pa.string()), pa.field("removed", pa.bool_())]
+)
+CHECKPOINT_METADATA = pa.struct([pa.field("version", pa.int64()), pa.field("tags", STRING_MAP)])
+SIDECAR = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        pa.field("sizeInBytes", pa.int64()),
+        pa.field("modificationTime", pa.int64()),
+        pa.field("tags", STRING_MAP),
+    ]
+)
+
+#: A classic checkpoint by the V1 spec: all that a version says.
+CLASSIC = pa.schema(
+    [
+        pa.field("txn", TXN),
+        pa.field("add", ADD),
+        pa.field("remove", REMOVE),
+        pa.field("metaData", METADATA),
+        pa.field("protocol", PROTOCOL),
+        pa.field("domainMetadata", DOMAIN),
+    ]
+)
+#: The top object of a checkpoint by the V2 spec, whose files are in sidecars.
+TOP = pa.schema([*CLASSIC, pa.field("checkpointMetadata", CHECKPOINT_METADATA), pa.field("sidecar", SIDECAR)])
+#: A sidecar: files and nothing else.
+FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
+
+#: A note on an object: no path has another spelling, so that the one in the log is the only one to look for.
+PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
+
+#: A note in the first object of a checkpoint: its writer has compared the paths of all files, and no path is there
+#: twice. A reader need not compare them again.
+DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
+
+#: Values that repeat. A dictionary of the others (paths, statistics, sizes) costs more than it saves.
+_REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
+#: The least and the greatest JSON text say nothing.
+_UNORDERED = ("add.stats",)
+#: How often a Bloom filter is to say that a value may be there which is not; it is some ten times as often, for blocks
+#: fill unevenly. Five bytes a value.
+_FALSE = 1e-6
+_MOST_CHUNKS = 64
+
+
+def write_parquet(
+    sink: Any,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    *,
+    row_group: int,
+    looked_up: Mapping[str, int] | None = None,
+    notes: Mapping[bytes, bytes] | None = None,
+) -> None:
+    """Write tables of ``schema`` one after the other, of which no more than one is in memory.
+
+    Args:
+        row_group: rows of a row group.
+        looked_up: leaves that get a Bloom filter, and how many values a row group of each has.
+        notes: key-value metadata of the object.
+    """
+    leaves = _leaves(schema)
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        compression="snappy",
+        use_dictionary=[leaf for leaf in leaves if not _REPEATED.isdisjoint(leaf.split("."))],
+        write_statistics=[leaf for leaf in leaves if leaf not in _UNORDERED],
+        store_schema=False,
+        bloom_filter_options={leaf: {"ndv": count, "fpp": _FALSE} for leaf, count in (looked_up or {}).items()},
+    ) as writer:
+        if notes:
+            writer.add_key_value_metadata(notes)
+        for table in tables:
+            writer.write_table(table, row_group_size=row_group)
+
+
+def actions_table(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Rows of ``schema`` that hold these actions and no other."""
+    columns = [actions if one.name == name else pa.nulls(len(actions), one.type) for one in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
+    """Files, which have the fields of ``kind`` as columns, as structs; nothing is copied."""
+    # The batches end where any column's piece ends, and there are few rows in each where many rows were left out.
+    rows = files.select([field.name for field in kind])
+    if len(rows) and rows.column(0).num_chunks > _MOST_CHUNKS:
+        rows = rows.combine_chunks()
+    structs = [pa.StructArray.from_arrays(batch.columns, fields=list(kind)) for batch in rows.to_batches()]
+    return pa.chunked_array(structs, kind)
+
+
+def cast_stored(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    """Cast a column as stored to the schema's type; strings may be wider, members in another order or missing.
+
+    Raises:
+        pa.ArrowException: a value is not valid for ``kind``.
+    """
+    if stored is None:
+        return pa.chunked_array([pa.nulls(rows, kind)])
+    if kind != DELETION_VECTOR or not pa.types.is_struct(stored.type):
+        return stored if stored.type == kind else stored.cast(kind)
+    chunks = []
+    for chunk in stored.chunks:
+        fields = [
+            pc.struct_field(chunk, field.name).cast(field.type)
+            if chunk.type.get_field_index(field.name) >= 0
+            else pa.nulls(len(chunk), field.type)
+            for field in kind
+        ]
+        chunks.append(pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null()))
+    return pa.chunked_array(chunks, kind)
+
+
+@cache
+def _leaves(schema: pa.Schema) -> tuple[str, ...]:
+    return tuple(leaf for field in schema for leaf in _below(field))
+
+
+def _below(field: pa.Field, prefix: str = "") -> Iterator[str]:
+    """Names of the leaves of a field, as Parquet spells them."""
+    name, kind = f"{prefix}{field.name}", field.type
+    if pa.types.is_map(kind):
+        yield from _below(kind.key_field, f"{name}.key_value.")
+        yield from _below(kind.item_field, f"{name}.key_value.")
+    elif pa.types.is_list(kind):
+        yield f"{name}.list.element"
+    elif pa.types.is_struct(kind):
+        for child in kind:
+            yield from _below(child, f"{name}.")
+    else:
+        yield name

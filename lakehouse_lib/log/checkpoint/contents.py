@@ -1,0 +1,54 @@
+"""What goes into a version's checkpoint, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools, column, flags_of, numbers_of, whole
+from lakehouse_lib.log.checkpoint.parallel import ahead
+from lakehouse_lib.log.replay import TableState
+
+#: Pieces of some thousand rows each.
+_AHEAD = 4
+
+
+def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
+    """Protocol, metadata, transactions and domains as structs of ``schema``; those that the version has."""
+    assert state.metadata is not None
+    assert state.protocol is not None
+    bodies = {
+        "protocol": [state.protocol.to_json()],
+        "metaData": [state.metadata.to_json()],
+        "txn": [one.to_json() for one in state.transactions.values()],
+        "domainMetadata": [one.to_json() for one in state.domains.values()],
+    }
+    for name, actions in bodies.items():
+        if actions:
+            yield name, column(actions, schema.field(name).type)
+
+
+def remembered(removes: pa.Table, since: int) -> pa.Table:
+    """Removes from after ``since``, ms since the epoch."""
+    times = whole(removes["deletionTimestamp"])
+    return removes.filter(bools(np.where(flags_of(pc.is_valid(times)), numbers_of(times, np.int64), 0) > since))
+
+
+def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of ``rows`` each, while the next pieces are read; the last one has fewer, and none is
+    empty."""
+    waiting: list[pa.Table] = []
+    have = 0
+    for piece in ahead(pieces, _AHEAD):
+        while len(piece):
+            waiting.append(piece[: rows - have])
+            piece = piece[rows - have :]
+            have += len(waiting[-1])
+            if have == rows:
+                yield pa.concat_tables(waiting)
+                waiting, have = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)

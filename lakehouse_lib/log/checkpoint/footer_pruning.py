@@ -1,0 +1,75 @@
+"""What a checkpoint's footer says of all files of a row group at once, so that whole row groups are passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.data_skipping.file_pruning import Known, Needs
+from lakehouse_lib.log.checkpoint.part import ParquetPart
+from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.statistics import Bounds, struct_bounds
+
+# Footers leave NaN out, and the greatest of cut strings need not be the one that reaches furthest.
+_BOUNDED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
+# Of a timestamp of a partition readers differ in the zone.
+_EXACT = ("byte", "short", "integer", "long", "date", "string")
+
+
+def known_of_block(part: ParquetPart, block: int, needs: Needs) -> Known | None:
+    """One row that stands for all adds of the block: where no row can match it, no file of the block can.
+
+    None where the footer does not say enough. It cannot say that the bounds of a file cross: such a file is passed over
+    with its block, where all that the block's files say lies elsewhere, and kept where it is judged by itself.
+    """
+    partitions = {}
+    for key, kind in needs.partitions.items():
+        value = _only_value(part, block, key, kind)
+        if value is None:
+            return None
+        partitions[key] = value
+    bounds = {path: _bounds(part, block, path, kind) for path, kind in needs.bounds.items()}
+    known = [one for one in bounds.values() if one is not None]
+    if not partitions and not known:
+        return None
+    unknown = {path: struct_bounds(_ROW, {path: kind})[path] for path, kind in needs.bounds.items()}
+    return Known(1, partitions, {path: one or unknown[path] for path, one in bounds.items()})
+
+
+def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.Array | None:
+    if not isinstance(kind, PrimitiveType) or (kind.type not in _EXACT and kind.decimal is None):
+        return None
+    extremes = part.extremes("add", block, "partitionValues_parsed", key)
+    # The empty string is a null, of which the footer would say that it is none.
+    if extremes is None or extremes[0] != extremes[1] or extremes[0] == "":
+        return None
+    return _array(extremes[0], kind.to_arrow())
+
+
+def _bounds(part: ParquetPart, block: int, path: Sequence[str], kind: DataType) -> Bounds | None:
+    if not isinstance(kind, PrimitiveType) or (kind.type not in _BOUNDED and kind.decimal is None):
+        return None
+    ends: dict[str, Any] = {}
+    for end, position in (("minValues", 0), ("maxValues", 1)):
+        extremes = part.extremes("add", block, "stats_parsed", end, *path)
+        value = _array(extremes[position], kind.to_arrow()) if extremes is not None else None
+        if value is None:
+            return None
+        for name in reversed(path):
+            value = pa.StructArray.from_arrays([value], [name])
+        ends[end] = value
+    row = pa.StructArray.from_arrays(list(ends.values()), list(ends))
+    return struct_bounds(row, {tuple(path): kind})[tuple(path)]
+
+
+def _array(value: Any, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return pa.array([value], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None  # stored as another type
+
+
+#: Statistics that say nothing.
+_ROW = pa.StructArray.from_buffers(pa.struct([]), 1, [None])

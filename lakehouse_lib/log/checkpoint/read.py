@@ -1,0 +1,81 @@
+"""Open a checkpoint: its few actions at once, its files when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, open_part, unreadable
+from lakehouse_lib.log.checkpoint.rows import CheckpointRows
+from lakehouse_lib.log.checkpoint.top import open_top
+from lakehouse_lib.log.segment import Checkpoint
+from lakehouse_lib.protocol.actions import (
+    FILE_SCHEMA,
+    TOMBSTONE_SCHEMA,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Transaction,
+)
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+
+@dataclass(frozen=True)
+class CheckpointState:
+    """What a checkpoint says."""
+
+    files: CheckpointRows
+    tombstones: CheckpointRows
+    metadata: Metadata | None
+    protocol: Protocol | None
+    transactions: Mapping[str, Transaction]
+    domains: Mapping[str, DomainMetadata]
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept in memory by now."""
+        return self.files.nbytes + self.tombstones.nbytes + sum(part.nbytes for part in self.files.parts)
+
+
+def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
+    """The state a checkpoint holds; of the files nothing but the footers is read. Remembered in this process.
+
+    Raises:
+        LogCorruptedError: an object of it is missing or cannot be read; the caller may fall back to another checkpoint.
+    """
+    return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
+
+
+def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
+    """Read it anew the next time: it turned out unreadable, or one of its sidecars is another object by now."""
+    CACHE.forget(store, checkpoint.parts)
+
+
+def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
+    tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
+    named = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
+    sidecars = at_once(store, lambda one: _sidecar(store, *one, checkpoint.version), named)
+    parts: list[Part] = [*(top.part for top in tops), *sidecars]
+    return CheckpointState(
+        CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),
+        CheckpointRows(store, checkpoint.version, parts, "remove", TOMBSTONE_SCHEMA),
+        next((one for top in tops for one in top.metadata), None),
+        next((one for top in tops for one in top.protocol), None),
+        {one.app_id: one for top in tops for one in top.transactions},
+        {one.domain: one for top in tops for one in top.domains if not one.removed},
+    )
+
+
+def _sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
+    if not isinstance(path, str):
+        raise unreadable(store, top, version, f"it names a sidecar {path!r}")
+    # However it is spelled, a sidecar lives in one folder only.
+    sidecar = f"{file_names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
+    meta = store.head(sidecar)
+    if meta is None:
+        raise unreadable(store, top, version, f"its sidecar {sidecar} is missing")
+    return open_part(store, meta, version)

@@ -1,0 +1,396 @@
+"""The files of a checkpoint, live or removed, as columns that are read when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
+from lakehouse_lib.data_skipping.file_pruning import Known, Needs
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of
+from lakehouse_lib.log.checkpoint.columns import cast_stored
+from lakehouse_lib.log.checkpoint.footer_pruning import known_of_block
+from lakehouse_lib.log.checkpoint.parallel import in_order
+from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
+from lakehouse_lib.log.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys, key_paths
+from lakehouse_lib.log.row_positions import drop_rows, null_rows
+from lakehouse_lib.protocol.file_paths import canonical
+from lakehouse_lib.protocol.partition_values import partition_column
+from lakehouse_lib.schema import DataType
+from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of, stats_json, struct_bounds
+from lakehouse_lib.store.base import ObjectStore
+
+_STATS = "stats_parsed"
+_JUDGED_BY = ("partitionValues", "stats")
+
+#: Rows of a piece of which nothing is kept: small enough that the allocator uses the same memory again and again.
+_BATCH = 16_384
+#: So many of ten thousand paths a Bloom filter may take for its own; it is rare that it takes more.
+_BY_CHANCE = 4
+
+
+@dataclass(frozen=True)
+class _Block:
+    part: Part
+    number: int
+    rows: int
+
+
+class CheckpointRows:
+    """The actions of one kind, in the order of the checkpoint. Columns that were read are kept, for all threads.
+
+    Another thread may drop a kept column at any time; only what ``_read`` returns is sure to be there.
+
+    Args:
+        action: "add" or "remove".
+        schema: of the columns: ``FILE_SCHEMA`` or ``TOMBSTONE_SCHEMA``.
+    """
+
+    def __init__(self, store: ObjectStore, version: int, parts: Sequence[Part], action: str, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.version = version
+        self._store = store
+        self._action = action
+        self.parts = parts
+        self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
+        self._keys: dict[int, pa.Array] = {}
+        self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
+        self._partitions: dict[tuple[int, str, str], pa.Array] = {}
+
+    @cached_property
+    def _blocks(self) -> list[_Block]:
+        counted = (
+            _Block(part, number, part.count(self._action, number))
+            for part in self.parts
+            for number in range(part.blocks)
+        )
+        return [block for block in counted if block.rows]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """The number of the first row of each block, and behind them the number of all rows."""
+        return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def rows_by_part(self) -> dict[str, int]:
+        """How many such actions each part has that has one, by its path."""
+        counts: dict[str, int] = {}
+        for block in self._blocks:
+            counts[block.part.path] = counts.get(block.part.path, 0) + block.rows
+        return counts
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept in memory."""
+        kept: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
+        return sum(one.nbytes for by_block in kept for one in list(by_block.values()))
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Whole columns of the schema, kept for the next time."""
+        blocks = range(len(self._blocks))
+        missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
+        read = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
+        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
+
+    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+        """Statistics of all rows. They are not kept, nor is what they are read from."""
+
+        def one(number: int) -> pa.Table:
+            found = self._written_structs(number, wanted)
+            return wanted.from_json(self._read(number, ["stats"])["stats"]) if found is None else found
+
+        none = pa.Table.from_batches([], wanted.schema)
+        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
+
+    def find(self, keys: pa.Array) -> NDArray[np.int64]:
+        """The positions, ascending, of the rows with one of these ``file_keys``."""
+        hashes = self._hashes(keys)
+
+        def one(number: int) -> NDArray[np.int64]:
+            if self._filter(number, hashes) == 0:
+                return np.zeros(0, np.int64)
+            return self._find(number, keys)
+
+        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+
+    def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
+        """The positions, ascending, of the rows with one of these canonical paths, with any deletion vector."""
+        hashes = self._hashes(paths)
+
+        def one(number: int) -> NDArray[np.int64]:
+            if self._filter(number, hashes) == 0:
+                return np.zeros(0, np.int64)
+            return np.flatnonzero(_are_in(self._paths(number), paths)) + int(self._starts[number])
+
+        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+
+    @cached_property
+    def repeats(self) -> NDArray[np.int64]:
+        """The positions, ascending, of rows that share their path with another; empty unless the checkpoint is wrong.
+        Nothing is read where its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
+        noted = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
+        return np.zeros(0, np.int64) if noted else self.find_all_repeats()
+
+    def find_all_repeats(self) -> NDArray[np.int64]:
+        """Like ``repeats``, but always reads every path and ignores the writer's note."""
+        numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
+        alike = find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
+        return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
+
+    def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Some columns of the rows at these positions, ascending. What is read for them is not kept."""
+        tables = [pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))]
+        for number in np.unique(np.searchsorted(self._starts, positions, side="right") - 1):
+            first, last = np.searchsorted(positions, self._starts[number : number + 2])
+            columns = self._read(int(number), names)
+            rows = pa.Table.from_arrays([columns[name] for name in names], schema=tables[0].schema)
+            tables.append(rows.take(int64s(positions[first:last] - self._starts[number])))
+        return pa.concat_tables(tables)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a file may have a deletion vector, by the footers."""
+        return any(not block.part.is_empty(self._action, block.number, "deletionVector") for block in self._blocks)
+
+    def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
+        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, hardly
+        ever, one that has none, where Bloom filters tell so instead of the rows."""
+        hashes = self._hashes(keys)
+
+        def one(number: int) -> bool:
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            if first < last or not len(keys):
+                return bool(first < last)
+            by_filter = self._filter(number, hashes)
+            if by_filter is None or 0 < by_filter <= _BY_CHANCE:
+                return len(self._find(number, keys)) > 0
+            return by_filter > 0
+
+        blocks = range(len(self._blocks))
+        found = {
+            id(self._blocks[n].part): self._blocks[n].part
+            for n, has in zip(blocks, in_order(one, blocks), strict=True)
+            if has
+        }
+        return list(found.values())
+
+    def pieces(
+        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
+    ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+        """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
+        positions of both: block by block, of which the next ones are read meanwhile."""
+
+        def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
+            first, last = np.searchsorted(without, self._starts[block : block + 2])
+            gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
+            return drop_rows(self._table(block, names), gone - self._starts[block]), gone
+
+        yield from in_order(one, range(len(self._blocks)))
+
+    def stream(
+        self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
+    ) -> Iterator[pa.Table]:
+        """The same rows in smaller pieces, of which none is kept.
+
+        Args:
+            names: the columns of keys are among them.
+            parts: only what these have; None: everything.
+        """
+        wanted = None if parts is None else {id(part) for part in parts}
+        for number, block in enumerate(self._blocks):
+            if wanted is not None and id(block.part) not in wanted:
+                continue
+            start = int(self._starts[number])
+            for rows in self._batches(number, names):
+                first, last = np.searchsorted(without, [start, start + len(rows)])
+                gone = without[first:last] - start
+                if len(keys):
+                    gone = np.union1d(gone, np.flatnonzero(_are_in(file_keys(rows, self._store), keys)))
+                yield drop_rows(rows, gone, _BATCH // 1_000)
+                start += len(rows)
+
+    def select(
+        self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
+    ) -> pa.Table:
+        """Columns ``names`` of the rows that ``decide`` keeps by what ``needs`` names of them.
+
+        What it needs is parsed once and kept; the other columns are read of the blocks that have a row to keep.
+
+        Args:
+            without: positions, ascending, of rows to leave out in any case.
+        """
+
+        def one(number: int) -> pa.Table:
+            block = self._blocks[number]
+            part = block.part
+            whole = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
+            if whole is not None and not decide(whole)[0].as_py():
+                return none
+            before = {name for name in _JUDGED_BY if (number, name) in self._columns}
+            first, last = np.searchsorted(without, self._starts[number : number + 2])
+            gone = without[first:last] - self._starts[number]
+            known = Known(
+                block.rows,
+                {key: self._partition(number, key, kind, gone) for key, kind in needs.partitions.items()},
+                self._block_bounds(number, needs.bounds),
+            )
+            keep = flags_of(decide(known))
+            keep[gone] = False
+            if keep.any():
+                return self._table(number, names).filter(bools(keep))
+            for name in _JUDGED_BY:
+                if name not in before:
+                    self._columns.pop((number, name), None)
+            return none
+
+        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
+
+    def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
+        """Of the paths of keys, as Bloom filters have them; None where no part has filters that tell."""
+        plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
+        return hashes_of(key_paths(keys)) if plain else None
+
+    def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
+        """How many of the paths a block may have; None where no filter tells, or the keys are read already."""
+        block = self._blocks[number]
+        if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
+            return None
+        return block.part.may_have(self._action, block.number, "path", hashes) if block.part.has_plain_paths else None
+
+    def _paths(self, number: int) -> pa.Array:
+        """The canonical paths of a block."""
+        return canonical(whole(self._read(number, ["path"])["path"]), self._store)
+
+    def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
+        if block not in self._keys:
+            part, number = self._blocks[block].part, self._blocks[block].number
+            known = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
+            self._keys[block] = file_keys(self._table(block, known), self._store)
+        return np.flatnonzero(_are_in(self._keys[block], keys)) + int(self._starts[block])
+
+    def _table(self, block: int, names: Sequence[str]) -> pa.Table:
+        columns = self._read(block, names)
+        self._columns.update({(block, name): column for name, column in columns.items()})
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
+
+    def _read(self, number: int, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        """Columns of a block as the schema has them: kept ones, the others from the part."""
+        block = self._blocks[number]
+        looked_up = {name: self._columns.get((number, name)) for name in names}
+        kept = {name: column for name, column in looked_up.items() if column is not None}
+        missing = [
+            name for name in names if name not in kept and not block.part.is_empty(self._action, block.number, name)
+        ]
+        stored = block.part.read(self._action, block.number, missing) if missing else {}
+        read = self._typed(block, stored, [name for name in names if name not in kept], block.rows)
+        if "stats" in read and read["stats"].null_count and block.part.has(self._action, _STATS):
+            structs = block.part.read(self._action, block.number, [_STATS])[_STATS]
+            read["stats"] = stats_json(read["stats"], structs)
+        return kept | read
+
+    def _batches(self, number: int, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Columns of a block in small tables, of which none is kept."""
+        block = self._blocks[number]
+        if not isinstance(block.part, ParquetPart):
+            yield self._table(number, names)
+            return
+        fields = [name for name in names if not block.part.is_empty(self._action, block.number, name)]
+        from_structs = (
+            "stats" in names
+            and block.part.has(self._action, _STATS)
+            and not block.part.is_full(self._action, block.number, "stats")
+        )
+        schema = pa.schema([self.schema.field(name) for name in names])
+        for stored in block.part.batches(self._action, block.number, [*fields, *[_STATS] * from_structs], _BATCH):
+            rows = len(next(iter(stored.values())))
+            columns = self._typed(block, stored, names, rows)
+            if from_structs and columns["stats"].null_count:
+                columns["stats"] = stats_json(columns["stats"], stored[_STATS])
+            yield pa.Table.from_arrays([columns[name] for name in names], schema=schema)
+
+    def _typed(
+        self, block: _Block, stored: Mapping[str, pa.ChunkedArray], names: Sequence[str], rows: int
+    ) -> dict[str, pa.ChunkedArray]:
+        """Columns as the schema has them, of what a part has stored."""
+        try:
+            return {name: cast_stored(stored.get(name), self.schema.field(name).type, rows) for name in names}
+        except pa.ArrowException as error:
+            raise unreadable(self._store, block.part.path, self.version, str(error)) from error
+
+    def _partition(self, number: int, key: str, data_type: DataType, gone: NDArray[np.int64]) -> pa.Array:
+        """Partition values of a block; what they are in the rows at the positions ``gone`` does not matter."""
+        entry = (number, key, repr(data_type))
+        if entry not in self._partitions:
+            rows = self._table(number, ["partitionValues"])
+            try:
+                self._partitions[entry] = partition_column(rows, key, data_type)
+            except LogCorruptedError:
+                # Perhaps of files that are gone, from when the column was of another type.
+                return partition_column(null_rows(rows, gone), key, data_type)
+        return self._partitions[entry]
+
+    def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        missing = {path: kind for path, kind in columns.items() if (number, path, repr(kind)) not in self._bounds}
+        if missing:
+            for path, bounds in self._parse_bounds(number, missing).items():
+                self._bounds[number, path, repr(columns[path])] = bounds
+        return {path: self._bounds[number, path, repr(kind)] for path, kind in columns.items()}
+
+    def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        """From statistics kept as structs where the checkpoint has them, of which only these leaves are read, else from
+        the JSON, of which only these are parsed."""
+        part = self._blocks[number].part
+        typed = {
+            path: kind
+            for path, kind in columns.items()
+            if any(part.has(self._action, _STATS, end, *path) for end in ("nullCount", "minValues"))
+        }
+        if not part.has(self._action, _STATS, "numRecords"):
+            typed = {}
+        found = self._struct_bounds(number, typed) if typed else {}
+        rest = {path: kind for path, kind in columns.items() if path not in typed}
+        return found | (bounds_of(self._table(number, ["stats"]), rest) if rest else {})
+
+    def _struct_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        block = self._blocks[number]
+        leaves: list[tuple[str, ...]] = [(_STATS, "numRecords"), (_STATS, "tightBounds")]
+        leaves += [(_STATS, end, *path) for path in columns for end in ("minValues", "maxValues", "nullCount")]
+        structs = block.part.read(self._action, block.number, leaves)[_STATS].combine_chunks()
+        found = struct_bounds(structs, columns)
+        if structs.null_count and block.part.has(self._action, "stats"):
+            by_json = bounds_of(self._table(number, ["stats"]), columns)
+            found = {path: by_json[path].where(structs.is_null(), one) for path, one in found.items()}
+        return found
+
+    def _written_structs(self, number: int, wanted: WrittenStatistics) -> pa.Table | None:
+        """Of the struct form; None where that does not say all that the JSON may say."""
+        block = self._blocks[number]
+        leaves = [(_STATS, *path) for path in wanted.leaves]
+        if not all(block.part.has(self._action, *leaf) for leaf in leaves):
+            return None
+        structs = block.part.read(self._action, block.number, leaves)[_STATS]
+        if structs.null_count and block.part.has(self._action, "stats"):
+            stats = self._read(number, ["stats"])["stats"]
+            if stats.filter(structs.is_null()).null_count < structs.null_count:
+                return None
+        return wanted.from_structs(structs)
+
+
+def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
+    return flags_of(pc.is_in(of_block, value_set=keys))

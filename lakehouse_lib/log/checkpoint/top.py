@@ -1,0 +1,72 @@
+"""An object of a checkpoint that is no sidecar: with its footer the few actions are read that are no files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+
+from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, Part, reading, unreadable
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+_Action = TypeVar("_Action")
+
+_FEW = ("metaData", "protocol", "txn", "domainMetadata", "sidecar")
+
+
+@dataclass(frozen=True)
+class Top:
+    """The object, whose files are read when they are asked for; and what else it says, ``sidecars`` by their bodies."""
+
+    part: Part
+    metadata: Sequence[Metadata]
+    protocol: Sequence[Protocol]
+    transactions: Sequence[Transaction]
+    domains: Sequence[DomainMetadata]
+    sidecars: Sequence[Mapping[str, Any]]
+
+
+def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
+    """Open one; a small object is one request.
+
+    Raises:
+        LogCorruptedError: it is missing or cannot be read.
+    """
+    if meta.path.endswith(".json"):
+        json = JsonPart(store, meta, version)
+        said = json.actions
+        return Top(json, said.metadata, said.protocol, said.transactions, said.domains, said.sidecars)
+    with reading(store, meta.path, version), store.open_input(meta.path) as source:
+        file = pq.ParquetFile(source)
+        part = ParquetPart(store, meta, version, file)
+        bodies = part.bodies(_FEW, file)
+
+    def actions(name: str, parse: Callable[[Mapping[str, Any]], _Action]) -> list[_Action]:
+        try:
+            return [parse(_pairs_to_maps(body)) for body in bodies[name]]
+        except (LogCorruptedError, TypeError, ValueError) as error:
+            why = error.message if isinstance(error, LogCorruptedError) else str(error)
+            raise unreadable(store, meta.path, version, why) from error
+
+    return Top(
+        part,
+        actions("metaData", Metadata.from_json),
+        actions("protocol", Protocol.from_json),
+        actions("txn", Transaction.from_json),
+        actions("domainMetadata", DomainMetadata.from_json),
+        bodies["sidecar"],
+    )
+
+
+def _pairs_to_maps(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrow's maps, which are lists of pairs, as the dictionaries of the JSON form."""
+    mended = dict(body)
+    if "configuration" in body and not isinstance(body["configuration"], str):
+        mended["configuration"] = dict(body["configuration"] or [])
+    if isinstance(body.get("format"), dict):
+        mended["format"] = body["format"] | {"options": dict(body["format"].get("options") or [])}
+    return mended

@@ -1,0 +1,68 @@
+"""Write the checkpoint of a version: classic, readable by every reader of the protocol, or by the V2 spec."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.columns import (
+    ADD,
+    CLASSIC,
+    DISTINCT_PATHS,
+    REMOVE,
+    actions_table,
+    file_actions,
+    write_parquet,
+)
+from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
+from lakehouse_lib.log.checkpoint.write_v2 import has_policy_v2, write_v2
+from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
+from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.store.base import ObjectStore
+
+_ROW_GROUP = 100_000
+
+
+def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
+    """Write the checkpoint of ``version`` that the table's ``delta.checkpointPolicy`` asks for, and point
+    ``_last_checkpoint`` to it.
+
+    Of the files no more than some hundred thousand are in memory at a time, and the new object's bytes (of a classic
+    one about 150 a file).
+
+    Args:
+        tombstones_since: ms since the epoch; removes from before are forgotten (a remove without a time is from 1970).
+
+    Raises:
+        LogCorruptedError: the checkpoint before turned out unreadable, or a path is live twice.
+        StoreError: the store failed; what is left of the attempt is no checkpoint.
+    """
+    state.files.check_paths()
+    write = write_v2 if has_policy_v2(state) else _write_classic
+    hint = write(store, version, state, tombstones_since)
+    write_hint(store, hint)
+    return hint
+
+
+def _write_classic(store: ObjectStore, version: int, state: TableState, since: int) -> LastCheckpoint:
+    sink = io.BytesIO()
+    counts = {"add": 0, "remove": 0}
+
+    def tables() -> Iterator[pa.Table]:
+        few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
+        counts["few"] = sum(map(len, few))
+        yield pa.concat_tables(few)
+        removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names))
+        adds = state.files.stream(ADD.names)
+        for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):
+            for piece in cut(pieces, _ROW_GROUP):
+                counts[name] += len(piece)
+                yield actions_table(CLASSIC, name, file_actions(piece, kind))
+
+    write_parquet(sink, CLASSIC, tables(), row_group=_ROW_GROUP, notes=DISTINCT_PATHS)
+    data = sink.getvalue()
+    store.put(file_names.checkpoint(version), data)
+    return LastCheckpoint(version, sum(counts.values()), len(data), counts["add"])

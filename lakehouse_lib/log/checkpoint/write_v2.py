@@ -1,0 +1,218 @@
+"""Write a checkpoint by the V2 spec: an object with a name of its own, and its files in sidecars (PROTOCOL.md, sections
+V2 Spec and Sidecar Files), of which those of the checkpoint before that still hold are taken over.
+
+Sidecars are complete and durable before the object that names them. Log cleanup deletes sidecars that no checkpoint
+names and that are older than a day, and a checkpoint that is being written is not seen by it. So sidecars are taken
+over from the newest checkpoint of the log alone, which a cleanup leaves where it is; and when it turns out to be gone
+after the new one was written, the new one is withdrawn and written whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import column, whole
+from lakehouse_lib.errors import ObjectNotFoundError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.columns import (
+    ADD,
+    CHECKPOINT_METADATA,
+    DISTINCT_PATHS,
+    FILES,
+    PLAIN_PATHS,
+    REMOVE,
+    SIDECAR,
+    TOP,
+    actions_table,
+    file_actions,
+    write_parquet,
+)
+from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
+from lakehouse_lib.log.checkpoint.parallel import in_order
+from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
+from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
+from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
+from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.log.table_state import load_state
+from lakehouse_lib.protocol.file_paths import canonical
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+#: Versions of which the top object is put under the classic name, too: readers that do not know the V2 spec find the
+#: protocol there, and say what they lack (PROTOCOL.md, section Handling Backward compatibility).
+_CLASSIC_NAME_EVERY = 100
+
+
+def has_policy_v2(state: TableState) -> bool:
+    """Whether the table wants checkpoints by the V2 spec, and its protocol lets it have them."""
+    if state.metadata is None or state.protocol is None:
+        return False
+    wanted = state.metadata.configuration.get("delta.checkpointPolicy", "").strip().lower() == "v2"
+    return wanted and "v2Checkpoint" in (state.protocol.reader_features or ())
+
+
+def write_v2(store: ObjectStore, version: int, state: TableState, since: int) -> LastCheckpoint:
+    """The checkpoint of ``version``, written as far as it differs from the one that ``state`` is built on.
+
+    Args:
+        since: ms since the epoch; removes from before are forgotten, in a sidecar of removes once all of it is.
+    """
+    state = _on_newest(store, version, state)
+    base = _Base.of(state, since) if not _has_later(store, version) else _Base(tops=_parts(state))
+    plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
+    _check_unchanged(store, version, [one.meta for one in plan.kept])
+    written = _write(store, version, state, since, base, plan)
+    if plan.kept and not base.is_there(store):
+        # Cleaned up meanwhile, and its sidecars may be, too.
+        assert written.top is not None
+        store.delete_many([written.top.path])
+        written = _write(store, version, state, since, base, SidecarPlan((), tuple(base.sidecars)))
+    if version % _CLASSIC_NAME_EVERY == 0:
+        assert written.top is not None
+        with contextlib.suppress(ObjectNotFoundError):  # the version has expired, and a cleanup has seen it already
+            store.put(file_names.checkpoint(version), store.read(written.top.path))
+    return written
+
+
+def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
+    """What is taken over unread must be what was read when it was opened: it may be torn or gone since.
+
+    Raises:
+        UnreadableCheckpointError: it is not.
+    """
+    found = at_once(store, store.head, [one.path for one in sidecars])
+    for now, then in zip(found, sidecars, strict=True):
+        if now != then:
+            raise unreadable(store, then.path, version, "it is gone, or another object, since it was opened")
+
+
+def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
+    """The same state on the newest checkpoint there is: a snapshot that is kept up stays on the one it began with."""
+    newest = load_segment(store, version).checkpoint
+    if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
+        return state
+    newer = load_state(store, version).state
+    newer.files.check_paths()
+    return newer
+
+
+def _has_later(store: ObjectStore, version: int) -> bool:
+    """Whether a later version has a checkpoint, so that a cleanup may take away the one before this version."""
+    later = (
+        file_names.parse(meta.path) for meta in store.list_from(file_names.LOG, file_names.first_name(version + 1))
+    )
+    return any(name is not None and name.kind not in ("commit", "compacted") for name in later)
+
+
+def _parts(state: TableState) -> list[ParquetPart | JsonPart]:
+    """The objects of the checkpoint that a version is built on."""
+    parts = state.files.base.parts if state.files.base is not None else ()
+    return [part for part in parts if isinstance(part, ParquetPart | JsonPart)]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The checkpoint that a version is built on: its sidecars, and its other objects, which may hold files, too."""
+
+    sidecars: Sequence[Sidecar] = ()
+    tops: Sequence[ParquetPart | JsonPart] = ()
+    parts: dict[str, ParquetPart | JsonPart] = field(default_factory=dict)  # of the sidecars, by path
+
+    @classmethod
+    def of(cls, state: TableState, since: int) -> _Base:
+        files, tombstones = state.files.base, state.tombstones.base
+        if files is None or tombstones is None:
+            return cls()
+        parts = {part.path: part for part in _parts(state) if part.path.startswith(f"{file_names.SIDECARS}/")}
+        tops = [part for part in _parts(state) if part.path not in parts]
+        if not parts:
+            return cls(tops=tops)
+        adds, removes = files.rows_by_part, tombstones.rows_by_part
+        changed = {part.path for part in (*state.files.changed_parts(), *state.tombstones.changed_parts())}
+        sidecars = [
+            Sidecar(
+                part.meta,
+                adds.get(path, 0),
+                removes.get(path, 0),
+                stale=path in changed,
+                forgotten=path in removes and _is_forgotten(part, since),
+            )
+            for path, part in parts.items()
+        ]
+        return cls(sidecars, tops, parts)
+
+    def is_there(self, store: ObjectStore) -> bool:
+        return all(store.head(part.path) == part.meta for part in self.tops)
+
+
+def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
+    """Whether the footer says of every remove that it is from before ``since``."""
+    if not isinstance(part, ParquetPart):
+        return False
+    blocks = [block for block in range(part.blocks) if part.count("remove", block)]
+    extremes = [part.extremes("remove", block, "deletionTimestamp") for block in blocks]
+    return all(one is not None and one[1] <= since for one in extremes)
+
+
+def _write(
+    store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
+) -> LastCheckpoint:
+    """New sidecars, and then the object that names them and those that are kept."""
+    sources = [*base.tops, *(base.parts[one.meta.path] for one in plan.rewritten)] if plan.kept else None
+    adds = state.files.stream(ADD.names, sources)
+    removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
+    new = [
+        *in_order(lambda piece: _put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
+        *in_order(lambda piece: _put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
+    ]
+    sidecars = [*plan.kept, *new]
+    few = [
+        ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
+        *few_actions(state, TOP),
+        ("sidecar", column([_action(one.meta) for one in sidecars], SIDECAR)),
+    ]
+    sink = io.BytesIO()
+    rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in few])
+    write_parquet(sink, TOP, [rows], row_group=len(rows), notes=DISTINCT_PATHS)
+    top = _put(store, file_names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
+    return LastCheckpoint(
+        version,
+        sum(len(actions) for _, actions in few) + sum(one.adds + one.removes for one in sidecars),
+        top.size + sum(one.meta.size for one in sidecars),
+        sum(one.adds for one in sidecars),
+        top,
+    )
+
+
+def _put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sidecar:
+    sink = io.BytesIO()
+    paths = whole(pc.struct_field(actions, "path"))
+    notes = PLAIN_PATHS if canonical(paths, store).equals(paths) else None
+    table = actions_table(FILES, name, actions)
+    write_parquet(sink, FILES, [table], row_group=FULL, looked_up={f"{name}.path": len(actions)}, notes=notes)
+    meta = _put(store, f"{file_names.SIDECARS}/{uuid.uuid4()}.parquet", sink.getvalue())
+    count = len(actions)
+    return Sidecar(meta, count, 0) if name == "add" else Sidecar(meta, 0, count)
+
+
+def _put(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
+    store.put(path, data)
+    # Its size is known, and its time is the store's to say.
+    return store.head(path) or ObjectMeta(path, len(data), 0)
+
+
+def _action(meta: ObjectMeta) -> dict[str, object]:
+    return {
+        "path": quote(meta.path.rsplit("/", 1)[-1]),
+        "sizeInBytes": meta.size,
+        "modificationTime": meta.modified,
+    }

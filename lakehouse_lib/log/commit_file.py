@@ -1,0 +1,301 @@
+"""One commit file: JSON lines in, Arrow columns and a few values out, and back (PROTOCOL.md, section Actions)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, check_line, read_actions
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.file_actions import TornLineError, check_files
+from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, parse_line
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+_BLOCK_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class CommitActions:
+    """What one commit says: files as ``adds`` (FILE_SCHEMA), ``removes`` (TOMBSTONE_SCHEMA), ``changes``
+    (CHANGE_FILE_SCHEMA)."""
+
+    version: int
+    adds: pa.Table
+    removes: pa.Table
+    changes: pa.Table
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    transactions: tuple[Transaction, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_commit(store: ObjectStore, version: int, *, size: int | None = None) -> CommitActions:
+    """The commit of ``version``.
+
+    Args:
+        size: of the commit file in bytes, where a listing has told it; asked for otherwise.
+
+    Raises:
+        VersionNotFoundError: there is no such commit file.
+        LogCorruptedError: a line that is torn or contradicts another.
+    """
+    path = file_names.commit(version)
+    try:
+        if size is None:
+            meta = store.head(path)
+            size = meta.size if meta is not None else 0
+        # Over a network one request is quicker than many; from a disk, blocks need less memory.
+        if size <= (MAX_LINE_BYTES if store.is_far else _BLOCK_BYTES):
+            return parse_commit(store.read(path), version, store.root)
+        return _parse(_blocks(store, path), version, store.root)
+    except ObjectNotFoundError as error:
+        raise VersionNotFoundError(
+            f"the commit file of version {version} is not there",
+            table=store.root,
+            version=version,
+            hint="It was cleaned up or never written; history() lists what is there",
+        ) from error
+
+
+def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
+    """The commitInfo of ``version``; where it comes first, nothing else is parsed. Errors as ``read_commit``."""
+    try:
+        name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
+    except (ObjectNotFoundError, ValueError):
+        name, body = "", {}
+    return body if name == "commitInfo" else read_commit(store, version).info
+
+
+def read_listed(store: ObjectStore, version: int, listed: ObjectMeta) -> CommitActions:
+    """The commit that a listing has shown; read once in this process. Errors as ``read_commit``."""
+    return CACHE.get(store, [listed], lambda: read_commit(store, version, size=listed.size), commit_nbytes)
+
+
+def commit_nbytes(actions: CommitActions) -> int:
+    """Bytes of a commit's columns in memory."""
+    return int(actions.adds.nbytes + actions.removes.nbytes + actions.changes.nbytes)
+
+
+def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
+    """The actions of one commit file's bytes.
+
+    Raises:
+        LogCorruptedError: a line that is torn or contradicts another.
+    """
+    return _parse([data], version, table)
+
+
+def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
+    is_empty = True
+
+    def checked() -> Iterator[bytes]:
+        nonlocal is_empty
+        for block in blocks:
+            is_empty = is_empty and (not block or block.isspace())
+            yield block
+
+    try:
+        actions = read_actions(checked())
+    except TornLineError as error:
+        raise _corrupted(error.what, version, table, line=error.number) from error
+    if is_empty:
+        raise _corrupted("is empty", version, table)
+    for name, found in (("metaData", actions.metadata), ("protocol", actions.protocol)):
+        if len(found) > 1:
+            raise _corrupted(f"has {len(found)} {name} actions, where one is the most", version, table)
+    adds = _once(actions.adds, "add", version, table)
+    removes = _once(actions.removes, "remove", version, table)
+    _check_disjoint(adds, removes, version, table)
+    return CommitActions(
+        version,
+        adds,
+        removes,
+        actions.changes,
+        actions.metadata[0] if actions.metadata else None,
+        actions.protocol[0] if actions.protocol else None,
+        actions.transactions,
+        actions.domains,
+        actions.info,
+    )
+
+
+def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
+    """Each path once. A line that repeats another word for word says nothing new; any other two of one path are
+    forbidden (PROTOCOL.md, section Add File and Remove File), and readers differ in which of them they believe."""
+    if len(files) < 2 or pc.count_distinct(files["path"]).as_py() == len(files):
+        return files
+    counts = files["path"].value_counts()
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    seen: dict[str, Any] = {}
+    positions = []
+    for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated).to_numpy(zero_copy_only=False)):
+        row = files.slice(int(position), 1).to_pylist(maps_as_pydicts="strict")[0]
+        if seen.setdefault(row["path"], row) is not row:
+            if seen[row["path"]] != row:
+                raise _corrupted(f"has two different {kind} actions of {excerpt(row['path'])}", version, table)
+            positions.append(position)
+    keep = np.ones(len(files), dtype=np.bool_)
+    keep[positions] = False
+    return files.filter(pa.array(keep))
+
+
+def _check_disjoint(adds: pa.Table, removes: pa.Table, version: int, table: str) -> None:
+    """A file, its deletion vector included, is not added and removed at once: actions of a commit have no order."""
+    both = adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
+    if not len(both):
+        return
+    vectors = {path: _vector_id(vector) for path, vector in _paths_and_vectors(removes)}
+    for path, vector in _paths_and_vectors(both):
+        if vectors[path] == _vector_id(vector):
+            raise _corrupted(f"adds and removes {excerpt(path)} at once", version, table)
+
+
+def _paths_and_vectors(files: pa.Table) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    for batch in files.select(["path", "deletionVector"]).to_batches(max_chunksize=65_536):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _vector_id(vector: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    return () if vector is None else (vector["storageType"], vector["pathOrInlineDv"], vector["offset"])
+
+
+def _blocks(store: ObjectStore, path: str) -> Iterator[bytes]:
+    with store.open_input(path) as source:
+        while block := source.read(_BLOCK_BYTES):
+            yield block
+
+
+def _corrupted(what: str, version: int, table: str, *, line: int | None = None) -> LogCorruptedError:
+    where = file_names.commit(version) if line is None else f"line {line} of {file_names.commit(version)}"
+    return LogCorruptedError(
+        f"{where} {what}",
+        table=table,
+        version=version,
+        hint="Restore the file from a backup, or read an older version, whose repair() tells what else is wrong",
+    )
+
+
+#: What makes a line of each kind such as can be read.
+_WAY_OUT: Mapping[str, str] = {
+    "commitInfo": "Give less custom_metadata, and set this machine's clock right; where the table's own time is too "
+    "far ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
+    "protocol": "Give versions and features that go together",
+    "metaData": "Give fewer or shorter columns, properties and comments",
+    "txn": "Give the application a shorter name",
+    "domainMetadata": "Give the domain a shorter configuration",
+    "remove": "Remove files as the snapshot has them",
+    "add": "Give each file once, with its size, and bound its statistics by delta.dataSkippingNumIndexedCols",
+}
+
+
+def serialize(commit: CommitActions, table: str) -> bytes:
+    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps want it.
+
+    Nothing comes out that ``parse_commit`` would not take, for the table could not be opened any more.
+
+    Raises:
+        InvalidArgumentError: the commit holds what JSON cannot, or what no reader takes: a line that is too long, a
+            time after the year 9999, a file added and removed at once.
+    """
+    lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", commit.info)]
+    if commit.protocol is not None:
+        lines.append(("protocol", commit.protocol.to_json()))
+    if commit.metadata is not None:
+        lines.append(("metaData", commit.metadata.to_json()))
+    lines.extend(("txn", t.to_json()) for t in commit.transactions)
+    lines.extend(("domainMetadata", d.to_json()) for d in commit.domains)
+    try:
+        # Python would write NaN and Infinity, and no other reader could open the table any more.
+        parts = [
+            json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for name, body in lines
+        ]
+        written = [(name, part.encode()) for (name, _), part in zip(lines, parts, strict=True)]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"the commit's metadata cannot be written as JSON: {error}",
+            table=table,
+            version=commit.version,
+            hint="Give text, finite numbers, booleans, lists and dictionaries of them",
+        ) from error
+    for name, line in written:
+        _check_line(name, line, commit.version, table)
+    for kind, files in (("remove", commit.removes), ("add", commit.adds)):
+        _check_files(kind, files, commit.version, table)
+        for batch in files.to_batches(max_chunksize=65_536):
+            written.extend(
+                (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
+                for row in batch.to_pylist(maps_as_pydicts="strict")
+            )
+    longest, line = max(written, key=lambda one: len(one[1]))
+    if len(line) > MAX_LINE_BYTES:
+        what = f"the {longest} is {len(line)} bytes long, where {MAX_LINE_BYTES} are the most: {excerpt(line.decode())}"
+        raise _unreadable(longest, what, commit.version, table)
+    try:
+        _check_disjoint(commit.adds, commit.removes, commit.version, table)
+    except LogCorruptedError as error:
+        raise _unreadable("add", error.message, commit.version, table) from error
+    return b"".join(part + b"\n" for _, part in written)
+
+
+def _check_line(name: str, line: bytes, version: int, table: str) -> None:
+    """Lines that are too long are told with the others."""
+    try:
+        if len(line) <= MAX_LINE_BYTES:
+            check_line(line)
+    except TornLineError as error:
+        raise _unreadable(name, f"a line {error.what}", version, table) from error
+
+
+def _check_files(kind: str, files: pa.Table, version: int, table: str) -> None:
+    if not len(files):
+        return
+    try:
+        check_files(kind, files)
+        _once(files, kind, version, table)
+    except TornLineError as error:
+        path = files["path"][error.number - 1].as_py()
+        raise _unreadable(kind, f"the line of {excerpt(path)} {error.what}", version, table) from error
+    except LogCorruptedError as error:
+        raise _unreadable(kind, error.message, version, table) from error
+
+
+def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"nothing was committed, for no reader would take it: {what}",
+        table=table,
+        version=version,
+        hint=_WAY_OUT[name],
+    )
+
+
+def removals(files: pa.Table, now: int) -> pa.Table:
+    """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
+    count = len(files)
+    columns = {
+        "deletionTimestamp": pa.repeat(literal(now, pa.int64()), count),
+        "extendedFileMetadata": pa.repeat(literal(True, pa.bool_()), count),
+        "stats": pa.nulls(count, pa.string()),
+    }
+    arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]
+    return pa.Table.from_arrays(arrays, names=TOMBSTONE_SCHEMA.names).cast(TOMBSTONE_SCHEMA)
+
+
+def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:
+    body = {key: value for key, value in row.items() if value is not None}
+    if kind == "add":
+        body.setdefault("partitionValues", {})
+    dv = body.get("deletionVector")
+    if dv is not None:
+        body["deletionVector"] = {key: value for key, value in dv.items() if value is not None}
+    return body

@@ -1,0 +1,38 @@
+"""The primary key of a file in the log: its path and its deletion vector (PROTOCOL.md, Action Reconciliation)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.store.base import ObjectStore
+
+KEY_COLUMNS = ("path", "deletionVector")
+
+
+def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
+    """The canonical path, and the unique id of the deletion vector if there is one, as one string a row.
+
+    Args:
+        files: has the columns ``KEY_COLUMNS``; without ``deletionVector`` where no file has one.
+    """
+    paths = file_paths.canonical(files["path"], store)
+    if "deletionVector" not in files.column_names:
+        return paths
+    vectors = whole(files["deletionVector"])
+    if vectors.null_count == len(vectors):
+        return paths
+    kind = pc.struct_field(vectors, "storageType")
+    inline = pc.struct_field(vectors, "pathOrInlineDv")
+    at = pc.struct_field(vectors, "offset").cast(pa.string())
+    with_offset = pc.binary_join_element_wise(kind, inline, "@", at, "")
+    without = pc.binary_join_element_wise(kind, inline, "")
+    suffix = pc.fill_null(pc.coalesce(with_offset, without), "")
+    return pc.if_else(pc.equal(suffix, ""), paths, pc.binary_join_element_wise(paths, suffix, "\x00"))
+
+
+def key_paths(keys: pa.Array) -> pa.Array:
+    """The canonical paths of keys."""
+    return pc.replace_substring_regex(keys, "\\x00.*", "")

@@ -1,0 +1,134 @@
+"""``_last_checkpoint``: a hint where to start listing. It may be missing, stale, torn or wrong; never an error.
+
+PROTOCOL.md, sections Last Checkpoint File and Last Checkpoint File Schema; a checkpoint by the V2 spec is named under
+``v2Checkpoint``, as delta-spark has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class LastCheckpoint:
+    """What a checkpoint is.
+
+    Attributes:
+        size: its actions, those in sidecars included.
+        size_in_bytes: of its objects, sidecars included.
+        top: the object that names the sidecars, of a checkpoint by the V2 spec.
+    """
+
+    version: int
+    size: int
+    size_in_bytes: int
+    num_of_add_files: int
+    top: ObjectMeta | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "version": self.version,
+            "size": self.size,
+            "sizeInBytes": self.size_in_bytes,
+            "numOfAddFiles": self.num_of_add_files,
+        }
+        if self.top is not None:
+            name = self.top.path.rsplit("/", 1)[-1]
+            body["v2Checkpoint"] = {
+                "path": name,
+                "sizeInBytes": self.top.size,
+                "modificationTime": self.top.modified,
+            }
+        return body
+
+
+def read_hint(store: ObjectStore) -> int | None:
+    """The version the hint names, or None when there is none that can be read."""
+    try:
+        return _version(store.read(file_names.LAST_CHECKPOINT))
+    except StoreError:
+        return None
+
+
+def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
+    """Point to a newer checkpoint; a hint that is already there for this version or a later one stays."""
+    text = json.dumps(hint.to_json())
+    body = json.dumps(hint.to_json() | {"checksum": checksum(text)}).encode()
+    for _ in range(_ATTEMPTS):
+        try:
+            current = store.read(file_names.LAST_CHECKPOINT)
+        except ObjectNotFoundError:
+            current = None
+        known = _version(current) if current is not None else None
+        if known is not None and known >= hint.version:
+            return
+        if store.put_if_match(file_names.LAST_CHECKPOINT, body, current):
+            return
+
+
+def checksum(text: str | bytes) -> str:
+    """The MD5 of a JSON object's canonical form (PROTOCOL.md, section JSON checksum), its own ``checksum`` left out.
+
+    Raises:
+        ValueError: no JSON object, or one with a key twice.
+    """
+    body = json.loads(text, object_pairs_hook=_distinct, parse_int=_Number, parse_float=_Number)
+    if not isinstance(body, dict):
+        raise ValueError("no JSON object")
+    leaves = {path: value for path, value in _leaves(body) if path != b'"checksum"'}
+    form = b",".join(path + b"=" + leaves[path] for path in sorted(leaves))
+    return hashlib.md5(form, usedforsecurity=False).hexdigest()
+
+
+class _Number(str):
+    """A number as it is spelled."""
+
+    __slots__ = ()
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key twice")
+    return dict(pairs)
+
+
+def _leaves(value: Any, path: tuple[bytes, ...] = ()) -> Iterator[tuple[bytes, bytes]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, (*path, _quoted(key)))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, (*path, b"%d" % number))
+    elif isinstance(value, _Number):
+        yield b"+".join(path), value.encode()
+    elif isinstance(value, str):
+        yield b"+".join(path), _quoted(value)
+    else:
+        yield b"+".join(path), {True: b"true", False: b"false", None: b"null"}[value]
+
+
+def _quoted(text: str) -> bytes:
+    return f'"{quote(text, safe="-._~")}"'.encode()
+
+
+def _version(data: bytes) -> int | None:
+    """None for a hint that cannot be read, or whose checksum says that it is not what was written."""
+    try:
+        body = json.loads(data)
+        version = body["version"]
+        if body.get("checksum") not in (None, checksum(data) if "checksum" in body else None):
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+        return None
+    return version if isinstance(version, int) and not isinstance(version, bool) and version >= 0 else None

@@ -1,0 +1,89 @@
+"""Whether a log is still the one that a version was read from: a table may be deleted and another put in its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commit_file import read_info
+from lakehouse_lib.log.segment import LISTING_WAITS
+from lakehouse_lib.log.table_state import load_state
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A version as it was met in the log.
+
+    Attributes:
+        file: its commit file as it was listed; None: there was only a checkpoint.
+        info: its commitInfo; empty where it was not read.
+        table_id: the id in the table's metadata.
+    """
+
+    version: int
+    file: ObjectMeta | None
+    info: Mapping[str, Any]
+    table_id: str
+
+    def check(self, store: ObjectStore, found: ObjectMeta | None) -> None:
+        """Nothing, where the version is what it was.
+
+        A commit file that looks another one is compared by what it says: restored from a backup, it has another time.
+
+        Args:
+            found: the version's commit file as it is now; None: there is none.
+
+        Raises:
+            TableNotFoundError: the version is of another table.
+            VersionNotFoundError: the file that was found is gone again: a cleanup took it.
+        """
+        if not self._is_same_file(found, store) and not self._says_the_same(found, store):
+            raise replaced(store, self.version)
+
+    def _is_same_file(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
+        if self.file is None or found is None:
+            return False
+        if self.file.tag and found.tag:
+            return self.file.tag == found.tag
+        # A file on a disk has no tag for a moment, and one that took its place within it would have the same time.
+        return store.is_far and (self.file.size, self.file.modified) == (found.size, found.modified)
+
+    def _says_the_same(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
+        if found is not None and self.info:
+            info = read_info(store, self.version)
+            ours = self.info.get("txnId")
+            # What else a commit of this process says is not yet as JSON has it.
+            return info == self.info if ours is None else info.get("txnId") == ours
+        metadata = self._metadata(found, store)
+        return metadata is not None and metadata.id == self.table_id
+
+    def _metadata(self, found: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
+        """The version's, as the log has it now. What was found may not be listed yet."""
+        for wait in (*LISTING_WAITS, None):
+            try:
+                return load_state(store, self.version).state.metadata
+            except TableNotFoundError:
+                return None
+            except VersionNotFoundError:
+                if found is None:
+                    return None
+                if wait is None or store.head(file_names.commit(self.version)) is None:
+                    raise
+                time.sleep(wait)
+        raise AssertionError("unreachable")
+
+
+def replaced(store: ObjectStore, version: int) -> TableNotFoundError:
+    """The error for a table that is no longer the one of which ``version`` was read."""
+    return TableNotFoundError(
+        f"{file_names.commit(version)} is not the commit that it was: another table is there now",
+        table=store.root,
+        version=version,
+        hint="The table was deleted and made anew after it was opened; open it again",
+    )

@@ -1,0 +1,180 @@
+"""The state of a version, from the least of the log: a checkpoint, compactions where they fit, and commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn
+
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.checkpoint.read import read_checkpoint
+from lakehouse_lib.log.commit_file import CommitActions, commit_nbytes, read_listed
+from lakehouse_lib.log.live_files import PathTwiceError
+from lakehouse_lib.log.log_compaction import may_lack_removes, read_compaction, unusable
+from lakehouse_lib.log.replay import TableState, replay, state_of
+from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """A version and what it was built from.
+
+    Attributes:
+        modified: when its commit file was written, ms since the epoch.
+        checkpoint: what it is built on; None when it is built from commits alone.
+        checksum: as it was listed beside the version; None: there was none.
+        info: its commitInfo; empty where its commit file was not read.
+        commit: its commit file as it was listed; None: only a checkpoint or a compaction was there.
+        compactions: the log compactions that stand for commits in it.
+    """
+
+    version: int
+    modified: int
+    checkpoint: Checkpoint | None
+    state: TableState
+    checksum: ObjectMeta | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+    commit: ObjectMeta | None = None
+    compactions: frozenset[ObjectMeta] = frozenset()
+
+
+def load_state(
+    store: ObjectStore, version: int | None = None, *, without: frozenset[ObjectMeta] = frozenset()
+) -> VersionState:
+    """The state of ``version`` (None: the latest).
+
+    A checkpoint or compaction that cannot be read, or would make a path live twice, is skipped for another one, an
+    older one or the commits; and where a cleanup takes a commit that was just listed, the checkpoint is looked for that
+    made it needless. Columns of files are read later, and a checkpoint may turn out unreadable then.
+
+    Args:
+        without: objects of checkpoints that did, and of compactions.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
+        PathTwiceError: the commits make a path live twice.
+    """
+    unreadable = without
+    first_error: LogCorruptedError | None = None
+    waits = iter((0.0, *LISTING_WAITS))
+    while True:
+        try:
+            segment = load_segment(store, version, without=unreadable)
+        except (LogCorruptedError, VersionNotFoundError) as error:
+            give_up(store, error, first_error, unreadable - without)
+        try:
+            return _build(store, segment)
+        except _UnreadableError as error:
+            first_error = first_error or error.error
+            unreadable |= error.objects
+        except VersionNotFoundError:
+            wait = next(waits, None)
+            if wait is None:
+                raise
+            time.sleep(wait)
+
+
+def give_up(
+    store: ObjectStore, error: DeltaError, unreadable: DeltaError | None, objects: Iterable[ObjectMeta]
+) -> NoReturn:
+    """Raise what is to be told of a version for which nothing is left.
+
+    Args:
+        error: the last one.
+        unreadable: why these objects were passed over before; None: none was.
+        objects: of a checkpoint that is cleaned up by now, and not corrupt, one at least is gone.
+    """
+    if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
+        raise error from unreadable
+    raise unreadable from None
+
+
+def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
+    """Whether one of these is not there any more, so that the others are no use, either."""
+    return any(store.head(one.path) is None for one in objects)
+
+
+@dataclass(frozen=True)
+class OwnCommit:
+    """A commit that this process has put, and the bytes of its file."""
+
+    actions: CommitActions
+    size: int
+
+    def is_listed_as(self, commit: Commit) -> bool:
+        return (commit.version, commit.size) == (self.actions.version, self.size)
+
+
+def later_state(
+    store: ObjectStore, earlier: VersionState, commits: Sequence[Commit], own: OwnCommit | None = None
+) -> VersionState:
+    """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back.
+
+    Raises:
+        VersionNotFoundError: one of them was cleaned up after it was listed.
+        LogCorruptedError: one is torn.
+        PathTwiceError: with these commits a path is live twice.
+    """
+
+    def read(commit: Commit) -> CommitActions:
+        return own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit)
+
+    actions = at_once(store, read, commits)
+    state = replay(earlier.state, actions, store)
+    last, info = commits[-1], actions[-1].info
+    return VersionState(
+        last.version,
+        last.modified,
+        earlier.checkpoint,
+        state,
+        info=info,
+        commit=last.object,
+        compactions=earlier.compactions,
+    )
+
+
+class _UnreadableError(Exception):
+    def __init__(self, objects: Sequence[ObjectMeta], error: LogCorruptedError) -> None:
+        super().__init__(objects)
+        self.objects = frozenset(objects)
+        self.error = error
+
+
+def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
+    checkpoint = segment.checkpoint
+    try:
+        base = state_of(read_checkpoint(store, checkpoint) if checkpoint is not None else None, store)
+    except LogCorruptedError as error:
+        assert checkpoint is not None
+        raise _UnreadableError(checkpoint.parts, error) from error
+    compactions = [delta for delta in segment.deltas if isinstance(delta, Compaction)]
+    used = frozenset(one.object for one in compactions)
+    actions = at_once(store, partial(_delta, store), segment.deltas)
+    try:
+        state = replay(base, actions, store)
+    except PathTwiceError as error:
+        if not compactions:
+            raise
+        raise _UnreadableError(tuple(used), error) from error
+    doubtful = [one for one in compactions if may_lack_removes(one, state.metadata)]
+    if doubtful:
+        why = "removes that had expired when it was written may be missing"
+        raise _UnreadableError([one.object for one in doubtful], unusable(store, doubtful[0], why))
+    info = actions[-1].info if actions else {}  # a compaction has none
+    return VersionState(
+        segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used
+    )
+
+
+def _delta(store: ObjectStore, delta: Commit | Compaction) -> CommitActions:
+    if isinstance(delta, Commit):
+        return read_listed(store, delta.version, delta.object)
+    try:
+        return CACHE.get(store, [delta.object], lambda: read_compaction(store, delta), commit_nbytes)
+    except LogCorruptedError as error:
+        raise _UnreadableError([delta.object], error) from error

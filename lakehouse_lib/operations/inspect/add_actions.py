@@ -1,0 +1,129 @@
+"""The live files as a table to look at: what the log says of each, statistics included, as it says it.
+
+Unlike the bounds that prune files (``statistics.bounds``) nothing is widened here and nothing judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.protocol.partition_values import partition_column
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, StructType, column_mapping
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import StatisticsColumns, WrittenStatistics, indexed_columns
+
+_WITHOUT_ENDS = ("binary", "void", "variant")
+_ALWAYS = ("path", "size_bytes", "modification_time")
+
+
+def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
+    """One row a live file: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records, and
+    null_count, min and max of the columns that have statistics, and the partition's values.
+
+    Values have the columns' types; what a file's statistics do not say, or say otherwise, is null. Arrays, maps and
+    binaries have no min and max.
+
+    Args:
+        flatten: a column ``min.x`` (``min.a.b`` for a nested one) instead of a member of the struct ``min``.
+    """
+    schema, mode = snapshot.schema, snapshot.column_mapping
+    indexed = indexed_columns(schema, snapshot.configuration, snapshot.partition_columns)
+    counted, ended = _counted(schema, indexed, ()), _ended(schema, indexed, ())
+    found, files = snapshot.statistics(
+        WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode)),
+        ["path", "size", "modificationTime", "partitionValues"],
+    )
+    columns: dict[str, pa.ChunkedArray] = {
+        "path": files["path"],
+        "size_bytes": files["size"],
+        "modification_time": files["modificationTime"],
+        "num_records": found["numRecords"],
+        "null_count": _named(found["nullCount"], counted),
+        "min": _named(found["minValues"], ended),
+        "max": _named(found["maxValues"], ended),
+        "partition": _partitions(snapshot, files),
+    }
+    fields, values = [], []
+    for name, column in columns.items():
+        for one, array in _flat(name, column) if flatten else [(name, column)]:
+            if not pa.types.is_struct(array.type) or array.type.num_fields:
+                fields.append(pa.field(one, array.type, nullable=one not in _ALWAYS))
+                values.append(array)
+    return pa.Table.from_arrays(values, schema=pa.schema(fields))
+
+
+def _counted(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
+    """The columns with statistics, each leaf a count."""
+    return _chosen(schema, indexed, above, lambda _: PrimitiveType("long"))
+
+
+def _ended(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
+    """The columns with statistics that have a least and a greatest value."""
+
+    def ends(kind: DataType) -> DataType | None:
+        return kind if isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _WITHOUT_ENDS else None
+
+    return _chosen(schema, indexed, above, ends)
+
+
+def _chosen(
+    schema: StructType,
+    indexed: StatisticsColumns,
+    above: tuple[str, ...],
+    leaf: Callable[[DataType], DataType | None],
+) -> StructType:
+    fields = []
+    for one in schema.fields:
+        path = (*above, one.name)
+        kind: DataType | None
+        if isinstance(one.type, StructType):
+            kind = _chosen(one.type, indexed, path, leaf)
+            kind = kind if kind.fields else None
+        else:
+            kind = leaf(one.type) if path in indexed else None
+        if kind is not None:
+            fields.append(Field(one.name, kind, metadata=one.metadata))
+    return StructType(fields)
+
+
+def _named(values: pa.ChunkedArray, kind: StructType) -> pa.ChunkedArray:
+    """Statistics under physical names with the columns' own, at every depth."""
+    named = _arrow_named(kind, values.type)
+    if named == values.type:
+        return values
+    return pa.chunked_array([_renamed(chunk, named) for chunk in values.chunks], named)
+
+
+def _arrow_named(kind: DataType, stored: pa.DataType) -> pa.DataType:
+    if not isinstance(kind, StructType):
+        return stored
+    return pa.struct([pa.field(one.name, _arrow_named(one.type, stored[i].type)) for i, one in enumerate(kind.fields)])
+
+
+def _renamed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(kind):
+        return values
+    members = [_renamed(pc.struct_field(values, [index]), one.type) for index, one in enumerate(kind)]
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=pc.is_null(values))
+
+
+def _partitions(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
+    schema, mode = snapshot.schema, snapshot.column_mapping
+    values: Mapping[str, pa.Array] = {
+        name: partition_column(files, column_mapping.partition_key(schema, name, mode), schema.field(name).type)
+        for name in snapshot.partition_columns
+    }
+    if not values:
+        return pa.chunked_array([pa.nulls(len(files), pa.struct([]))])
+    return pa.chunked_array([pa.StructArray.from_arrays(list(values.values()), list(values))])
+
+
+def _flat(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    if not pa.types.is_struct(column.type):
+        yield name, column
+        return
+    for index, one in enumerate(column.type):
+        yield from _flat(f"{name}.{one.name}", pc.struct_field(column, [index]))

@@ -1,0 +1,254 @@
+"""Where rows have gone that others marked as deleted while they were being clustered.
+
+The rows' way through the two waves follows from their keys and their order alone. So it need not be written down while
+nothing conflicts: the key columns of the same files, as they were read then, take the same way once more, each row with
+the number of its file and its position there, and come out in the order in which the rows were written. That they did
+is not taken on trust: the keys that come out are compared with those of the written file, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from lakehouse_lib.arrow.values import binaries, flags_of, int64s, numbers_of
+from lakehouse_lib.engine.base import Engine, Piece
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.operations.files import live_records
+from lakehouse_lib.operations.optimize.clustering.shuffle import (
+    FilePart,
+    Load,
+    ScatterTask,
+    collected,
+    row_groups,
+    sent,
+)
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, bitmap, positions, vector
+from lakehouse_lib.store import ObjectStore
+
+#: Where a row was: its file's number in the group, and below that the position in the file.
+_Rows = NDArray[np.int64]
+_FILE = 40  # bits of the position
+
+#: Of so many rows in all it is remembered where each went (16 bytes a row), so that who goes on marking rows is caught
+#: up with at once; for others all keys are sent again.
+_REMEMBERED_ROWS = 1 << 24
+
+_FOUND = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
+
+
+@dataclass(frozen=True)
+class KeyTask:
+    """Wave 1 once more, with the keys alone.
+
+    Attributes:
+        reader: reads the key columns.
+        loads: of a task of the first time.
+        numbers: of the loads' files in their groups, by path in the log.
+    """
+
+    reader: TableReader
+    loads: tuple[Load, ...]
+    numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A group of wave 2: the number of a written file, what it is ordered by, and which rows are looked for.
+
+    Attributes:
+        reader: reads the key columns.
+        path: of the file in the log; None for one that no row goes to.
+        rows: None: where each of the file's rows was is told.
+    """
+
+    number: int
+    reader: TableReader
+    path: str | None
+    rows: _Rows | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.reader.schema.fields)
+
+
+class PlacesOfKeys:
+    """``carried_marks.Places`` of a clustering.
+
+    Args:
+        reader: reads the columns clustered by, in their order.
+        tasks: those that ``waves.scatter`` has done.
+        paths: of the files that were written, by their numbers; None where no row went.
+    """
+
+    def __init__(
+        self, engine: Engine, reader: TableReader, tasks: Sequence[ScatterTask], paths: Sequence[str | None]
+    ) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._tasks = tasks
+        self._paths = paths
+        self._remembered: dict[int, _Written] = {}
+
+    def __call__(self, store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+        marked = {number: rows for number, group in groups.items() if (rows := _marked(store, group)) is not None}
+        new = {number: groups[number] for number in marked if number not in self._remembered}
+        found = self._look_for(new, marked) if new else {}
+        for number, written in self._remembered.items():
+            if number in marked:
+                found[number] = written.places(marked[number])
+        return {number: places for number, places in found.items() if places is not None}
+
+    def _look_for(
+        self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
+    ) -> dict[int, list[BitMap64] | None]:
+        """Send the keys of groups again: what can be is remembered, of the others the places are found."""
+        members = {
+            path: (number, place)
+            for number, group in groups.items()
+            for place, path in enumerate(group.copied["path"].to_pylist())
+        }
+        tasks: list[KeyTask] = []
+        group_of: dict[int, int] = {}
+        for task in self._tasks:
+            loads = tuple(load for load in task.loads if load.sources[0].path in members)
+            if loads:
+                paths = {source.path for load in loads for source in load.sources}
+                tasks.append(KeyTask(self._reader, loads, {path: members[path][1] for path in paths}))
+            for load in loads:
+                first = load.layout.first_file
+                files = range(first, first + sum(load.layout.tree["files"]))
+                group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
+        counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
+        remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})
+        wanted = []
+        for file, path in enumerate(self._paths):
+            group = group_of.get(file)
+            if group is None:  # of another group: it is numbered, too, but no row goes there
+                wanted.append(WrittenFile(file, self._reader, None, None))
+            else:
+                wanted.append(WrittenFile(file, self._reader, path, None if group in remembered else marked[group]))
+        answers = self._engine.exchange(scatter_keys, gather_keys, tasks, wanted).to_pylist()
+        found: dict[int, list[BitMap64] | None] = {}
+        for number in groups:
+            ours = [one for one in answers if group_of[one["file"]] == number]
+            numbers = [np.frombuffer(one["numbers"], np.int64) for one in ours]
+            # None of a file whose keys are others, or as many as were counted in writing.
+            if [one["rows"] for one in ours] != counts[number]:
+                continue
+            if number in remembered:
+                self._remembered[number] = _Written.of(numbers)
+            elif sum(map(len, numbers)) == len(marked[number]):
+                found[number] = [bitmap(one) for one in numbers]
+        return found
+
+    def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
+        room = _REMEMBERED_ROWS - sum(len(one.rows) for one in self._remembered.values())
+        chosen = set()
+        for number, count in rows.items():
+            if count <= room:
+                chosen.add(number)
+                room -= count
+        return chosen
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The rows of a group as they were written, file after file.
+
+    Attributes:
+        rows: where each was, ascending.
+        order: the place of each of these among all that were written.
+        edges: the place that each file begins at, and the end of the last one.
+    """
+
+    rows: _Rows
+    order: _Rows
+    edges: _Rows
+
+    @classmethod
+    def of(cls, files: Sequence[_Rows]) -> _Written:
+        """Args: files: where the rows of each file were."""
+        rows = np.concatenate([np.zeros(0, np.int64), *files])
+        order = np.argsort(rows)
+        return cls(rows[order], order, np.cumsum([0, *map(len, files)]))
+
+    def places(self, marked: _Rows) -> list[BitMap64] | None:
+        """The positions in each file of rows that were there; None where one was not."""
+        at = np.searchsorted(self.rows, marked)
+        if len(marked) and (at[-1] >= len(self.rows) or (self.rows[at] != marked).any()):
+            return None
+        places = np.sort(self.order[at])
+        cuts = np.searchsorted(places, self.edges)
+        return [
+            bitmap(places[low:high] - start)
+            for low, high, start in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
+        ]
+
+
+def scatter_keys(task: KeyTask) -> Iterator[Piece]:
+    """``waves.scatter`` of the keys, and a last column that says where each row was."""
+    return sent(task.loads, partial(_keys_and_numbers, task))
+
+
+def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
+    """The file's number, how many rows it has, and as int64s where they were; or at which positions those are that are
+    looked for. No rows of a file that has other keys than those that come out here."""
+    found: list[_Rows] = [np.zeros(0, np.int64)]
+    written = None if file.path is None else _keys_of(file.reader, file.path)
+    count = 0
+    for rows in collected(pieces, file.columns):
+        if written is None or not _are_same(rows.select(file.columns), written.slice(count, len(rows))):
+            found, count = [np.zeros(0, np.int64)], 0
+            break
+        numbers = numbers_of(rows.column(rows.num_columns - 1).combine_chunks(), np.int64)
+        found.append(numbers if file.rows is None else count + np.flatnonzero(np.isin(numbers, file.rows)))
+        count += len(rows)
+    told = np.concatenate(found).tobytes()
+    return pa.table([int64s([file.number]), int64s([count]), binaries([told])], schema=_FOUND)
+
+
+def _keys_of(reader: TableReader, path: str) -> pa.Table:
+    with reader.open(path, None) as file:
+        groups = [reader.row_group(file, index, {}) for index in range(file.num_row_groups)]
+    return pa.concat_tables(groups)
+
+
+def _are_same(rows: pa.Table, others: pa.Table) -> bool:
+    """Whether rows are the same to the bit: NaN is NaN, and a zero below zero is another one."""
+    return all(_bits(one).equals(_bits(other)) for one, other in zip(rows.columns, others.columns, strict=True))
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(column.type):
+        return column
+    whole = pa.int64() if column.type.bit_width == 64 else pa.int32()
+    return pa.chunked_array([chunk.view(whole) for chunk in column.chunks], whole)
+
+
+def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
+    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
+    for file, index in row_groups(task.reader, source):
+        keys = task.reader.row_group(file, index, {})
+        kept = file.kept(index)
+        places = np.arange(len(keys)) if kept is None else np.flatnonzero(flags_of(kept))
+        first = (task.numbers[source.path] << _FILE) + file.starts[index]
+        yield keys.append_column(name, int64s(first + places))
+
+
+def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
+    """The rows of a group that have been marked since, ascending; None when rows have come back."""
+    found: list[_Rows] = [np.zeros(0, np.int64)]
+    for number, (was, now) in enumerate(group.vectors):
+        if was != now:
+            left_out, deleted = vector(store, was), vector(store, now)
+            if not left_out <= deleted:
+                return None
+            found.append((number << _FILE) + positions(deleted - left_out))
+    return np.concatenate(found)

@@ -1,0 +1,132 @@
+"""A sample of a partition's keys, and the tree that is cut from it.
+
+Up to some hundreds, every file is read: a few row groups of the key columns, rows at equal distances. Beyond, files at
+equal distances are, and each file between two of them is taken to look like its neighbour, stretched to its own
+minimum and maximum in the log: sampling 32 files of a table that is clustered already gave files of a third to three
+times the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.operations.optimize.clustering.keys import is_text, keys, vocabulary
+from lakehouse_lib.operations.optimize.clustering.shuffle import FilePart
+
+Keys = NDArray[Any]
+
+FILES_READ = 256
+_ROW_GROUPS_READ = 256
+_THREADS = 8
+_ROWS_A_LEAF = 1024  # a leaf's size is then right to some 4%
+_LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
+_WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS = 8, 1023, 65_000
+
+
+@dataclass(frozen=True)
+class FileRanges:
+    """What the log knows of the files of a partition, one row a file.
+
+    Attributes:
+        rows: their row counts, estimated where the log does not say.
+        lows, highs: per key column the minima and maxima; null where unknown.
+    """
+
+    rows: NDArray[np.float64]
+    lows: tuple[pa.Array, ...]
+    highs: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Keys of sampled rows, one array a column, and how many rows each stands for; vocabularies of the text columns."""
+
+    keys: list[Keys]
+    weights: NDArray[np.float64]
+    words: tuple[pa.Array | None, ...]
+
+
+def take_sample(reader: TableReader, files: Sequence[FilePart], known: FileRanges, leaves: int) -> Sample:
+    """Sample the files of one partition.
+
+    Args:
+        reader: reads the key columns alone.
+        files: whole files.
+        known: what the log says of them.
+        leaves: what the sample is to be cut into.
+    """
+    wanted = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
+    read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
+    rows_each = -(-wanted // len(read))
+    groups_each = max(_ROW_GROUPS_READ // len(read), 1)
+
+    def one(turn: int) -> pa.Table | None:
+        return _read(reader, files[read[turn]], rows_each, groups_each, turn)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        tables = list(pool.map(one, range(len(read))))
+    sizes = np.array([0 if table is None else len(table) for table in tables])
+    if not sizes.any():
+        return Sample([np.empty(0, np.int64) for _ in reader.schema.names], np.empty(0), (None,) * len(reader.schema))
+    rows = pa.concat_tables([table for table in tables if table is not None])
+    weights = np.repeat(known.rows[read] / np.maximum(sizes, 1), sizes)
+    limit = int(np.clip(leaves * _WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS))
+    words = tuple(
+        vocabulary(pa.concat_arrays(rows[field.name].chunks), limit) if is_text(field.type) else None
+        for field in reader.schema.to_arrow()
+    )
+    values = [keys(rows[name], known_words) for name, known_words in zip(reader.schema.names, words, strict=True)]
+    if len(read) == len(files):
+        return Sample(values, weights, words)
+    return _with_unread(Sample(values, weights, words), read, sizes, known, wanted)
+
+
+def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: int) -> pa.Table | None:
+    """Rows at equal distances from some row groups at equal distances; ``turn`` varies which ones."""
+    with reader.open(source.path, source.vector) as file:
+        count = file.num_row_groups
+        if not count:
+            return None
+        chosen = sorted({(turn + index * count // groups) % count for index in range(min(groups, count))})
+        table = pa.concat_tables([reader.row_group(file, index, {}) for index in chosen])
+    stride = max(len(table) // rows, 1)
+    return table.take(int64s(np.arange(0, len(table), stride))) if stride > 1 else table
+
+
+def _with_unread(sample: Sample, read: Keys, sizes: Keys, known: FileRanges, wanted: int) -> Sample:
+    """Add, for every file not read, rows of its neighbour stretched to the file's own range."""
+    unread = np.setdiff1d(np.arange(len(known.rows)), read)
+    turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # of the neighbour among the files read
+    unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
+    each = max(wanted // len(known.rows), 1)
+    at = (np.arange(each) + 0.5) / each
+    rows = (np.cumsum(sizes) - sizes)[turn, None] + (sizes[turn, None] * at).astype(np.int64)
+    columns = []
+    for values, low, high, words in zip(sample.keys, known.lows, known.highs, sample.words, strict=True):
+        moved = _stretched(values[rows], keys(low, words), keys(high, words), read[turn], unread)
+        columns.append(np.concatenate([values, moved.ravel()]))
+    weights = np.repeat(known.rows[unread] / each, each)
+    return Sample(columns, np.concatenate([sample.weights, weights]), sample.words)
+
+
+def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys) -> Keys:
+    """Keys of source files, a row each, moved linearly to the ranges of the target files; nulls stay nulls."""
+    null = np.iinfo(rows.dtype).min
+    known = (lows != null) & (highs != null)
+    low, high = lows.astype(np.float64)[:, None], highs.astype(np.float64)[:, None]
+    width = high[sources] - low[sources]
+    even = np.broadcast_to((np.arange(rows.shape[1]) + 0.5) / rows.shape[1], rows.shape)
+    place = np.where(width > 0, (rows - low[sources]) / np.where(width > 0, width, 1), even)
+    moved = low[targets] + np.clip(place, 0, 1) * (high[targets] - low[targets])
+    # A float of 2^63 is one more than an int64 holds.
+    whole = np.clip(moved, null, np.nextafter(float(np.iinfo(rows.dtype).max), 0)).astype(rows.dtype)
+    return np.where((known[sources] & known[targets])[:, None] & (rows != null), whole, rows)

@@ -1,0 +1,262 @@
+"""The two waves that move a table's rows into the leaves of a tree.
+
+Wave 1 (``scatter``) reads about a million rows at a time, sorts them by leaf and sends each leaf's rows on as Arrow
+IPC streams. Wave 2 (``gather``) collects one file's pieces block by block, orders each block finer still, so that row
+groups and pages can be skipped too, and writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
+from lakehouse_lib.engine.parquet.writer import DataFileWriter, stored_schema
+from lakehouse_lib.engine.parquet.written_files import files_table
+from lakehouse_lib.features.row_tracking import FileIds
+from lakehouse_lib.operations.optimize.clustering.kd_tree import Tree, assign, split
+from lakehouse_lib.operations.optimize.clustering.keys import is_text, keys, vocabulary
+
+#: Result column: the number of the written file.
+NUMBER = "number"
+
+CHUNK_ROWS = 1_000_000
+_CHUNK_BYTES = 256 << 20
+_BATCH_ROWS = 1 << 17
+_SMALL_BATCH_ROWS = 1024
+_PIECE_BYTES = 16 << 20
+_BLOCK_ROWS = 2 * CHUNK_ROWS  # of one block in memory at most
+_ROW_GROUP_ROWS = 1 << 17
+_CELL_ROWS = 8192
+_CELLS = 256  # a cell's number is one byte, and sorting by bytes is cheap
+_CELL_SAMPLE = 64  # rows of the sample a cell
+_WORDS = 1023
+
+
+class FilePart(NamedTuple):
+    """The ``part``-th of ``parts`` equal ranges of a file's row groups; path, deletion vector and ids as in the log."""
+
+    path: str
+    vector: Mapping[str, Any] | None
+    ids: FileIds | None = None
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of one partition go.
+
+    Attributes:
+        columns: the columns clustered by.
+        words: for each its vocabulary; None unless it is text.
+        tree: its leaves are the blocks of the partition's files.
+        first_file: index of the partition's first file among all files of the operation.
+    """
+
+    columns: tuple[str, ...]
+    words: tuple[pa.Array | None, ...]
+    tree: Tree
+    first_file: int
+
+
+class Load(NamedTuple):
+    """Parts of files of one partition."""
+
+    sources: tuple[FilePart, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class ScatterTask:
+    """A task of wave 1. ``reader`` is a ``copy_reader``."""
+
+    reader: TableReader
+    loads: tuple[Load, ...]
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A group of wave 2: one file to write.
+
+    Attributes:
+        number: its index among all files of the operation.
+        target: the table.
+        values: the file's partition, as the log spells it.
+        columns: what rows are ordered by inside the file, each block by itself.
+    """
+
+    number: int
+    target: WriteTarget
+    values: Mapping[str, str | None]
+    columns: tuple[str, ...]
+
+
+def scatter(task: ScatterTask) -> Iterator[Piece]:
+    """Wave 1: the rows of a task, sorted by leaf; a piece's order is its block's number in the file."""
+    return sent(task.loads, partial(_stored, task.reader))
+
+
+def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
+    """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
+    schema = stored_schema(file.target)
+    writer = DataFileWriter(file.target, file.values)
+    try:
+        for rows in collected(pieces, file.columns):
+            writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
+            writer.flush()
+        files = files_table(writer.finish(), data_change=file.target.data_change)
+    except BaseException:
+        writer.abort()
+        raise
+    return files.append_column(NUMBER, int64s([file.number] * len(files)))
+
+
+# Where a row goes follows from the key columns and from the order of the rows, never from how large the rows are: the
+# same rows with other columns beside their keys, sent through these two, come out in the same places (``marks.py``).
+
+
+def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
+    """The pieces of what ``read`` gives of each part of a file: in order, a row group at a time."""
+    pending: dict[tuple[int, int], list[pa.Table]] = {}
+    count = size = 0
+    for load in loads:
+        for group in (group for source in load.sources for group in read(source)):
+            # As many at a time as a processor's cache holds.
+            for rows in (group.slice(start, _BATCH_ROWS) for start in range(0, len(group), _BATCH_ROWS)):
+                for file, block, part in _by_leaf(rows, load.layout):
+                    pending.setdefault((file, block), []).append(part)
+                count += len(rows)
+                size += rows.nbytes
+                if count >= CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield from _pieces(pending)
+                    pending, count, size = {}, 0, 0
+    yield from _pieces(pending)
+
+
+def collected(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a file in their final order, a row group at a time."""
+    for block in _blocks(pieces):
+        yield from _row_groups(block, columns)
+
+
+def row_groups(reader: TableReader, source: FilePart) -> Iterator[tuple[DataFile, int]]:
+    """The row groups of a part of a file: the open file, closed after the last one, and their numbers."""
+    with reader.open(source.path, source.vector, source.ids) as file:
+        groups = file.num_row_groups
+        for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
+            yield file, index
+
+
+def _stored(reader: TableReader, source: FilePart) -> Iterator[pa.Table]:
+    for file, index in row_groups(reader, source):
+        yield reader.row_group(file, index, {})
+
+
+def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
+    """File, block and rows of each leaf that has any; a leaf heavier than a file is shared out over its files."""
+    tree = layout.tree
+    columns = [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
+    leaves = assign(tree, columns)
+    counts = np.bincount(leaves, minlength=sum(tree["blocks"]))
+    order = np.argsort(leaves, kind="stable")
+    cuts: list[tuple[int, int, int]] = []
+    file, start, leaf = layout.first_file, 0, 0
+    for files, blocks in zip(tree["files"], tree["blocks"], strict=True):
+        sizes = counts[leaf : leaf + blocks].tolist()
+        count = sum(sizes)
+        if files == 1:
+            cuts.extend((file, block, size) for block, size in enumerate(sizes))
+        else:
+            # Sorted, so that what shares the leaf with the heavy value keeps to the outer ones of the files.
+            one = order[start : start + count]
+            order[start : start + count] = one[np.lexsort([column[one] for column in columns])]
+            edges = [count * share // files for share in range(files + 1)]
+            cuts.extend((file + share, 0, high - low) for share, (low, high) in enumerate(pairwise(edges)))
+        file, start, leaf = file + files, start + count, leaf + blocks
+    rows = rows.take(int64s(order)) if len(cuts) > 1 else rows
+    start = 0
+    for file, block, count in cuts:
+        if count:
+            yield file, block, rows.slice(start, count)
+        start += count
+
+
+def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[Piece]:
+    """The rows of each file and block as Arrow IPC streams of bounded size."""
+    for (file, block), parts in pending.items():
+        rows = pa.concat_tables(parts)
+        if len(rows) < _SMALL_BATCH_ROWS * len(parts):
+            rows = rows.combine_chunks()
+        count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
+        for start in range(0, len(rows), count):
+            yield Piece(file, block, _stream(rows.slice(start, count)))
+
+
+def _stream(rows: pa.Table) -> pa.Buffer:
+    # Counted first: a stream that grows copies itself over and over, into memory that the system has to clear.
+    counter = pa.MockOutputStream()
+    with pa.ipc.new_stream(counter, rows.schema) as stream:
+        stream.write_table(rows)
+    buffer = pa.allocate_buffer(counter.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as stream:
+        stream.write_table(rows)
+    return buffer
+
+
+def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
+    """The rows of each block, or of as much of it as fits, however they were cut into pieces."""
+    for _, block in groupby(pieces, key=lambda piece: piece.order):
+        pending: list[pa.Table] = []
+        count = 0
+        for piece in block:
+            with pa.ipc.open_stream(piece.data) as stream:
+                rows = stream.read_all()
+            while count + len(rows) >= _BLOCK_ROWS:
+                room = _BLOCK_ROWS - count
+                yield pa.concat_tables([*pending, rows.slice(0, room)])
+                pending, count, rows = [], 0, rows.slice(room)
+            if len(rows):
+                pending.append(rows)
+                count += len(rows)
+        if count:
+            yield pa.concat_tables(pending)
+
+
+def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """A block as row groups: the leaves of a tree of its own, each ordered by cells of some thousand rows."""
+    groups = max(round(len(rows) / _ROW_GROUP_ROWS), 1)
+    cells = max(min(len(rows) // _CELL_ROWS, _CELLS) // groups, 1)
+    edges = [len(rows)]
+    if groups * cells > 1:
+        rows = rows.combine_chunks()
+        stride = max(len(rows) // (groups * cells * _CELL_SAMPLE), 1)
+        sampled = int64s(np.arange(0, len(rows), stride))
+        values = []
+        for column in (rows[name] for name in columns):
+            text = is_text(column.type)
+            values.append(keys(column, vocabulary(column.take(sampled).combine_chunks(), _WORDS) if text else None))
+        tree = split([column[::stride] for column in values], groups, blocks=cells)
+        leaves = assign(tree, values)
+        rows = rows.take(int64s(np.argsort(leaves, kind="stable")))
+        counts = np.add.reduceat(np.bincount(leaves, minlength=sum(tree["blocks"])), _starts(tree["blocks"]))
+        edges = np.cumsum(counts).tolist()
+    start = 0
+    for end in edges:
+        # A value heavier than a row group is one leaf: it goes on in another row group.
+        for low in range(start, end, 2 * _ROW_GROUP_ROWS):
+            yield rows.slice(low, min(2 * _ROW_GROUP_ROWS, end - low))
+        start = end
+
+
+def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.cumsum([0, *counts[:-1]])

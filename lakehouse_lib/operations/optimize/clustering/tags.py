@@ -1,0 +1,102 @@
+"""The tags of an add action that say which clustering a file belongs to (PROTOCOL.md, section Add File).
+
+A clustered file names its run, the columns and the target file size, so that the next run leaves it where it is. Other
+engines keep tags that they do not know or drop them when they rewrite a file; a file without them is clustered again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of
+from lakehouse_lib.engine.base import is_small
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
+
+#: The run of clustering that wrote the file: a UUID. Ranges of files of one run hardly overlap.
+RUN = "lakehouse.clustering.run"
+#: JSON array of the columns' physical names, sorted, because their order does not matter.
+COLUMNS = "lakehouse.clustering.columns"
+#: The target file size of the run, in bytes.
+TARGET_SIZE = "lakehouse.clustering.targetSize"
+#: How rows are laid out; files of another layout are clustered again.
+LAYOUT = "lakehouse.clustering.layout"
+
+_NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT)
+_LAYOUT = "kd-1"
+_BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
+
+
+def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.Table:
+    """Files that one run has written, with its tags.
+
+    Args:
+        files: a files table.
+        columns: physical names of the columns clustered by.
+        target_size: bytes of a file that the run aimed at.
+    """
+    tags = {RUN: str(uuid.uuid4()), COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
+    return _tagged(files, tags)
+
+
+def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
+    """Files that hold the rows of a single clustered file, in its order, with its clustering tags.
+
+    A file that is small for its run afterwards gets none, so that the next clustering joins it with others.
+
+    Args:
+        tags: of the clustered file. Its other tags are dropped: they may not be true of fewer rows.
+        files: a files table.
+    """
+    clustering = {name: value for name, value in (tags or {}).items() if name in _NAMES}
+    if not clustering:
+        return files
+    tagged = _tagged(files, clustering)
+    small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
+    return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
+
+
+def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
+    """Which files were clustered by these columns, in any order, for about this file size.
+
+    A target size between half and twice the run's own, both excluded, asks for the same files: rewriting a table
+    because its target went from 100 to 128 MiB gains nothing.
+
+    Args:
+        files: a files table with at least ``tags``.
+        columns: physical names.
+        target_size: bytes.
+    """
+    sizes = target_sizes(files)
+    about = (sizes * 2 > target_size) & (sizes < target_size * 2)
+    same = pc.equal(_value(files, COLUMNS), literal(_columns(columns), pa.string()))
+    return about & flags_of(same)
+
+
+def target_sizes(files: pa.Table) -> NDArray[np.int64]:
+    """The target size in bytes of the run that clustered each file; 0 for a file that is not clustered."""
+    text = _value(files, TARGET_SIZE)
+    is_ours = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
+    is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), is_ours)
+    known = pc.if_else(is_known, text, literal("0", pa.string()))
+    sizes = pc.fill_null(pc.cast(known, pa.int64()), literal(0, pa.int64()))
+    return numbers_of(sizes, np.int64)
+
+
+def _columns(names: Iterable[str]) -> str:
+    return json.dumps(sorted(names), ensure_ascii=False)
+
+
+def _value(files: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.map_lookup(files["tags"], literal(name, pa.string()), "last")
+
+
+def _tagged(files: pa.Table, tags: Mapping[str, str]) -> pa.Table:
+    values = column([tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64)))
+    return files.set_column(files.column_names.index("tags"), FILE_SCHEMA.field("tags"), values)

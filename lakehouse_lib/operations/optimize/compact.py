@@ -1,0 +1,208 @@
+"""Merge small files: fewer, larger ones with the same rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import int64s, numbers_of
+from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
+from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.writer import DataFileWriter, target_size_of
+from lakehouse_lib.engine.parquet.written_files import files_table
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
+from lakehouse_lib.operations.optimize.clustering.tags import copy_tags, target_sizes
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+Rows = NDArray[np.int64]
+
+#: Result column: the bin a written file is of.
+_BIN = "bin"
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """Write the rows of ``files`` (COPIED_COLUMNS and tags, one partition) into one file."""
+
+    number: int
+    target: WriteTarget
+    files: pa.Table
+    mapping: Mode
+
+
+@dataclass(frozen=True)
+class CompactPlan:
+    """What a run will do; also the dry run.
+
+    Attributes:
+        considered: live files that the predicate selects.
+        bins: files to merge into one each, as row numbers into ``files``; see ``compaction_bins``.
+        files: the considered files.
+        partitions: partitions the bins are of.
+    """
+
+    considered: int
+    files: pa.Table
+    bins: tuple[Rows, ...]
+    partitions: int
+
+
+def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | None = None) -> CompactPlan:
+    """What compaction would do to a version; no data is read.
+
+    Raises:
+        InvalidArgumentError: the predicate reads more than partition columns.
+    """
+    if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
+        raise InvalidArgumentError(
+            f"compaction cannot be limited by {predicate.sql}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
+        )
+    files = snapshot.prune(predicate)
+    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    bins = compaction_bins(files, codes, target_size)
+    partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
+    return CompactPlan(len(files), files, bins, partitions)
+
+
+def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tuple[Rows, ...]:
+    """Which files of a version compaction rewrites, as row numbers; each entry becomes one file.
+
+    Small files (below half of the target) of a partition are merged, next-fit by ascending size as delta-spark's
+    OPTIMIZE does it; one that has no other to join stays. A larger file is rewritten alone when more than 5% of its
+    rows are deleted by a deletion vector. A clustered file is measured by the size that its run aimed at, if that is
+    smaller than the target: compaction would undo the clustering otherwise.
+
+    Args:
+        files: a files table.
+        partitions: a number a file, equal for files of one partition.
+        target_size: bytes of a file to write.
+    """
+    sizes = numbers_of(files["size"], np.int64)
+    clustered_for = target_sizes(files)
+    small = is_small(sizes, np.where(clustered_for, np.minimum(clustered_for, target_size), target_size))
+    order = np.flatnonzero(small)
+    order = order[np.lexsort([sizes[order], partitions[order]])]
+    starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
+    worn = has_many_deleted_rows(files)
+    bins: list[Rows] = []
+    for part in np.split(order, starts[1:]) if len(order) else []:
+        bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or worn[rows[0]]]
+    return (*bins, *(np.array([row]) for row in np.flatnonzero(worn & ~small)))
+
+
+def compact(
+    snapshot: Snapshot,
+    engine: Engine,
+    *,
+    target_size: int | None = None,
+    predicate: Predicate | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> dict[str, Any]:
+    """Merge small files: those below half of the target; rows stay the same, so no reader and no appender conflicts.
+
+    Files of which more than 5% of the rows are deleted by a deletion vector are rewritten without them, too. Clustered
+    files stay as they are unless they are small for their run. ``compaction_bins`` says which files that is.
+
+    A file that a concurrent commit removed costs its own bin only; the others are committed. Rows that were marked as
+    deleted meanwhile (a deletion vector) are so in the merged file.
+
+    Args:
+        target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
+            which one task must read and write alone).
+        predicate: on partition columns.
+
+    Returns:
+        The metrics of delta-rs' ``optimize.compact`` (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
+        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...) and ``version``, the table's
+        version after it. When there is nothing to merge all are zero and nothing is committed.
+
+    Raises:
+        CommitFailedError: a concurrent change of schema or protocol, or every bin lost a file to another writer.
+    """
+    started = time.monotonic()
+    snapshot.check_writable()
+    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
+    plan = plan_compact(snapshot, size, predicate)
+    if not plan.bins:
+        nothing = plan.files.slice(0, 0)
+        metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0)
+        return {**metrics, "version": snapshot.version}
+    target = rewrite_target(snapshot)
+    chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
+    tasks = [
+        CompactTask(number, target, chosen.take(int64s(rows)), snapshot.column_mapping)
+        for number, rows in enumerate(plan.bins)
+    ]
+    # The largest first, so that none of them is left over for the end.
+    sizes = numbers_of(plan.files["size"], np.int64)
+    weights = [int(sizes[rows].sum()) for rows in plan.bins]
+    written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
+    chosen_rows = np.concatenate([np.zeros(0, np.int64), *plan.bins])
+    rewrite = Rewrite(
+        plan.files.take(int64s(chosen_rows)),
+        np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
+        written.drop_columns([_BIN]),
+        numbers_of(written[_BIN], np.int64),
+        places_in_order,
+    )
+    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
+    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    metrics = rewrite_metrics(
+        plan.considered, done.removed, done.added, partitions=plan.partitions, batches=len(plan.bins)
+    )
+    return {**metrics, "version": version}
+
+
+def merge_files(task: CompactTask) -> pa.Table:
+    """A compaction task: one file from many, a row group in memory at a time; a files table with its bin."""
+    target = task.target
+    reader = copy_reader(target, task.mapping)
+    values = dict(task.files["partitionValues"][0].as_py() or ())
+    writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
+    try:
+        for rows in _all_rows(reader, task.files):
+            writer.write(rows)
+        files = files_table(writer.finish(), data_change=False)
+        if len(task.files) == 1:  # rows keep their order, and so their clustering
+            files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
+    except BaseException:
+        writer.abort()
+        raise
+    return files.append_column(_BIN, int64s([task.number] * len(files)))
+
+
+def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:
+    for file, _ in reader.files(files):
+        for group in range(file.num_row_groups):
+            yield reader.row_group(file, group, {})
+
+
+def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
+    """Rows, by ascending size, cut wherever the next file would pass the target."""
+    total = np.cumsum(sizes)
+    start = 0
+    while start < len(rows):
+        before = total[start - 1] if start else 0
+        end = max(start + 1, int(np.searchsorted(total, before + target, side="right")))
+        yield rows[start:end]
+        start = end
+
+
+def _heaviest(entry: tuple[int, CompactTask]) -> tuple[int, int]:
+    return -entry[0], entry[1].number

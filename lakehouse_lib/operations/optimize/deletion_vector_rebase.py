@@ -1,0 +1,136 @@
+"""Rows that others marked as deleted while they were being copied: the same marks, where the rows are now.
+
+Maintenance must neither lose to a writer nor bring back what it deleted. A rewrite has copied the rows that a file's
+deletion vector left then; what the vector of now has beyond that has been deleted since. Where those rows went only the
+rewrite itself knows: compaction keeps their order and counts (``places_in_order``), clustering sends their keys the
+same way once more (``clustering.marks``).
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from lakehouse_lib.operations.files import live_records
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class MarkedGroup:
+    """A group of a rewrite whose files are all there, some of them with other deletion vectors. Files tables all.
+
+    Attributes:
+        copied: its files as they were when their rows were copied.
+        removed: the same files, in the same order, as they are in the latest version.
+        added: what was written for them.
+    """
+
+    copied: pa.Table
+    removed: pa.Table
+    added: pa.Table
+
+    @property
+    def vectors(self) -> list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
+        """The deletion vectors of each file, as it was copied and as it is now."""
+        return list(
+            zip(self.copied["deletionVector"].to_pylist(), self.removed["deletionVector"].to_pylist(), strict=True)
+        )
+
+    def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
+        """``added`` with these rows of each file marked as deleted; without the files of which no row is left."""
+        rows = []
+        for row, deleted in zip(self.added.to_pylist(), marks, strict=True):
+            if deleted:
+                stats = json.loads(row["stats"])
+                if stats["numRecords"] == len(deleted):
+                    continue
+                # Bounds of rows that are gone are still bounds, but no longer of rows that are there. The text is our
+                # writer's, and stays as it is: decimals would not survive being read.
+                row["stats"] = f'{row["stats"].removesuffix("}")},"tightBounds":false}}'
+                row["deletionVector"] = deletion_vector.save(store, deleted)
+            rows.append(row)
+        return pa.Table.from_pylist(rows, schema=self.added.schema)
+
+
+#: Where the rows are that have been marked in these groups: for each group, by number, the positions in each file of
+#: its ``added``. A group for which that cannot be told is left out.
+Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
+
+
+def marked_groups(
+    removed: tuple[pa.Table, NDArray[np.int64]], added: tuple[pa.Table, NDArray[np.int64]], latest: Snapshot
+) -> dict[int, MarkedGroup]:
+    """The groups of a rewrite of which no file is gone and some have other deletion vectors than when they were copied.
+
+    Args:
+        removed, added: the files that were copied and those that were written, and the group of each.
+    """
+    copied, groups = removed
+    written, written_groups = added
+    store = latest.store
+    files = latest.files
+    now = pc.index_in(file_paths.canonical(copied["path"], store), value_set=file_paths.canonical(files["path"], store))
+    before = copied["deletionVector"].to_pylist()
+    found: dict[int, MarkedGroup] = {}
+    for group in np.unique(groups).tolist():
+        members = np.flatnonzero(groups == group)
+        places = now.take(pa.array(members))
+        if places.null_count:
+            continue
+        group_now = files.take(places)
+        if [before[member] for member in members] != group_now["deletionVector"].to_pylist():
+            ours = written.filter(pa.array(written_groups == group))
+            found[group] = MarkedGroup(copied.take(pa.array(members)), group_now, ours)
+    return found
+
+
+def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+    """``Places`` of a rewrite whose groups are one file each, with the rows of the copied ones one after another.
+
+    The place of a row is the number of rows before it in its file and in those before, without those left out. So a
+    group is left out whose files do not hold as many rows as the log says: their writer may have counted otherwise.
+    """
+    found: dict[int, list[BitMap64]] = {}
+    for number, group in groups.items():
+        counts = live_records(group.copied)
+        if counts.null_count or pc.sum(counts) != pc.sum(live_records(group.added), min_count=0):
+            continue
+        marks = BitMap64()
+        start = 0
+        for (was, now), count in zip(group.vectors, counts.to_pylist(), strict=True):
+            if was != now:
+                left_out, deleted = vector(store, was), vector(store, now)
+                if not left_out <= deleted:
+                    break  # rows have come back, and were not copied
+                new = positions(deleted - left_out)
+                marks |= bitmap(start + new - np.searchsorted(positions(left_out), new))
+            start += count
+        else:
+            found[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
+    return found
+
+
+def vector(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
+    """The rows that a deletion vector names; none where there is no vector."""
+    return BitMap64() if descriptor is None else deletion_vector.load(store, descriptor)
+
+
+def positions(marks: BitMap64) -> NDArray[np.int64]:
+    """Its numbers, ascending."""
+    return np.frombuffer(marks.to_array(), dtype=np.uint64).astype(np.int64)
+
+
+def bitmap(numbers: NDArray[np.int64]) -> BitMap64:
+    """The other way round."""
+    return BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))

@@ -1,0 +1,320 @@
+"""Cluster a table: rewrite its files so that a predicate on any of some columns reads few of them.
+
+Plan, run, commit: a k-d tree a partition is cut from a sample of its keys, two waves of tasks move the rows into its
+leaves, one commit exchanges the files. The verb has the name users know; the layout skips more than a Z-order curve.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib import statistics
+from lakehouse_lib.arrow.values import int64s, literal, numbers_of
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.copying import copy_reader
+from lakehouse_lib.engine.parquet.reader import TableReader, select
+from lakehouse_lib.engine.parquet.writer import target_size_of
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.row_tracking import FileIds
+from lakehouse_lib.operations.files import has_many_deleted_rows, live_records, partition_codes
+from lakehouse_lib.operations.optimize.clustering.deletion_vector_rebase import PlacesOfKeys
+from lakehouse_lib.operations.optimize.clustering.kd_tree import split
+from lakehouse_lib.operations.optimize.clustering.keys import has_order
+from lakehouse_lib.operations.optimize.clustering.sample import FileRanges, take_sample
+from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered, physical_names
+from lakehouse_lib.operations.optimize.clustering.shuffle import (
+    CHUNK_ROWS,
+    NUMBER,
+    FilePart,
+    Layout,
+    Load,
+    OutputFile,
+    ScatterTask,
+    gather,
+    scatter,
+)
+from lakehouse_lib.operations.optimize.clustering.tags import with_tags
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.write.write import discard
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_LEAST_TASK_ROWS = 100_000
+_TASKS_A_SLOT = 4  # so that a slow task does not leave the others waiting long
+_GUESSED_ROW_BYTES = 64.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do; also the dry run.
+
+    Attributes:
+        considered: live files that the predicate selects.
+        already_clustered: those of them that an earlier run has clustered as this one would.
+        files: those to rewrite.
+        partitions: partitions they are of.
+        tasks: wave 1.
+        outputs: wave 2, a file each.
+    """
+
+    considered: int
+    already_clustered: int
+    files: pa.Table
+    partitions: int
+    tasks: tuple[ScatterTask, ...]
+    outputs: tuple[OutputFile, ...]
+
+
+def z_order(
+    snapshot: Snapshot,
+    engine: Engine,
+    columns: Iterable[str],
+    *,
+    target_size: int | None = None,
+    predicate: Predicate | None = None,
+    full: bool = False,
+    commit_properties: CommitProperties | None = None,
+) -> dict[str, Any]:
+    """Rewrite files so that rows near each other in ``columns`` share a file.
+
+    Files that an earlier run has clustered by the same columns and about the same target size stay (see the tags of
+    ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The others become a
+    run of their own, together with small files of earlier runs that hold no more bytes than they do. Where no file has
+    to be clustered, nothing is written and nothing committed.
+
+    A run gives a partition ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is
+    never spread over files unless it alone is heavier than one. A partition whose only new file fits the target stays
+    as it is, unless more than 5% of that file's rows are deleted. A file that a concurrent commit removed costs its own
+    partition only; rows that were marked as deleted meanwhile (a deletion vector) are so in the new files.
+
+    Args:
+        columns: the columns that queries select by, up to four or so; their order does not matter.
+        target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
+        predicate: on partition columns only: which partitions; None: all.
+        full: rewrite clustered files, too, so that all of a partition is one run again.
+
+    Returns:
+        The metrics of delta-rs' z_order (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
+        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...), ``numFilesAlreadyClustered``
+        (of the considered ones), ``zOrderBy`` and ``version``, the table's version after it.
+
+    Raises:
+        InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
+            without statistics; a target size below 1; a predicate on other than partition columns.
+        CommitFailedError: a concurrent change of schema or protocol, or every partition lost a file to another writer;
+            the table is as it was.
+        LogCorruptedError: the files hold more or fewer rows than the log says.
+    """
+    started = time.monotonic()
+    snapshot.check_writable()
+    by = _checked(snapshot, columns, predicate)
+    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
+    plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism, full=full)
+    if not plan.outputs:
+        return _result(plan, plan.files, plan.files, by, snapshot.version)
+    written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+    added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, by), size)
+    parameters = {
+        "predicate": json.dumps([] if predicate is None else [predicate.sql]),
+        "zOrderBy": json.dumps(list(by)),
+        "auto": False,
+        "targetSize": size,
+    }
+    try:
+        _check_rows(snapshot, plan.files, added)
+    except LogCorruptedError:
+        discard(snapshot.store, added)
+        raise
+    places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, _by_number(written, len(plan.outputs)))
+    rewrite = _by_partition(snapshot, plan.files, added, places)
+    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    return _result(plan, done.removed, done.added, by, version)
+
+
+def plan_z_order(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    target_size: int,
+    predicate: Predicate | None,
+    parallelism: int,
+    *,
+    full: bool = False,
+) -> Plan:
+    """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
+    files = snapshot.prune(predicate)
+    sizes = numbers_of(files["size"], np.int64)
+    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    clustered = is_clustered(snapshot, files, columns, target_size)
+    already = int(clustered.sum())
+    worn = has_many_deleted_rows(files)
+    crowded = files_to_cluster(codes, sizes, clustered & (not full), worn, target_size)
+    if not crowded:
+        return Plan(len(files), already, files.slice(0, 0), 0, (), ())
+    chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))
+    known = _known(files, sizes, snapshot, columns)
+    keys_reader = _keys_reader(snapshot, columns)
+    stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
+    whole = [FilePart(*one) for one in stored]
+    target = rewrite_target(snapshot)
+    loads: list[tuple[Load, int]] = []
+    outputs: list[OutputFile] = []
+    for rows, count in crowded:
+        part = _part(known, rows)
+        blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
+        ours = [whole[row] for row in rows]
+        if count * blocks > 1:
+            sample = take_sample(keys_reader, ours, part, count * blocks)
+            layout = Layout(
+                tuple(columns),
+                sample.words,
+                split(sample.keys, count, blocks=blocks, weights=sample.weights),
+                len(outputs),
+            )
+        else:
+            layout = Layout(
+                tuple(columns), (None,) * len(columns), {"levels": [], "files": [1], "blocks": [1]}, len(outputs)
+            )
+        loads.extend(_loads(ours, part.rows, layout))
+        values = dict(files["partitionValues"][int(rows[0])].as_py() or ())
+        outputs.extend(
+            OutputFile(layout.first_file + number, target, values, tuple(columns))
+            for number in range(sum(layout.tree["files"]))
+        )
+    reader = copy_reader(target, snapshot.column_mapping)
+    return Plan(len(files), already, chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
+
+
+def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
+    """The columns to cluster by, if they can be, and the predicate can choose partitions."""
+
+    def wrong(problem: str, hint: str) -> InvalidArgumentError:
+        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
+
+    if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
+        raise wrong(
+            f"clustering cannot be limited by {predicate.sql}",
+            f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
+        )
+    names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
+    if not names:
+        raise wrong(f"no column to cluster by in {columns!r}", "Name the columns that queries select by")
+    # As the schema spells them: readers and writers match names regardless of case.
+    names = tuple(snapshot.field(name).name for name in names)
+    if len(set(names)) < len(names):
+        raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
+    indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)
+    for name in names:
+        field = snapshot.field(name)
+        if name in snapshot.partition_columns:
+            raise wrong(
+                f"{name!r} is a partition column", "Its values have folders of their own already; name other columns"
+            )
+        if not has_order(field.type.to_arrow()):
+            raise wrong(
+                f"column {name!r} of type {field.type} has no order to cluster by",
+                "Name columns of numbers, strings, booleans, dates or timestamps",
+            )
+        if (name,) not in indexed:
+            raise wrong(
+                f"no statistics are kept of column {name!r}, so clustering by it would let no reader skip a file",
+                "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
+            )
+    return names
+
+
+def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
+    """Row counts and key ranges of files as their statistics give them."""
+    bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
+    records = live_records(files)
+    counts = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
+    mean = sizes[counts > 0].sum() / counts[counts > 0].sum() if (counts > 0).any() else _GUESSED_ROW_BYTES
+    rows = np.where(counts >= 0, counts, np.maximum(sizes / max(mean, 1e-3), 1))
+    ranges = [bounds[(name,)] for name in columns]
+    return FileRanges(rows, tuple(one.min for one in ranges), tuple(one.max for one in ranges))
+
+
+def _part(known: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
+    at = int64s(rows)
+    return FileRanges(
+        known.rows[rows], tuple(one.take(at) for one in known.lows), tuple(one.take(at) for one in known.highs)
+    )
+
+
+def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
+    """Pieces of work of one file or a part of one each, with their rows."""
+    for file, count in zip(files, rows.tolist(), strict=True):
+        parts = max(round(count / CHUNK_ROWS), 1)
+        for part in range(parts):
+            yield Load((file._replace(part=part, parts=parts),), layout), int(count / parts)
+
+
+def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
+    """Loads together in tasks of at most about a million rows, and enough tasks to go round."""
+    total = sum(rows for _, rows in loads)
+    most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
+    tasks: list[ScatterTask] = []
+    pending: list[Load] = []
+    count = 0
+    for load, rows in loads:
+        if pending and count + rows > most:
+            tasks.append(ScatterTask(reader, tuple(pending)))
+            pending, count = [], 0
+        if pending and pending[-1].layout is load.layout:
+            pending[-1] = Load(pending[-1].sources + load.sources, load.layout)
+        else:
+            pending.append(load)
+        count += rows
+    return (*tasks, ScatterTask(reader, tuple(pending)))
+
+
+def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
+    """No row may be lost or doubled: what was written has as many as the log says there were."""
+    before, after = live_records(removed), live_records(added)
+    if before.null_count or after.null_count:
+        return
+    expected, got = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()
+    if expected != got:
+        raise LogCorruptedError(
+            f"the files hold {got} rows and the log says {expected}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing was committed; find the add whose numRecords differs from its file's footer",
+        )
+
+
+def _by_number(written: pa.Table, files: int) -> list[str | None]:
+    """The paths of files by their numbers; None where no row went."""
+    paths: list[str | None] = [None] * files
+    if len(written):
+        for number, path in zip(written[NUMBER].to_pylist(), written["path"].to_pylist(), strict=True):
+            paths[number] = path
+    return paths
+
+
+def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
+    return TableReader(snapshot.store, select(snapshot.schema, columns), (), snapshot.column_mapping)
+
+
+def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:
+    """Rows never leave their partition, so each is a group of its own."""
+    values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
+    codes = partition_codes(values, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
+
+
+def _result(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
+    metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.tasks))
+    clustered = {"numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}
+    return {**metrics, **clustered, "version": version}

@@ -1,0 +1,235 @@
+"""Make a table: its first metadata, the protocol its schema and properties ask for, version 0 without rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakehouse_lib.engine.parquet.writer import file_schema
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, row_tracking, writer_features
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log import clock
+from lakehouse_lib.operations.write.new_properties import checkpoint_policy, is_on, new_properties
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_feed_names, check_names, check_usable
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_BASE = Protocol(1, 2)
+
+#: Modes of writing, and commitInfo's names of them.
+MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
+
+
+def new_metadata(
+    schema: Schema,
+    partition_by: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    table: str | None = None,
+) -> Metadata:
+    """The metaData of a new table.
+
+    Args:
+        schema: its columns, the partition columns among them.
+        partition_by: names regardless of case, in the order of the folders.
+        configuration: table properties (``delta.*``); None values are left out.
+
+    Raises:
+        InvalidSchemaError: no column, names or types that no table can have.
+        InvalidArgumentError: a partition column that is none, or a property with a name or value that cannot be.
+        UnsupportedFeatureError: a property that needs a feature this library cannot keep.
+    """
+    check_names(schema, table=table)
+    check_usable(schema, table=table)
+    if not schema.fields:
+        raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
+    properties = new_properties(configuration, table=table)
+    if is_on(properties, row_tracking.STABLE):
+        properties = row_tracking.with_columns(properties)
+    if is_on(properties, "delta.enableChangeDataFeed"):
+        check_feed_names(schema, table=table)
+    return Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema.to_json(),
+        partition_columns=_partition_columns(schema, partition_by, table),
+        configuration=properties,
+        name=name,
+        description=description,
+        created_time=clock.now(),
+    )
+
+
+def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_files: bool = True) -> Protocol:
+    """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
+
+    timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied;
+    in-commit timestamps and row tracking a writer version of 7 with them. An append-only table needs a writer version
+    of 2 and a change data feed one of 4, or their names in the list that is there.
+
+    Args:
+        has_files: the table of now keeps files, to whose rows nobody has given ids: the property that asks for them, on
+            which nobody has acted, stays one that asks for nothing.
+    """
+    protocol = current or _BASE
+    properties = metadata.configuration
+    tracked = is_on(properties, row_tracking.STABLE) and (current is None or not has_files)
+    uses = {
+        "appendOnly": is_on(properties, "delta.appendOnly"),
+        "changeDataFeed": is_on(properties, "delta.enableChangeDataFeed"),
+        "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
+        "v2Checkpoint": checkpoint_policy(properties) == "v2",
+        "inCommitTimestamp": is_on(properties, "delta.enableInCommitTimestamps"),
+        "rowTracking": tracked,
+        "domainMetadata": tracked,
+    }
+    used = {name for name, is_used in uses.items() if is_used}
+    legacy = max((version for version, names in WRITER_IMPLIES.items() if not used.isdisjoint(names)), default=0)
+    if protocol.min_writer_version < legacy:
+        protocol = Protocol(protocol.min_reader_version, legacy)
+    missing = used - writer_features(protocol)
+    if not missing:
+        return protocol
+    writers = writer_features(protocol) | missing
+    readers = {name for name in missing if FEATURES[name].reader}
+    if not readers:
+        return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)
+    return Protocol(3, 7, reader_features(protocol) | readers, writers)
+
+
+def create_table(
+    store: ObjectStore,
+    schema: Schema,
+    *,
+    mode: str = "error",
+    partition_by: Sequence[str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> int:
+    """Make a table without rows; its version.
+
+    Args:
+        mode: for a table that is there: "error" and "append" raise, "ignore" leaves it as it is, "overwrite" removes
+            its rows and gives it this schema, partitioning and properties.
+
+    Raises:
+        InvalidArgumentError: a table is there, or the mode is none.
+        CommitFailedError: (mode "overwrite") a concurrent commit contradicts this one.
+    """
+    if mode not in MODE_NAMES:
+        raise unknown_mode(mode, store)
+    check_kinds(partition_by, name, description, configuration, table=store.root)
+    metadata = new_metadata(
+        schema, partition_by or (), name=name, description=description, configuration=configuration, table=store.root
+    )
+    try:
+        snapshot: Snapshot | None = load_snapshot(store)
+    except TableNotFoundError:
+        snapshot = None
+    if snapshot is not None and mode == "ignore":
+        return snapshot.version
+    if snapshot is not None and mode != "overwrite":
+        raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
+    operation = "CREATE TABLE" if snapshot is None else "CREATE OR REPLACE TABLE"
+    transaction = OptimisticTransaction(snapshot, store, operation, {"mode": MODE_NAMES[mode], **describe(metadata)})
+    if snapshot is None:
+        transaction.set_protocol(protocol_for(metadata))
+    else:
+        metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
+        protocol = protocol_for(metadata, snapshot.protocol, has_files=False)
+        if protocol != snapshot.protocol:
+            transaction.set_protocol(protocol)
+        transaction.read(None)
+        transaction.remove(snapshot.files)
+    transaction.set_metadata(metadata)
+    outcome = transaction.commit(commit_properties)
+    if snapshot is None and isinstance(outcome, Conflict):
+        if mode == "ignore":
+            return load_snapshot(store).version
+        raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
+    return version_of(outcome)
+
+
+def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
+    """What every verb with a mode raises for one that is none."""
+    return InvalidArgumentError(f"the mode {mode!r}", table=store.root, hint=f"Use one of {', '.join(MODE_NAMES)}")
+
+
+def table_exists(
+    store: ObjectStore, *, hint: str = 'Use mode "append" or "overwrite", or another location'
+) -> InvalidArgumentError:
+    """What creating a table raises where one is; by default with the modes of a write."""
+    return InvalidArgumentError("there is a table already", table=store.root, hint=hint)
+
+
+def check_kinds(
+    partition_by: object, name: object, description: object, configuration: object, *, table: str | None
+) -> None:
+    """What every verb that may create a table asks before it writes a file.
+
+    Raises:
+        InvalidArgumentError: partition columns that are no list of names, a name or a description that is no text,
+            properties that are no dictionary from names.
+    """
+
+    def is_names(value: object) -> bool:
+        return isinstance(value, Sequence) and all(isinstance(one, str) for one in value)
+
+    for what, value, fits, way_out in (
+        ("partition_by", partition_by, is_names(partition_by), "a list of column names"),
+        ("name", name, isinstance(name, str), "text"),
+        ("description", description, isinstance(description, str), "text"),
+        (
+            "configuration",
+            configuration,
+            isinstance(configuration, Mapping) and is_names(list(configuration)),
+            'a dictionary such as {"delta.appendOnly": "true"}',
+        ),
+    ):
+        if value is not None and not fits:
+            raise InvalidArgumentError(f"{what} is {excerpt(value)}", table=table, hint=f"Give {way_out}, or None")
+
+
+def describe(metadata: Metadata) -> dict[str, object]:
+    """commitInfo's operationParameters of a new table."""
+    return {
+        "partitionBy": list(metadata.partition_columns),
+        "description": metadata.description,
+        "properties": dict(metadata.configuration),
+    }
+
+
+def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        field = schema.get(name)
+        if field is None:
+            raise InvalidArgumentError(
+                f"the partition column {name!r} is not in the schema",
+                table=table,
+                hint=f"The columns are {', '.join(schema.names)}",
+            )
+        if not isinstance(field.type, PrimitiveType):
+            raise InvalidArgumentError(
+                f"a table cannot be partitioned by {field.name!r} of type {field.type}",
+                table=table,
+                hint="Partition by a column of a primitive type",
+            )
+        found.append(field.name)
+    if len(set(found)) < len(found):
+        raise InvalidArgumentError(f"a partition column is named twice in {list(names)}", table=table)
+    if found and not file_schema(schema, found).names:
+        raise InvalidArgumentError(
+            f"every column is a partition column: {', '.join(found)}",
+            table=table,
+            hint="Leave a column to be stored in the files",
+        )
+    return tuple(found)

@@ -1,0 +1,274 @@
+"""Put rows into a table: create, append, overwrite. One commit each, whichever engine writes the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.incoming import Incoming
+from lakehouse_lib.engine.parquet.writer import stored_schema
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.features import check_removal, has_change_data_feed
+from lakehouse_lib.operations.files import record_count
+from lakehouse_lib.operations.write.create import (
+    MODE_NAMES,
+    check_kinds,
+    describe,
+    new_metadata,
+    protocol_for,
+    table_exists,
+    unknown_mode,
+)
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.schema import Schema, StructType, all_types, check_feed_names, check_names, enforce, merge
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+Mode = Literal["error", "append", "overwrite", "ignore"]
+SchemaMode = Literal["merge", "overwrite"]
+
+
+@dataclass(frozen=True)
+class Write:
+    """What to do with rows.
+
+    Attributes:
+        mode: for a table that exists: "error", "append", "overwrite", "ignore".
+        schema_mode: None: the data fits the table; "merge": new columns and fields are added; "overwrite" (with mode
+            "overwrite"): the data's schema becomes the table's.
+        partition_by: of a new table, or of one whose schema is overwritten; else None or what the table has.
+        name, description, configuration: of a table this write creates; one that exists keeps its own.
+        target_file_size: bytes a file is closed at. Of a Spark DataFrame every partition writes its own files.
+    """
+
+    mode: Mode = "error"
+    schema_mode: SchemaMode | None = None
+    partition_by: Sequence[str] | None = None
+    name: str | None = None
+    description: str | None = None
+    configuration: Mapping[str, str | None] | None = None
+    target_file_size: int | None = None
+
+
+def write(
+    store: ObjectStore,
+    rows: Incoming,
+    what: Write,
+    engine: Engine,
+    *,
+    snapshot: Snapshot | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> int | None:
+    """Write rows in one commit; its version, None when mode "ignore" found a table.
+
+    ``snapshot``: the latest version, where the caller has it.
+
+    No rows make a commit too (as delta-rs does): it may carry application transactions. When two writers create the
+    table at the same time, the loser of mode "append" or "overwrite" goes on with the winner's table, if its files fit.
+
+    Raises:
+        InvalidArgumentError: an unknown mode, a table that is there (mode "error"), another partitioning.
+        InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
+        SchemaMismatchError: lists the columns that do not fit.
+        CommitFailedError: a concurrent commit contradicts this one; nothing is visible.
+        CommitUnknownError: the store stopped answering while it was asked to commit.
+    """
+    _check_modes(what, store)
+    check_kinds(what.partition_by, what.name, what.description, what.configuration, table=store.root)
+    try:
+        snapshot = snapshot or load_snapshot(store)
+    except TableNotFoundError:
+        return _create(store, rows, what, engine, commit_properties)
+    if what.mode == "error":
+        raise table_exists(store)
+    if what.mode == "ignore":
+        return None
+    snapshot.check_writable()
+    metadata = _metadata(snapshot, rows.schema, what)
+    if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
+        check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
+    files = engine.write(rows.rows, _target(store, metadata, what))
+    return _commit(snapshot, files, metadata, what, commit_properties)
+
+
+def _create(
+    store: ObjectStore, rows: Incoming, what: Write, engine: Engine, properties: CommitProperties | None
+) -> int | None:
+    metadata = new_metadata(
+        Schema.from_arrow(rows.schema),
+        what.partition_by or (),
+        name=what.name,
+        description=what.description,
+        configuration=what.configuration,
+        table=store.root,
+    )
+    files = engine.write(rows.rows, _target(store, metadata, what))
+    transaction = OptimisticTransaction(None, store, "WRITE", {"mode": MODE_NAMES[what.mode], **describe(metadata)})
+    transaction.set_protocol(protocol_for(metadata))
+    transaction.set_metadata(metadata)
+    transaction.add(files)
+    transaction.metrics.update(_metrics(files))
+    outcome = transaction.commit(properties)
+    if not isinstance(outcome, Conflict):
+        return version_of(outcome)
+    if what.mode in ("error", "ignore"):
+        discard(store, files)
+        if what.mode == "ignore":
+            return None
+        raise table_exists(store)
+    snapshot = load_snapshot(store)
+    _check_fits(snapshot, metadata, files)
+    return _commit(snapshot, files, snapshot.metadata, what, properties)
+
+
+def _commit(
+    snapshot: Snapshot, files: pa.Table, metadata: Metadata, what: Write, properties: CommitProperties | None
+) -> int:
+    parameters = {"mode": MODE_NAMES[what.mode], "partitionBy": list(metadata.partition_columns)}
+    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", parameters)
+    if metadata != snapshot.metadata:
+        transaction.set_metadata(metadata)
+        protocol = protocol_for(metadata, snapshot.protocol)
+        if protocol != snapshot.protocol:
+            transaction.set_protocol(protocol)
+    transaction.add(files)
+    transaction.metrics.update(_metrics(files))
+    if what.mode == "overwrite":
+        transaction.read(None)
+        transaction.remove(snapshot.files)
+        transaction.metrics["numRemovedFiles"] = len(snapshot.files)
+        transaction.metrics["numRemovedBytes"] = pc.sum(snapshot.files["size"]).as_py() or 0
+    outcome = transaction.commit(properties)
+    if isinstance(outcome, Conflict):
+        discard(snapshot.store, files)
+    return version_of(outcome)
+
+
+def discard(store: ObjectStore, files: pa.Table) -> None:
+    """Delete files that no commit will refer to; best effort, for vacuum takes what stays."""
+    try:
+        store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())
+    except DeltaError:  # the error that brought us here is the one to tell
+        return
+
+
+def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
+    """The table's metadata as this write leaves it."""
+    table = snapshot.store.root
+    before = snapshot.metadata
+    if what.schema_mode == "overwrite":
+        partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
+        fresh = new_metadata(Schema.from_arrow(incoming), partition_by, table=table)
+        if has_change_data_feed(before):
+            check_feed_names(Schema.from_arrow(incoming), table=table)
+        return replace(before, schema_string=fresh.schema_string, partition_columns=fresh.partition_columns)
+    if what.partition_by is not None and [name.lower() for name in what.partition_by] != [
+        name.lower() for name in snapshot.partition_columns
+    ]:
+        raise InvalidArgumentError(
+            f"the table is partitioned by {list(snapshot.partition_columns)}, not by {list(what.partition_by)}",
+            table=table,
+            version=snapshot.version,
+            hint="Leave partition_by out",
+        )
+    if what.schema_mode == "merge":
+        return with_new_columns(snapshot, incoming)
+    enforce(snapshot.schema, incoming, table=table)
+    return before
+
+
+def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
+    """The table's metadata with the columns and nested fields of ``incoming`` that it lacks.
+
+    Raises:
+        SchemaMismatchError: lists every column whose type does not fit.
+        InvalidSchemaError: a new name that no column of a new table could have.
+    """
+    table, before = snapshot.store.root, snapshot.metadata
+    merged = merge(snapshot.schema, incoming, table=table)
+    if merged == snapshot.schema:
+        return before
+    check_names(merged, snapshot.schema, table=table)
+    if has_change_data_feed(before):
+        check_feed_names(Schema([one for one in merged.fields if one.name not in snapshot.schema]), table=table)
+    return before.with_schema(merged.to_json())
+
+
+def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
+    schema = Schema.from_json(metadata.schema_string)
+    target = WriteTarget(store, schema, metadata.partition_columns, metadata.configuration, what.target_file_size)
+    check_rows_are_kept(target)
+    return target
+
+
+def check_rows_are_kept(target: WriteTarget) -> None:
+    """Refuse what Parquet holds no rows of: no column at all, and structs without members.
+
+    Raises:
+        InvalidSchemaError: names the columns.
+    """
+    table = target.store.root
+    for one in target.schema.fields:
+        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(one.type)):
+            raise InvalidSchemaError(
+                f"column {one.name!r} has a struct without members, which data files cannot hold",
+                table=table,
+                hint="Leave the column out",
+            )
+    if not stored_schema(target).names:
+        raise InvalidSchemaError(
+            "every column is void or a partition column, and data files would hold no row: "
+            f"{', '.join(target.schema.names)}",
+            table=table,
+            hint="Write a column that has values, or cast one to the type that it will have",
+        )
+
+
+def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:
+    """Files written for a table that we lost the race to create: do they fit the winner's?"""
+    schema = Schema.from_json(ours.schema_string)
+    theirs = {one.name: one.type for one in snapshot.schema.fields}  # spelled as in the files, which others go by
+    same_types = all(theirs.get(one.name) == one.type for one in schema.fields)
+    required = all(one.nullable or one.name in schema for one in snapshot.schema.fields)
+    nullable = all(snapshot.schema.field(one.name).nullable >= one.nullable for one in schema.fields if same_types)
+    if same_types and required and nullable and snapshot.partition_columns == ours.partition_columns:
+        return
+    discard(snapshot.store, files)
+    enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
+    raise InvalidArgumentError(
+        "another writer created the table first, with another schema or partitioning",
+        table=snapshot.store.root,
+        version=snapshot.version,
+        hint="Write again: the data will be fitted to that table",
+    )
+
+
+def _check_modes(what: Write, store: ObjectStore) -> None:
+    if what.mode not in MODE_NAMES:
+        raise unknown_mode(what.mode, store)
+    if what.schema_mode not in (None, "merge", "overwrite"):
+        raise InvalidArgumentError(
+            f"the schema mode {what.schema_mode!r}", table=store.root, hint='Use "merge", "overwrite" or None'
+        )
+    if what.schema_mode == "overwrite" and what.mode != "overwrite":
+        raise InvalidArgumentError(
+            f"schema_mode 'overwrite' with mode {what.mode!r}",
+            table=store.root,
+            hint='Use mode "overwrite", or schema_mode "merge" to add columns',
+        )
+
+
+def _metrics(files: pa.Table) -> dict[str, object]:
+    return {
+        "numFiles": len(files),
+        "numOutputRows": record_count(files),
+        "numOutputBytes": pc.sum(files["size"]).as_py() or 0,
+    }

@@ -1,0 +1,1 @@
+"""The nouns of PROTOCOL.md: actions, deletion vectors, partition values, file paths, table properties."""

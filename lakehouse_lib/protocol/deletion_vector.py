@@ -1,0 +1,242 @@
+"""Deletion vectors: which rows of a data file are deleted (PROTOCOL.md, Deletion Vectors and Deletion Vector Format).
+
+A vector is a set of row positions in a data file, counted from 0 over the whole file, as a 64-bit Roaring bitmap. Its
+descriptor in the log says where it is: in the log itself (``i``), in a file beside the table whose name is a UUID
+(``u``) or in a file at an absolute path (``p``). One file may hold the vectors of many data files.
+
+    file:    version 1 (1 byte), then for each vector: size (int32, big-endian), data, CRC-32 of the data (big-endian)
+    data:    1681511377 (int32, little-endian), then the bitmap in Roaring's portable 64-bit form
+    offset:  where the size stands, from the beginning of the file
+    inline:  the data in Z85, padded to whole groups; ``sizeInBytes`` says where it ends
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.store import ObjectStore
+
+_VERSION = 1
+_MAGIC = 1681511377
+_UUID_LENGTH = 20  # of 16 bytes in Z85
+_FIRST = 1  # after the version: where a file's first vector stands
+
+# A commit is read whole by everybody, so what is larger has a file.
+_INLINE_BYTES = 1024
+
+# The worst a bitmap can do is a container for each position (22 bytes); buckets without positions cost 12 bytes each.
+_BYTES_A_POSITION = 32
+_BYTES_WITHOUT_POSITIONS = 1 << 16
+
+
+def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
+    """The positions that are deleted in a data file, counted from 0 over the whole file.
+
+    Args:
+        descriptor: the ``deletionVector`` of the file's ``add`` or ``remove`` action.
+
+    Raises:
+        LogCorruptedError: the descriptor makes no sense, or what it names is not what it says: other sizes, another
+            checksum, another number of rows.
+        ObjectNotFoundError: the vector's file is missing.
+        PathOutsideTableError: the vector's file is not in the table's folder.
+    """
+    where = "inline in the log"
+    try:
+        kind, size, cardinality = _checked(descriptor)
+        if kind == "i":
+            data = _inline(str(descriptor["pathOrInlineDv"]), size)
+        else:
+            text = str(descriptor["pathOrInlineDv"])
+            where = file_paths.decode(text if kind == "p" else file_paths.encode(_named_by_uuid(text)), store)
+            data = _stored(store, where, descriptor.get("offset"), size)
+        return _bitmap(data, cardinality)
+    except _Broken as error:
+        raise LogCorruptedError(
+            f"the deletion vector {where} cannot be used: {error}",
+            table=store.root,
+            hint="Restore the vector's file from a backup, or read an older version, from before the rows were deleted",
+        ) from error
+    except ObjectNotFoundError as error:
+        raise ObjectNotFoundError(
+            f"the deletion vector's file {where} is missing although the log refers to it",
+            table=store.root,
+            hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
+            "older version",
+        ) from error
+
+
+def save(store: ObjectStore, deleted: BitMap64) -> dict[str, Any]:
+    """A vector that a commit may refer to, and its descriptor: in the log while it is small, else durable in a new file
+    beside the table."""
+    data = struct.pack("<I", _MAGIC) + deleted.serialize()
+    known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
+    if len(data) <= _INLINE_BYTES:
+        return {"storageType": "i", "pathOrInlineDv": _z85_encode(data + bytes(-len(data) % 4)), **known}
+    name = uuid.uuid4()
+    framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    store.put(f"deletion_vector_{name}.bin", bytes([_VERSION]) + framed)
+    return {"storageType": "u", "pathOrInlineDv": _z85_encode(name.bytes), "offset": _FIRST, **known}
+
+
+def unique_id(descriptor: Mapping[str, Any]) -> str:
+    """What tells two vectors apart: with the data file's path it is the key of a file in the log."""
+    offset = descriptor.get("offset")
+    suffix = "" if offset is None else f"@{offset}"
+    return f"{descriptor['storageType']}{descriptor['pathOrInlineDv']}{suffix}"
+
+
+def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
+    """The files that vectors are in, each once, as canonical store paths; vectors in the log itself have none.
+
+    Args:
+        vectors: a ``deletionVector`` column, null where there is none.
+
+    Raises:
+        LogCorruptedError: a descriptor makes no sense.
+    """
+    vectors = vectors.filter(vectors.is_valid()).combine_chunks()
+    kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
+    try:
+        odd = pc.or_(pc.invert(pc.is_in(kind, value_set=pa.array(["u", "i", "p"]))), text.is_null())
+        if pc.any(odd, min_count=0).as_py():
+            _checked(vectors.filter(odd)[0].as_py())
+        relative = pc.unique(text.filter(pc.equal(kind, "u"))).to_pylist()
+        named = pa.array([file_paths.encode(_named_by_uuid(one)) for one in relative], pa.string())
+    except _Broken as error:
+        raise LogCorruptedError(
+            f"a deletion vector's descriptor makes no sense: {error}",
+            table=store.root,
+            hint="Restore the log from a backup, or read an older version",
+        ) from error
+    absolute = pc.unique(text.filter(pc.equal(kind, "p")))
+    return pc.unique(pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named, store)]))
+
+
+def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
+    """A mask of the rows ``start`` to ``start + count`` of a file: true for those that are not deleted."""
+    window = BitMap64()
+    window.add_range(start, start + count)
+    positions = np.frombuffer((deleted & window).to_array(), dtype=np.uint64)
+    kept = np.ones(count, dtype=bool)
+    kept[(positions - np.uint64(start)).astype(np.int64)] = False
+    bits = pa.py_buffer(np.packbits(kept, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), count, [None, bits])
+
+
+class _Broken(Exception):
+    """What is wrong with a vector, before it is known where it is."""
+
+
+def _checked(descriptor: Mapping[str, Any]) -> tuple[str, int, int]:
+    kind, size, cardinality = (descriptor.get(key) for key in ("storageType", "sizeInBytes", "cardinality"))
+    if kind not in ("u", "i", "p"):
+        raise _Broken(f"storageType is {kind!r}; the protocol has u, i and p")
+    if not isinstance(descriptor.get("pathOrInlineDv"), str):
+        raise _Broken(f"pathOrInlineDv is {descriptor.get('pathOrInlineDv')!r}")
+    if not isinstance(size, int) or size < 0:
+        raise _Broken(f"sizeInBytes is {size!r}")
+    if not isinstance(cardinality, int) or cardinality < 0:
+        raise _Broken(f"cardinality is {cardinality!r}")
+    if size > _BYTES_WITHOUT_POSITIONS + _BYTES_A_POSITION * cardinality:
+        raise _Broken(f"{size} bytes are more than any set of {cardinality} positions takes")
+    return str(kind), size, cardinality
+
+
+def _named_by_uuid(text: str) -> str:
+    """``ab^-aqEH.-t@S}K{vb[*k^`` is in folder ``ab``, in the file that the last 20 characters name; decoded."""
+    folder, name = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
+    if len(name) < _UUID_LENGTH:
+        raise _Broken(f"{text!r} is shorter than a UUID in Z85")
+    file = f"deletion_vector_{uuid.UUID(bytes=_z85_decode(name))}.bin"
+    return f"{folder}/{file}" if folder else file
+
+
+def _inline(text: str, size: int) -> bytes:
+    data = _z85_decode(text)
+    if not size <= len(data) < size + 4:
+        raise _Broken(f"{len(data)} bytes, where sizeInBytes is {size}")
+    return data[:size]
+
+
+def _stored(store: ObjectStore, path: str, offset: object, size: int) -> bytes:
+    """The data at ``offset``, which is read without reading the rest of the file."""
+    start = _FIRST if offset is None else offset
+    if not isinstance(start, int) or start < _FIRST:
+        raise _Broken(f"offset is {offset!r}")
+    with store.open_input(path) as file:
+        try:
+            length = file.size()
+            if start + size + 8 > length:
+                raise _Broken(f"its file has {length} bytes, too few for {size} at offset {start}")
+            version = file.read(1)
+            file.seek(start)
+            framed = file.read(size + 8)
+        except (pa.ArrowException, OSError) as error:
+            raise _Broken(str(error)) from error
+    if len(framed) != size + 8:
+        raise _Broken(f"{len(framed)} bytes at offset {start}, where {size + 8} should be")
+    if version != bytes([_VERSION]):
+        raise _Broken(f"its file is of format version {version[0]}, and only version {_VERSION} is known")
+    (written,) = struct.unpack_from(">i", framed, 0)
+    (checksum,) = struct.unpack_from(">I", framed, size + 4)
+    if written != size:
+        raise _Broken(f"its file says {written} bytes at offset {start}, the log says {size}")
+    data = bytes(memoryview(framed)[4 : size + 4])
+    if zlib.crc32(data) != checksum:
+        raise _Broken(f"the checksum of its {size} bytes at offset {start} does not match")
+    return data
+
+
+def _bitmap(data: bytes, cardinality: int) -> BitMap64:
+    if len(data) < 12:
+        raise _Broken(f"{len(data)} bytes are too few")
+    (magic,) = struct.unpack_from("<I", data)
+    if magic != _MAGIC:
+        raise _Broken(f"it begins with {magic}, not with {_MAGIC}")
+    try:
+        bitmap = BitMap64.deserialize(data[4:])
+    except (ValueError, IndexError) as error:
+        raise _Broken(f"it is no Roaring bitmap: {error}") from error
+    if len(bitmap) != cardinality:
+        raise _Broken(f"it deletes {len(bitmap)} rows, the log says {cardinality}")
+    return bitmap
+
+
+# Z85 (ZeroMQ RFC 32): five characters are four bytes, big-endian.
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_DIGITS: npt.NDArray[np.uint64] = np.full(256, 85, dtype=np.uint64)
+_DIGITS[np.frombuffer(_Z85, dtype=np.uint8)] = np.arange(85, dtype=np.uint64)
+_WEIGHTS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
+
+
+def _z85_encode(data: bytes) -> str:
+    groups = np.frombuffer(data, dtype=">u4").astype(np.uint64)
+    digits = (groups[:, None] // _WEIGHTS % np.uint64(85)).astype(np.int64)
+    return np.frombuffer(_Z85, dtype=np.uint8)[digits.ravel()].tobytes().decode("ascii")
+
+
+def _z85_decode(text: str) -> bytes:
+    try:
+        encoded = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    except UnicodeEncodeError as error:
+        raise _Broken("characters that Z85 does not have") from error
+    digits = _DIGITS[encoded]
+    if len(digits) % 5 or (digits == 85).any():
+        raise _Broken(f"{len(text)} characters that are no Z85")
+    groups = digits.reshape(-1, 5) @ _WEIGHTS
+    if (groups > 0xFFFFFFFF).any():
+        raise _Broken("a group of Z85 characters above 4 bytes")
+    return groups.astype(">u4").tobytes()

@@ -1,0 +1,212 @@
+"""Paths of data files: from the log's form to the store's and back (PROTOCOL.md, section Add File).
+
+In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
+In the store it is decoded, and relative to the table's folder; a file of another folder that the user allows to be read
+(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there: ``/x``, or for a
+table in S3 ``s3://bucket/x``. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.errors import PathOutsideTableError
+from lakehouse_lib.store.base import ObjectStore
+
+# What RFC 3986 allows unescaped in a path, but for the percent sign.
+_SAFE = "/-._~!$&'()*+,;=:@"
+_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
+_NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
+# file:/x, file:///x and file://localhost/x; another authority is another machine.
+_LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
+_ELSEWHERE = r"^(?i:file)://[^/]"
+_HERE = r"^(?i:file)://(?i:localhost)/"
+# One object, whichever of Hadoop's file systems wrote it.
+_IN_S3 = r"^(?i:s3[an]?)://([^/]+/)"
+_S3 = "s3:/"  # before an absolute path whose first step is the bucket
+_NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
+_SLASH, _DOT, _PERCENT, _COLON, _NUL = b"/.%:\0"
+_BYTES_A_LOOK = 1 << 20
+_MOST_PASSES = 60  # beyond, decoding path by path is no slower
+
+
+def encode(path: str) -> str:
+    """A store path as the log wants it."""
+    encoded = quote(path, safe=_SAFE)
+    # A first segment with a colon would read as a scheme.
+    return f"./{encoded}" if re.match(_SCHEME, encoded) else encoded
+
+
+def decode(path: str, store: ObjectStore, *, version: int | None = None) -> str:
+    """A log path as a store path; ``decode_all`` of one."""
+    decoded: str = decode_all(strings([path]), store, version=version)[0].as_py()
+    return decoded
+
+
+def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = None) -> pa.Array:
+    """A column of log paths as store paths: most are plain and pass untouched.
+
+    Args:
+        version: the version of the table, for the error.
+
+    Raises:
+        PathOutsideTableError: a path that points out of the table's folder, to none that ``store`` allows.
+    """
+    form = _canonical(paths, store)
+    if form.refused is not None:
+        refused = pc.or_(form.refused, _outside(form.paths, store.allowed_roots))
+        if pc.any(refused, min_count=0).as_py():
+            path = form.written.filter(refused)[0].as_py()
+            raise PathOutsideTableError(
+                f"the log refers to {path!r}, which is outside the table's folder",
+                table=store.root,
+                version=version,
+                hint="Files of another folder (a shallow clone, a tampered log) are refused; if they are meant, name "
+                "their folder in the storage option allowed_roots",
+            )
+    return form.whole()
+
+
+def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
+    """A column of log paths in one canonical form, so that two spellings of a file compare equal.
+
+    That is the store's form. Paths that leave the table are here, too (only what is read or deleted is refused, by
+    ``decode_all``), and those of other stores stay as they are.
+    """
+    return _canonical(paths, store).whole()
+
+
+def are_absolute(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Which store paths are not relative to the table's folder."""
+    return pc.or_(pc.starts_with(paths, "/"), pc.starts_with(paths, f"{_S3}/"))
+
+
+def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
+    """A column of store paths as whole paths, as the operating system has them; in S3 as locations."""
+    paths = whole(paths)
+    root, slash = strings([store.root.rstrip("/"), "/"])
+    inside = pc.binary_join_element_wise(root, paths, slash)
+    whole_already = are_absolute(paths)
+    # As a rule none is, and there are a million to copy.
+    return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
+
+
+class _Canonical(NamedTuple):
+    """Paths of which some had to be mended: ``odd`` marks them, and there is one each in the last three."""
+
+    every: pa.Array
+    odd: pa.Array
+    written: pa.Array
+    paths: pa.Array
+    refused: pa.Array | None
+
+    def whole(self) -> pa.Array:
+        if self.refused is None:
+            return self.every
+        return pc.replace_with_mask(self.every, self.odd, pc.if_else(self.refused, self.written, self.paths))
+
+
+def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
+    every = whole(paths)
+    if _are_plain(every):
+        return _Canonical(every, every, every, every, None)
+    odd = pc.match_substring_regex(every, _NOT_PLAIN)
+    if not pc.any(odd, min_count=0).as_py():
+        return _Canonical(every, odd, every, every, None)
+    written = every.filter(odd)
+    in_s3 = store.root.startswith(f"{_S3}/")
+    here = _of_bucket(written, store.root) if in_s3 else _of_disk(written)
+    elsewhere = pc.match_substring_regex(here, _SCHEME)
+    text = pc.replace_substring_regex(_unquoted(here), "/+", "/")
+    text = pc.replace_substring_regex(text, r"/(\./)+", "/")
+    text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
+    below = f"{store.root.removeprefix(_S3 if in_s3 else '').rstrip('/')}/"
+    text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
+    leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
+    if in_s3:
+        text = pc.replace_substring_regex(text, "^/", f"{_S3}/")
+    return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
+
+
+def _of_disk(paths: pa.Array) -> pa.Array:
+    """Log paths of a local table, those of this machine without a scheme."""
+    return pc.if_else(
+        pc.and_not(pc.match_substring_regex(paths, _ELSEWHERE), pc.match_substring_regex(paths, _HERE)),
+        paths,
+        pc.replace_substring_regex(paths, _LOCAL, r"\1"),
+    )
+
+
+def _of_bucket(paths: pa.Array, root: str) -> pa.Array:
+    """Log paths of a table in S3; absolute ones begin with the bucket. ``/x`` is in the table's own (RFC 3986)."""
+    bucket = root.removeprefix(_S3).split("/")[1]
+    paths = pc.replace_substring_regex(paths, "^/", f"/{bucket}/")
+    return pc.replace_substring_regex(paths, _IN_S3, r"/\1")
+
+
+def _are_plain(paths: pa.Array) -> bool:
+    """False where a path may be odd: one look at all bytes at once, a fraction of what a regular expression takes."""
+    if paths.type != pa.string() or paths.null_count or not len(paths):
+        return False
+    _, offsets, data = paths.buffers()
+    ends = np.frombuffer(offsets, np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    if data is None:
+        return False
+    text = np.frombuffer(data, np.uint8)
+    if (ends[:-1] == ends[1:]).any() or _are_odd_starts(text[ends[:-1]]):
+        return False
+    if (text[ends[1:] - 1] == _SLASH).any():
+        return False
+    for start in range(int(ends[0]), int(ends[-1]), _BYTES_A_LOOK):
+        block = text[start : min(start + _BYTES_A_LOOK + 1, int(ends[-1]))]
+        after_slash = block[1:][block[:-1] == _SLASH]
+        if any((block == byte).any() for byte in (_PERCENT, _COLON, _NUL)) or _are_odd_starts(after_slash):
+            return False
+    return True
+
+
+def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
+    """Whether a path or a segment begins with what may need mending, and few others do."""
+    return bool(((characters == _SLASH) | (characters == _DOT)).any())
+
+
+def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:
+    """Which store paths are absolute, and below none of the allowed folders."""
+    outside = are_absolute(paths)
+    for root in allowed:
+        outside = pc.and_not(outside, pc.starts_with(paths, f"{root.rstrip('/')}/"))
+    return outside
+
+
+def _unquoted(paths: pa.Array) -> pa.Array:
+    """``urllib.parse.unquote`` of each path, by as many passes as there are escapes in use."""
+    if not pc.any(pc.match_substring(paths, "%"), min_count=0).as_py():
+        return paths
+    if pc.any(pc.match_substring_regex(paths, _NO_ESCAPE), min_count=0).as_py():
+        return _unquoted_each(paths)  # what a pass makes could be taken for an escape by the next one
+    pieces = pc.list_flatten(pc.split_pattern(paths, "%"))
+    codes = pc.unique(pc.utf8_slice_codeunits(pieces, 0, 2))
+    codes = codes.filter(pc.match_substring_regex(codes, "^[0-9A-Fa-f]{2}$")).to_pylist()
+    if len(codes) > _MOST_PASSES:
+        return _unquoted_each(paths)
+    # The percent sign last, for it makes what looks like escapes; where every one begins an escape no other does.
+    codes.sort(key=lambda code: code == "25")
+    data = paths.cast(pa.binary())
+    for code in codes:
+        data = pc.replace_substring(data, f"%{code}".encode(), bytes.fromhex(code))
+    try:
+        return data.cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return _unquoted_each(paths)
+
+
+def _unquoted_each(paths: pa.Array) -> pa.Array:
+    return strings([None if path is None else unquote(path) for path in paths.to_pylist()]).cast(paths.type)

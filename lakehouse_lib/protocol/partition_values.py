@@ -1,0 +1,279 @@
+"""Partition values as the log and the folders write them (PROTOCOL.md, section Partition Value Serialization).
+
+In the log a value is a string or null, and the empty string means null too. A timestamp is written as ISO-8601 in UTC
+with a Z, and read in that form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``, which old writers wrote in their own time zone
+and is taken as UTC here, because the log does not say which zone that was. Group rows by typed value, never by string:
+one instant has many spellings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import literal, null
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.schema import DataType, PrimitiveType
+
+#: The folder of a null.
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+#: The way out for a date or time that no spelling of the log means to every reader.
+YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column."
+
+#: Bytes that a disk allows the name of one folder (NAME_MAX), and a whole path (PATH_MAX).
+LONGEST_NAME, LONGEST_PATH = 255, 4096
+#: Bytes that S3 allows a key.
+LONGEST_KEY = 1024
+#: The way out for a value whose folder no store can have.
+LENGTH_HINT = "Shorten the value, or partition by another column."
+
+# What a writer adds to the folders of a partition: the data file's name, and on a disk Spark's temporary folders.
+_BYTES_OF_FILE = 128
+_BYTES_OF_ATTEMPT = 256
+
+# What Hive and Spark escape in a folder's name. A space is not among it; NUL is, because no file system takes it.
+_ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
+_ESCAPES = str.maketrans(_ESCAPED)
+#: A character that is escaped, as a regular expression of Arrow and of Spark; each becomes three bytes.
+ESCAPED_CHARACTER = r"[\x00-\x1F\x7F\"#%'*/:=?\\{\[\]^]"
+
+# Days of the years 0 to 9999, and microseconds of such a day. Beyond them a spelling is one that no reader takes.
+_DAYS = (-719_528, 2_932_896)
+_DAY = 86_400_000_000
+
+_ESCAPED_BYTES = r"^(\\u00[0-9A-Fa-f]{2})+$"
+_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+
+
+def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
+    """The log's spelling of each value; null stays null, and so becomes the empty string.
+
+    Args:
+        column: values of ``data_type``, as ``schema.align`` gives them.
+        data_type: a primitive type.
+
+    Raises:
+        InvalidArgumentError: a nested type, a binary value that is not UTF-8 (the log has no other spelling), or a date
+            or time before the year 0 or after 9999.
+    """
+    kind = _primitive(data_type)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    column = column.cast(kind.to_arrow())
+    if kind.type in ("date", "timestamp", "timestamp_ntz"):
+        _refuse_far(column)
+    if kind.type == "timestamp":
+        local = column.cast(pa.timestamp("us"))
+        text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
+        return pc.binary_join_element_wise(text, "Z", "")
+    if kind.type in ("float", "double"):
+        text = pc.cast(column, pa.string())
+        for ours, java in (("^inf$", "Infinity"), ("^-inf$", "-Infinity"), ("^-?nan$", "NaN")):
+            text = pc.replace_substring_regex(text, ours, java)
+        return text
+    if kind.type == "void":
+        return pa.nulls(len(column), pa.string())
+    try:
+        text = pc.cast(column, pa.string())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(
+            f"a binary partition value is not UTF-8: {error}", hint="Partition by another column."
+        ) from error
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
+    """The values that the log's spellings mean; null and the empty string are null.
+
+    Raises:
+        LogCorruptedError: a spelling that is no value of the type.
+    """
+    kind = _primitive(data_type)
+    if isinstance(strings, pa.ChunkedArray):
+        strings = strings.combine_chunks()
+    target = kind.to_arrow()
+    # A table has few distinct partition values beside its files, so each spelling is read once.
+    coded = strings.cast(pa.string()).dictionary_encode()
+    spellings = coded.dictionary
+    spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null(pa.string()), spellings)
+    return _read_all(spellings, kind, target).take(coded.indices)
+
+
+def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Array:
+    """The typed value of partition column ``name`` for each row of a files table; a missing key is null.
+
+    ``name`` is the log's key: the column's name as the table's metadata spells it.
+    """
+    column = files.column("partitionValues")
+    chunks = [pc.map_lookup(chunk, literal(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
+    strings = pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.string())
+    return to_typed(strings, data_type)
+
+
+def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
+    """The folder of these values, ``a=1/b=x%2Fy``: escaped as Hive does, not yet percent-encoded for the log.
+
+    Args:
+        values: the log's spelling of each partition value.
+        order: the table's partition columns; empty gives the empty path.
+    """
+    parts = []
+    for name in order:
+        value = values.get(name)
+        parts.append(f"{_escape(name)}={_escape(value) if value else HIVE_NULL}")
+    return "/".join(parts)
+
+
+def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
+    """The partition values that a file's folders spell, a path with or without the file's name at its end.
+
+    Raises:
+        InvalidArgumentError: a column of ``columns`` has no folder in the path.
+    """
+    found = folders(path)
+    missing = [name for name in columns if name not in found]
+    if missing:
+        raise InvalidArgumentError(
+            f"no folder {missing[0]}=... in the path {path!r}",
+            hint="The path of a partitioned table's file has one folder a partition column.",
+        )
+    return {name: found[name] for name in columns}
+
+
+def folders(path: str) -> dict[str, str | None]:
+    """The values of all ``name=value`` parts of a path."""
+    found: dict[str, str | None] = {}
+    for part in path.split("/"):
+        name, equals, value = part.partition("=")
+        if equals:
+            found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
+    return found
+
+
+def room_for_value(column: str) -> int:
+    """Bytes that an escaped value of this column may have in the name of a folder on a disk."""
+    return LONGEST_NAME - len(_escape(column).encode()) - len("=")
+
+
+def overlong_folders(spelled: Mapping[str, pa.Array], root: str) -> Iterator[tuple[str, str, pa.BooleanArray]]:
+    """Which values make the name of a folder, or a path, longer than the table's store allows.
+
+    Args:
+        spelled: the log's spelling of each value of every partition column, in the table's order.
+        root: where the table is, as ``ObjectStore.root`` has it: a path, or a location in S3.
+
+    Returns:
+        for each limit: the column, what is wrong, and a mask of the values; a path is too long by the column at which
+        it gets so. Columns without such values are left out.
+    """
+    in_s3 = root.startswith("s3://")
+    if in_s3:
+        used = len(root.removeprefix("s3://").partition("/")[2].encode()) + _BYTES_OF_FILE
+        longest, what = LONGEST_KEY, f"makes a key of more than {LONGEST_KEY} bytes"
+    else:
+        used = len(root.encode("utf-8", "surrogateescape")) + _BYTES_OF_ATTEMPT
+        longest, what = LONGEST_PATH, f"makes a path of more than {LONGEST_PATH} bytes"
+    total: Any = literal(used, pa.int32())
+    before: Any = literal(False, pa.bool_())
+    for column, values in spelled.items():
+        escaped = pc.multiply(pc.count_substring_regex(values, ESCAPED_CHARACTER), literal(2, pa.int32()))
+        value_bytes = pc.fill_null(pc.add(pc.binary_length(values), escaped), len(HIVE_NULL))
+        too_long = pc.greater(value_bytes, literal(room_for_value(column), pa.int32()))
+        if not in_s3 and pc.any(too_long).as_py():
+            yield column, f"makes a folder name of more than {LONGEST_NAME} bytes", too_long
+        total = pc.add(pc.add(total, value_bytes), literal(len(f"/{_escape(column)}=".encode()), pa.int32()))
+        beyond = pc.greater(total, literal(longest, pa.int32()))
+        if pc.any(pc.and_not(beyond, before)).as_py():
+            yield column, what, pc.and_not(beyond, before)
+        before = beyond
+
+
+def _refuse_far(column: pa.Array) -> None:
+    # By numbers: Arrow's own years wrap around.
+    first, last = _DAYS
+    if pa.types.is_timestamp(column.type):
+        first, last = first * _DAY, (last + 1) * _DAY - 1
+        column = column.cast(pa.timestamp("us"))
+        numbers = column.cast(pa.int64())
+    else:
+        numbers = column.cast(pa.int32())
+    far = column.filter(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
+    if len(far):
+        raise InvalidArgumentError(
+            f"the partition value {pc.cast(far[:1], pa.string())[0]} is of a year that readers do not take",
+            hint=YEARS_HINT,
+        )
+
+
+def _escape(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _primitive(data_type: DataType) -> PrimitiveType:
+    if not isinstance(data_type, PrimitiveType):
+        raise InvalidArgumentError(
+            f"a table cannot be partitioned by a column of type {data_type}",
+            hint="Partition by a column of a primitive type.",
+        )
+    return data_type
+
+
+def _read_all(spellings: pa.Array, kind: PrimitiveType, target: pa.DataType) -> pa.Array:
+    read = _READERS.get(kind.type, _read_plain)
+    try:
+        return read(spellings, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise LogCorruptedError(
+            f"a partition value that is no {kind.type}: {error}",
+            hint="Restore the log from a copy, or remove the file's entry and add it again.",
+        ) from error
+
+
+def _read_plain(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return spellings.cast(target)
+
+
+def _read_binary(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    # Spark writes the bytes as the text they are in UTF-8, delta-rs one \\u00XX a byte.
+    if not pc.any(pc.match_substring_regex(spellings, _ESCAPED_BYTES)).as_py():
+        return spellings.cast(target)
+    escaped = re.compile(_ESCAPED_BYTES)
+    read = [
+        None if one is None else bytes.fromhex(one.replace("\\u00", "")) if escaped.match(one) else one.encode()
+        for one in spellings.to_pylist()
+    ]
+    return pa.array(read, target)
+
+
+def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.replace_substring_regex(spellings, "Infinity", "inf").cast(target)
+
+
+def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
+    none = null(pa.string())
+    local = pc.if_else(zoned, none, spellings).cast(pa.timestamp("us"))
+    instants = pc.if_else(zoned, spellings, none).cast(pa.timestamp("us", tz="UTC"))
+    return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)
+
+
+def _read_void(spellings: pa.Array, target: pa.DataType) -> pa.Array:
+    return pa.nulls(len(spellings), target)
+
+
+_READERS: dict[str, Callable[[pa.Array, Any], pa.Array]] = {
+    "binary": _read_binary,
+    "float": _read_float,
+    "double": _read_float,
+    "timestamp": _read_timestamp,
+    "timestamp_ntz": _read_timestamp,
+    "void": _read_void,
+}

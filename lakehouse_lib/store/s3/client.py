@@ -1,0 +1,248 @@
+"""Requests to one bucket: a client a process and set of options, tried again within a deadline, errors of our tree."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.session
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.configprovider import ConfiguredEndpointProvider
+from botocore.credentials import Credentials
+from botocore.utils import get_environ_proxies
+
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.store.s3.deadline import limit_answers
+from lakehouse_lib.store.s3.errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
+from lakehouse_lib.store.s3.options import S3Options, check_key
+
+if TYPE_CHECKING:
+    import pyarrow.fs
+
+T = TypeVar("T")
+
+_FIRST_WAIT_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS = 5.0
+_SILENT_SECONDS = 30.0
+_CONNECTIONS = 32
+_DEFAULT_REGION = "us-east-1"
+
+#: Sets of options that a process keeps connections for. Temporary credentials are new options each time.
+_MOST_KEPT = 16
+
+
+@dataclass
+class _Connection:
+    """What is made once for a set of options.
+
+    Attributes:
+        core: what boto3's session goes by: files, profiles, variables.
+        files: pyarrow's way, and the credentials it was made with.
+        silent_since: when the server last gave no answer, by the monotonic clock.
+    """
+
+    core: Any = None
+    session: Any = None
+    client: Any = None
+    files: tuple[Any, Any] | None = None
+    silent_since: float = -math.inf
+
+
+# By process, the one used last at the end: a child that was forked must not share its parent's connections.
+_connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
+_lock = threading.RLock()
+
+
+def _begin_in_child() -> None:
+    """A lock that another thread held at a fork is nobody's in the child, and would be waited for for ever."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class S3Client:
+    """Asks the server on behalf of one table. Picklable: it carries options and makes its connections where it is.
+
+    Args:
+        options: how the bucket is reached.
+        root: the table's location, for errors.
+    """
+
+    def __init__(self, options: S3Options, root: str) -> None:
+        self.options = options
+        self._root = root
+
+    def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
+        """What ``attempt`` makes of a boto3 client; throttling, a busy or a silent server: again, with jitter.
+
+        A server that was silent until the deadline gets one attempt a request then, until it answers or time passes.
+
+        Args:
+            what: the path, or what is done, for errors.
+            attempt: one request, as a rule. What it raises of boto3's errors is explained.
+            storing: an error that leaves no doubt that nothing was stored is a ``StoreRefusedError``.
+
+        Raises:
+            StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
+        """
+        kept, started = self._connection(), time.monotonic()
+        with self._explained(what, storing=storing):
+            client = kept.client or self._make_client(kept)
+        is_silent = started - kept.silent_since < _SILENT_SECONDS
+        ends = started if is_silent else started + self.options.retry_timeout
+        longest = _FIRST_WAIT_SECONDS
+        in_doubt = False
+        while True:
+            try:
+                result = attempt(client)
+            except FAILURES as error:
+                passes = is_transient(error)
+                in_doubt |= leaves_doubt(error)
+                wait = random.uniform(longest / 2, longest)  # noqa: S311
+                if passes and time.monotonic() + wait <= ends:
+                    time.sleep(wait)
+                    longest = min(2 * longest, _LONGEST_WAIT_SECONDS)
+                    continue
+                if passes and not status_of(error):
+                    kept.silent_since = time.monotonic()
+                shown = str(error) == without_secrets(str(error), self.options.secrets)
+                refused = storing and not in_doubt
+                told = explained(error, what, self._root, self.options, refused=refused, asked_once=is_silent)
+                raise told from (error if shown else None)
+            kept.silent_since = -math.inf
+            return result
+
+    def filesystem(self) -> pyarrow.fs.S3FileSystem:
+        """pyarrow's way to the same bucket, by the same options and credentials. It knows no conditional put."""
+        from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+        with self._explained("the connection"), _lock:
+            kept = self._connection()
+            client, session = kept.client or self._make_client(kept), self._session(kept)
+            found = None if self.options.skip_signature else session.get_credentials()
+            frozen = found.get_frozen_credentials() if found is not None else None
+            if kept.files is None or kept.files[0] != frozen:
+                parts = urlsplit(self.options.endpoint_url) if self.options.endpoint_url else None
+                scheme = parts.scheme if parts else "https"
+                files = S3FileSystem(
+                    access_key=frozen.access_key if frozen else None,
+                    secret_key=frozen.secret_key if frozen else None,
+                    session_token=frozen.token if frozen else None,
+                    anonymous=self.options.skip_signature,
+                    region=client.meta.region_name,
+                    scheme=scheme,
+                    endpoint_override=f"{parts.netloc}{parts.path}" if parts else None,
+                    force_virtual_addressing=self.options.virtual_hosted_style,
+                    connect_timeout=self.options.connect_timeout,
+                    request_timeout=self.options.timeout,
+                    retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
+                    # What boto3 reads by itself, so that commits and data files take the same way.
+                    tls_ca_file_path=kept.core.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE"),
+                    proxy_options=get_environ_proxies(client.meta.endpoint_url).get(scheme),
+                    allow_delayed_open=True,  # a small file is one request then
+                )
+                kept.files = (frozen, files)
+            return kept.files[1]
+
+    @contextmanager
+    def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
+        """Before there is a connection: options, environment and files that make no sense to boto3."""
+        try:
+            yield
+        except (*FAILURES, ValueError) as error:
+            if isinstance(error, DeltaError):
+                raise
+            # Without its cause, which may quote a line of a file with credentials.
+            raise explained(error, what, self._root, self.options, refused=storing) from None
+
+    def _connection(self) -> _Connection:
+        with _lock:
+            ours = _connections.setdefault(os.getpid(), OrderedDict())
+            kept = ours.setdefault(self.options, _Connection())
+            ours.move_to_end(self.options)
+            while len(ours) > _MOST_KEPT:
+                _, unused = ours.popitem(last=False)
+                if unused.client is not None:
+                    unused.client.close()  # who is in the middle of a request gets its answer
+            return kept
+
+    def _session(self, kept: _Connection) -> Any:
+        with _lock:
+            if kept.session is None:
+                kept.core = botocore.session.get_session()
+                kept.session = boto3.Session(
+                    botocore_session=kept.core,
+                    aws_access_key_id=self.options.access_key_id,
+                    aws_secret_access_key=self.options.secret_access_key,
+                    aws_session_token=self.options.session_token,
+                    region_name=self.options.region,
+                )
+            return kept.session
+
+    def _make_client(self, kept: _Connection) -> Any:
+        options, elsewhere = self.options, self.options.endpoint_url is not None
+        if options.virtual_hosted_style:
+            style = "virtual"
+        else:
+            style = "path" if elsewhere else "auto"
+        config = Config(
+            connect_timeout=options.connect_timeout,
+            read_timeout=options.timeout,
+            # Every attempt is seen here, where the deadline is.
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=_CONNECTIONS,
+            s3={"addressing_style": style},
+            ignore_configured_endpoint_urls=True,
+            # Servers of others often know no other checksums than the signature's.
+            request_checksum_calculation="when_required" if elsewhere else "when_supported",
+            response_checksum_validation="when_required" if elsewhere else "when_supported",
+            **({"signature_version": UNSIGNED} if options.skip_signature else {}),
+        )
+        with _lock:  # making a client is not safe among threads
+            if kept.client is not None:
+                return kept.client
+            session = self._session(kept)
+            if not elsewhere:
+                self._check_profile(kept.core)
+            client = session.client(
+                "s3",
+                region_name=session.region_name or _DEFAULT_REGION,
+                endpoint_url=options.endpoint_url,
+                config=config,
+            )
+            limit_answers(client)
+            found = None if options.skip_signature else session.get_credentials()
+            if found is not None and type(found) is Credentials:  # others are asked for when they are needed
+                for text in (found.access_key, found.secret_key, found.token):
+                    check_key(text, f"a key or token that boto3 found ({found.method})", self._root)
+            # One without credentials never gets any, though the environment may have them later.
+            if options.skip_signature or found is not None:
+                kept.client = client
+            return client
+
+    def _check_profile(self, core: Any) -> None:
+        """An endpoint in boto3's files is no option of ours: pyarrow and Spark do not see it, and would take data files
+        to a bucket of the same name at AWS, signed with that server's keys."""
+        if core.get_config_variable("ignore_configured_endpoint_urls"):
+            return
+        files = {"full_config": core.full_config, "scoped_config": core.get_scoped_config()}
+        if ConfiguredEndpointProvider(**files, client_name="s3", environ={}).provide():
+            raise InvalidArgumentError(
+                "the profile that boto3 uses has an endpoint_url, and no storage option says which server is meant",
+                table=self._root,
+                hint="Give the same address as the storage option endpoint_url (with allow_http=true for http), or set "
+                "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true if AWS is meant",
+            )

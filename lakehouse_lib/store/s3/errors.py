@@ -1,0 +1,144 @@
+"""What a bucket's answers mean: worth another try, or an error of our tree that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import urllib3
+from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError
+from lakehouse_lib.store.s3.hints import BY_STATUS, CREDENTIALS, HINTS, REGION
+from lakehouse_lib.store.s3.options import S3Options
+
+_TRANSIENT = {
+    "BandwidthLimitExceeded",
+    "ConditionalRequestConflict",
+    "InternalError",
+    "OperationAborted",
+    "RequestLimitExceeded",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequests",
+}
+#: What stands in the way of any request, in the options, the environment or boto3's files.
+_SETTINGS: dict[type[Exception], str] = {
+    botocore.PartialCredentialsError: f"Half of a pair is none. {CREDENTIALS}",
+    botocore.InvalidRegionError: f"{REGION}, such as eu-central-1; a profile may name one, too",
+    botocore.ProfileNotFound: "Unset AWS_PROFILE, or set it to a profile that ~/.aws/config has; boto3 looks for it "
+    "even when keys are given",
+    botocore.ConfigParseError: "Mend that file, or set AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE to others",
+}
+
+#: All that a call may raise.
+FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError, urllib3.exceptions.HTTPError)
+
+
+def code_of(error: BaseException) -> str:
+    """S3's name of what happened; "" where no answer came."""
+    return str(_answer(error).get("Code", "")) if isinstance(error, botocore.ClientError) else ""
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status; 0 where no answer came."""
+    if not isinstance(error, botocore.ClientError):
+        return 0
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_absent(error: BaseException) -> bool:
+    """No such object, in a bucket that is there as far as the answer tells: one without a body tells less."""
+    if code_of(error) in ("NoSuchKey", "NotFound"):
+        return True
+    return isinstance(error, botocore.ClientError) and error.operation_name == "HeadObject" and status_of(error) == 404
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may well succeed later."""
+    if isinstance(error, botocore.SSLError | botocore.ProxyConnectionError):
+        return False
+    if isinstance(error, botocore.HTTPClientError | botocore.ConnectionError | botocore.IncompleteReadError):
+        return True
+    if isinstance(error, botocore.ResponseStreamingError | urllib3.exceptions.HTTPError):
+        return True  # while a body was read
+    status = status_of(error)
+    return status == 429 or (status >= 500 and status != 501) or code_of(error) in _TRANSIENT
+
+
+def leaves_doubt(error: Exception) -> bool:
+    """Whether what was asked may have been done all the same: it was answered by nobody, or by something in between."""
+    return is_transient(error) or isinstance(error, botocore.SSLError)
+
+
+def explained(
+    error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False, asked_once: bool = False
+) -> StoreError:
+    """The error of our tree.
+
+    Args:
+        what: the path, or what was done.
+        refused: something was to be stored, and certainly was not.
+        asked_once: it was not tried again until the deadline, for nobody had answered shortly before.
+    """
+    if is_absent(error):
+        return ObjectNotFoundError(f"{what} is missing", table=table)
+    tried = "asked once, for it was silent before" if asked_once else f"tried for {options.retry_timeout:g} s"
+    told, hint = _told(error, options, tried)
+    kind = StoreRefusedError if refused else StoreError
+    return kind(f"{what}: {without_secrets(told, options.secrets)}", table=table, hint=hint)
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _told(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
+    if isinstance(error, botocore.NoCredentialsError):
+        return "there are no credentials for S3", CREDENTIALS
+    for kind, hint in _SETTINGS.items():
+        if isinstance(error, kind):
+            return str(error), hint
+    if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
+        return f"no credentials were to be had: {error}", "Log in again, or give them as storage options"
+    if isinstance(error, botocore.ClientError):
+        return _answered(error, tried)
+    where = options.endpoint_url or "AWS"
+    if isinstance(error, botocore.SSLError):
+        return f"{where} speaks no TLS that can be trusted: {error}", "Check endpoint_url and the certificates"
+    if is_transient(error):
+        return (
+            f"{where} does not answer ({type(error).__name__}), {tried}",
+            "Check endpoint_url, region and the network; retry_timeout is how long it is tried",
+        )
+    if isinstance(error, ResponseParserError):
+        return f"{where} does not answer as an S3 server does", "Check endpoint_url"
+    return str(error), "Check the storage options, the variables AWS_... and the files in ~/.aws"
+
+
+def _answered(error: Any, tried: str) -> tuple[str, str | None]:
+    status, code = status_of(error), code_of(error)
+    message = str(_answer(error).get("Message", ""))
+    named = code if not code.isdigit() else BY_STATUS.get(status, code)
+    told = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
+    if is_transient(error):
+        return f"{told}, {tried}", "Try again later; retry_timeout is how long it is tried"
+    hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
+    region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
+    if hint == REGION and region:
+        hint = f"The bucket is in {region}: set the storage option region (or AWS_REGION) to it"
+    return told, hint
+
+
+def _answer(error: botocore.ClientError) -> dict[str, Any]:
+    return dict(error.response.get("Error", {}))
+
+
+def _headers(error: botocore.ClientError) -> dict[str, Any]:
+    return dict(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}))

@@ -1,0 +1,382 @@
+"""S3, and what speaks its language, as an object store.
+
+A commit is a conditional put (``If-None-Match: *``): the server refuses it when the object is there. A server that
+ignores the condition would let two writers be the same version, so it is asked once, before the first commit.
+
+A put that was tried again may be refused because of its own first try: it says False then, like any lost race, and who
+commits reads the log back. pyarrow, whose puts are unconditional, reads and writes data files only.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
+from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store.s3.client import S3Client
+from lakehouse_lib.store.s3.errors import code_of, is_absent, is_transient, status_of
+from lakehouse_lib.store.s3.hints import hint_for_arrow
+from lakehouse_lib.store.s3.options import S3Options, location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What one put may carry. More would need an upload in parts, which not every server completes conditionally.
+MOST_BYTES_A_PUT = 5 << 30
+
+_MOST_KEYS_A_DELETE = 1000
+_DELETES_AT_ONCE = 8
+_TRIES_OF_A_KEY = 5
+# Below this an object comes whole with the first request, which tells its size, too.
+_WHOLE_BELOW = 512 << 10
+_FOLDER_OF_PROBES = "_delta_log"
+
+# Buckets that were seen to refuse a put, by endpoint and name, in this process.
+_proved: set[tuple[str | None, str]] = set()
+_probing = threading.Lock()
+
+
+def _begin_in_child() -> None:
+    """See ``s3_client``: no lock of another thread's outlives a fork."""
+    global _probing
+    _probing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class S3Store:
+    """Objects are keys of a bucket below a prefix.
+
+    Args:
+        bucket: its name.
+        prefix: of the table's keys, without a slash at its ends; "": the whole bucket.
+        options: how the bucket is reached.
+    """
+
+    def __init__(self, bucket: str, prefix: str, options: S3Options) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._root = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
+        self._options = options
+        self._client = S3Client(options, self._root)
+
+    @staticmethod
+    def at(uri: str, given: Mapping[str, str]) -> S3Store:
+        """The store of ``s3://bucket/prefix`` (or ``s3a://``). Nothing is asked of the server.
+
+        Args:
+            given: storage options; see ``S3Options``.
+
+        Raises:
+            InvalidArgumentError: no such location, options that make no sense.
+        """
+        bucket, prefix = location(uri)
+        options = S3Options.of(given, f"s3://{bucket}/{prefix}")
+        if options.single_writer:
+            from lakehouse_lib.store.s3.single_writer import SingleWriterS3Store
+
+            return SingleWriterS3Store(bucket, prefix, options)
+        return S3Store(bucket, prefix, options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._root!r}, endpoint_url={self._options.endpoint_url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, S3Store) and other._identity == self._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    @property
+    def is_far(self) -> bool:
+        return True
+
+    @property
+    def allowed_roots(self) -> tuple[str, ...]:
+        return self._options.allowed_roots
+
+    @property
+    def options(self) -> S3Options:
+        """How the bucket is reached, secrets included."""
+        return self._options
+
+    def read(self, path: str) -> bytes:
+        place = self._readable(path)
+        data: bytes = self._client.ask(path, lambda client: client.get_object(**place)["Body"].read())
+        return data
+
+    def put(self, path: str, data: bytes) -> None:
+        place = self._own(path)
+        self._check_size(path, data)
+        self._client.ask(path, lambda client: client.put_object(**place, Body=data), storing=True)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        place = self._own(path)
+        self._check_size(path, data)
+        self._check_conditions()
+        return self._client.ask(path, lambda client: _put(client, **place, Body=data, IfNoneMatch="*"), storing=True)
+
+    def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
+        if expected is None:
+            return self.put_if_absent(path, data)
+        place = self._own(path)
+        self._check_size(path, data)
+        try:
+            tag, current = self._client.ask(path, lambda client: _tagged(client.get_object(**place)))
+        except ObjectNotFoundError:
+            return False
+        if current != expected:
+            return False
+        return self._client.ask(path, lambda client: _put(client, **place, Body=data, IfMatch=tag), storing=True)
+
+    def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
+        last = ""
+        for one in self._listed(folder, {"Delimiter": "/"}, _just_before(start)):
+            name = one.path.rpartition("/")[2]
+            if name < last:
+                raise StoreError(
+                    f"the server lists {name!r} after {last!r}, so a listing may miss what it should begin with",
+                    table=self._root,
+                    hint="Use a server that lists keys in the order of their UTF-8 bytes, as S3 does",
+                )
+            last = name
+            if name >= start:
+                yield one
+
+    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+        return self._listed(folder, {})
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        keys = (self._own(path)["Key"] for path in paths)
+        batches = list(iter(lambda: list(islice(keys, _MOST_KEYS_A_DELETE)), []))
+        if len(batches) < 2:
+            for batch in batches:
+                self._delete(batch)
+            return
+        with ThreadPoolExecutor(_DELETES_AT_ONCE, "lakehouse-delete") as pool:
+            for _ in pool.map(self._delete, batches):
+                pass
+
+    def head(self, path: str) -> ObjectMeta | None:
+        place = self._readable(path)
+        try:
+            found = self._client.ask(path, lambda client: client.head_object(**place))
+        except ObjectNotFoundError:
+            return None
+        modified = _milliseconds(found["LastModified"])
+        return ObjectMeta(path, int(found["ContentLength"]), modified, found.get("ETag", ""))
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing to do: an object that was answered for is durable."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        place = self._readable(path)
+        data, size = self._client.ask(path, lambda client: _tail(client, place))
+        if len(data) == size:
+            return pa.BufferReader(data)
+        try:
+            return self._client.filesystem().open_input_file(f"{place['Bucket']}/{place['Key']}")
+        except OSError as error:
+            raise self._failed(path, error) from error
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        place = self._own(path)
+        try:
+            return self._client.filesystem().open_output_stream(f"{place['Bucket']}/{place['Key']}")
+        except OSError as error:
+            raise self._failed(path, error) from error
+
+    @property
+    def _identity(self) -> tuple[str | None, str]:
+        return self._options.endpoint_url, self._root
+
+    def _own(self, path: str) -> dict[str, str]:
+        """Where an object of the table is."""
+        if _leads_out(path):
+            raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
+        return {"Bucket": self._bucket, "Key": self._prefix + path}
+
+    def _readable(self, path: str) -> dict[str, str]:
+        allowed = any(path.startswith(f"{one}/") for one in self.allowed_roots)
+        if not allowed or ".." in path.split("/"):
+            return self._own(path)
+        bucket, _, key = path.removeprefix("s3://").partition("/")
+        return {"Bucket": bucket, "Key": key}
+
+    def _listed(self, folder: str, more: dict[str, str], after: str = "") -> Iterator[ObjectMeta]:
+        prefix = f"{self._own(folder)['Key']}/" if folder else self._prefix
+        if after:
+            more = {**more, "StartAfter": prefix + after}
+        what = f"the listing of {folder or 'the table'}"
+        while True:
+            page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
+            for one in page.get("Contents", ()):
+                key = one["Key"]
+                if not key.endswith("/"):  # some tools mark folders by such an object
+                    size, modified = int(one["Size"]), _milliseconds(one["LastModified"])
+                    yield ObjectMeta(self._path_of(key), size, modified, one.get("ETag", ""))
+            if not page.get("IsTruncated"):
+                return
+            token = page.get("NextContinuationToken")
+            if not token or token == more.get("ContinuationToken"):
+                raise StoreError(
+                    f"{what} has no end: the server says that there is more, and not where",
+                    table=self._root,
+                    hint="Use a server whose listings go on by a ContinuationToken, as those of S3 do",
+                )
+            more = {**more, "ContinuationToken": token}
+
+    def _path_of(self, key: str) -> str:
+        """The path of a listed key. One that no path of the table names ("t//x", "t/../x") has its location instead,
+        which every verb that takes a path refuses."""
+        path = key.removeprefix(self._prefix)
+        return f"s3://{self._bucket}/{key}" if _leads_out(path) else path
+
+    def _delete(self, keys: list[str]) -> None:
+        for tries in range(_TRIES_OF_A_KEY):
+            named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            what = f"the deletion of {len(keys)} objects"
+            answer = self._client.ask(what, partial(_deleted, Bucket=self._bucket, Delete=named))
+            failed = [one for one in answer.get("Errors", ()) if one.get("Code") != "NoSuchKey"]
+            if not failed:
+                return
+            lasting = [one for one in failed if not is_transient(_as_error(one))]
+            if lasting or tries == _TRIES_OF_A_KEY - 1:
+                first = (lasting or failed)[0]
+                raise StoreError(
+                    f"{len(failed)} of {len(keys)} objects were not deleted, among them "
+                    f"{str(first.get('Key')).removeprefix(self._prefix)}: S3 answered {first.get('Code')}",
+                    table=self._root,
+                    hint="Let these credentials delete objects below the table, and try again",
+                )
+            keys = [str(one["Key"]) for one in failed]
+            time.sleep(random.uniform(0.1, 0.2) * 2**tries)  # noqa: S311
+
+    def _check_size(self, path: str, data: bytes) -> None:
+        if len(data) > MOST_BYTES_A_PUT:
+            raise StoreRefusedError(
+                f"{path} would have {len(data)} bytes, and one put carries {MOST_BYTES_A_PUT}",
+                table=self._root,
+                hint="Commit fewer files at once",
+            )
+
+    def _check_conditions(self) -> None:
+        """Have the bucket refuse a put, once a process."""
+        bucket = self._options.endpoint_url, self._bucket
+        if bucket in _proved:
+            return
+        with _probing:
+            if bucket not in _proved:
+                self._probe()
+                _proved.add(bucket)
+
+    def _probe(self) -> None:
+        # A name that no reader of a log takes for its own, and that sorts before all of them.
+        path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
+        place = self._own(path)
+        heeds = self._client.ask("the test of conditional puts", lambda client: _heeds(client, place), storing=True)
+        self._forget_probe(path)
+        if not heeds:
+            raise StoreRefusedError(
+                f"the server {self._options.endpoint_url or 'of the bucket'} ignores the condition of a put "
+                "(If-None-Match), so two writers could commit the same version and rows would be lost",
+                table=self._root,
+                hint="Use an endpoint that heeds it (Amazon S3, MinIO, R2, Ceph, versitygw do in current releases); "
+                "or, if nobody else ever writes to the table, set the storage option single_writer=true",
+            )
+
+    def _forget_probe(self, path: str) -> None:
+        try:
+            self.delete_many([path])
+        except StoreError:  # who may not delete leaves an empty object, which nobody reads
+            return
+
+    def _failed(self, path: str, error: OSError) -> StoreError:
+        text = str(error).partition("\n")[0]
+        return StoreError(f"{path}: {text}", table=self._root, hint=hint_for_arrow(text))
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith(("/", "s3://")) or ".." in path.split("/")
+
+
+def _put(client: Any, **parameters: Any) -> bool:
+    """False: the condition did not hold."""
+    try:
+        client.put_object(**parameters)
+    except ClientError as error:
+        # 404: what was to be replaced has gone.
+        if status_of(error) == 412 or (is_absent(error) and "IfMatch" in parameters):
+            return False
+        raise
+    return True
+
+
+def _heeds(client: Any, place: Mapping[str, str]) -> bool:
+    """Whether the second put of one object is refused; a first one is only where its own first answer got lost."""
+    try:
+        return not all(_put(client, **place, Body=b"", IfNoneMatch="*") for _ in range(2))
+    except ClientError as error:
+        if status_of(error) == 501:
+            return False
+        raise
+
+
+def _page(client: Any, **parameters: Any) -> Any:
+    return client.list_objects_v2(**parameters)
+
+
+def _deleted(client: Any, **parameters: Any) -> Any:
+    return client.delete_objects(**parameters)
+
+
+def _tagged(answer: Mapping[str, Any]) -> tuple[str, bytes]:
+    return str(answer["ETag"]), answer["Body"].read()
+
+
+def _tail(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:
+    """The end of an object, or all of it, and its size."""
+    try:
+        answer = client.get_object(**place, Range=f"bytes=-{_WHOLE_BELOW}")
+    except ClientError as error:
+        if status_of(error) != 416 and code_of(error) != "InvalidRange":
+            raise
+        answer = client.get_object(**place)  # there is no range of nothing
+    data: bytes = answer["Body"].read()
+    _, _, size = str(answer.get("ContentRange", "")).rpartition("/")
+    return data, int(size) if size.isdigit() else len(data)
+
+
+def _just_before(start: str) -> str:
+    """A text that sorts before ``start`` and after as much else as is easily said: a listing begins after it."""
+    if not start:
+        return ""
+    before = chr(ord(start[-1]) - 1)
+    return f"{start[:-1]}{before}~" if before.isalnum() and before.isascii() else start[:-1]
+
+
+def _milliseconds(moment: Any) -> int:
+    # Some servers list fractions of a second that they do not tell of a single object.
+    return int(moment.timestamp()) * 1000
+
+
+def _as_error(one: Mapping[str, Any]) -> ClientError:
+    return ClientError({"Error": dict(one)}, "DeleteObjects")

@@ -1,0 +1,108 @@
+"""A bucket whose server refuses no put, for a table that only one process ever writes (``single_writer=true``).
+
+Looking first and putting then is no mutual exclusion. The user vouches that there is no other writer; what this adds is
+that one who was there all the same is found out, once an object of ours has other bytes than ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreRefusedError
+from lakehouse_lib.store.s3.s3_store import S3Store
+
+_MOST_REMEMBERED = 256
+
+
+@dataclass
+class _Ours:
+    """What this process has put into a table, the latest last."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    digests: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+
+
+_tables: dict[S3Store, _Ours] = {}
+
+
+def _begin_in_child() -> None:
+    """See ``s3_client``: no lock of another thread's outlives a fork."""
+    for ours in _tables.values():
+        ours.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class SingleWriterS3Store(S3Store):
+    """Threads of this process exclude each other; other processes must not write."""
+
+    def read(self, path: str) -> bytes:
+        data = super().read(path)
+        self._check(path, data)
+        return data
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        ours = self._ours
+        with ours.lock:
+            self._check_latest()
+            if self.head(path) is not None:
+                return False
+            # Before it is put: where the answer gets lost, it may be there all the same, and be overwritten by others.
+            ours.digests[path] = _digest(data)
+            ours.digests.move_to_end(path)
+            while len(ours.digests) > _MOST_REMEMBERED:
+                ours.digests.popitem(last=False)
+            try:
+                self.put(path, data)
+            except StoreRefusedError:
+                del ours.digests[path]
+                raise
+            self.read(path)
+            return True
+
+    def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
+        with self._ours.lock:
+            try:
+                current = S3Store.read(self, path)
+            except ObjectNotFoundError:
+                current = None
+            if current != expected:
+                return False
+            self.put(path, data)
+            return True
+
+    @property
+    def _ours(self) -> _Ours:
+        return _tables.setdefault(self, _Ours())
+
+    def _check_latest(self) -> None:
+        """Before something is built on what was put last, see that it is still there."""
+        ours = self._ours.digests
+        # Of all that was put it is the commit that others build on, and a checksum that comes last.
+        path = next((one for one in reversed(ours) if one.endswith(".json")), None)
+        if path is None:
+            return
+        try:
+            self.read(path)
+        except ObjectNotFoundError:  # cleaned up, or the table was deleted
+            del ours[path]
+
+    def _check(self, path: str, data: bytes) -> None:
+        known = self._ours.digests.get(path)
+        if known is not None and known != _digest(data):
+            raise StoreRefusedError(
+                f"{path}, which this process has put, was overwritten by another writer: rows of ours are lost",
+                table=self.root,
+                hint="single_writer=true is for tables that one process alone writes: stop the other writers, look "
+                "what the log has now (history()) and write again what is missing; or use a server with conditional "
+                "puts",
+            )
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

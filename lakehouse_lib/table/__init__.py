@@ -1,0 +1,1 @@
+"""What users hold: ``DeltaTable``, its verbs and ``write_deltalake``."""

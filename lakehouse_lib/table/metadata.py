@@ -1,0 +1,55 @@
+"""What a table says of itself, in the shapes that users of the ``deltalake`` package know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """What ``DeltaTable.metadata()`` returns. ``created_time`` is ms since the epoch, ``configuration`` properties."""
+
+    id: str
+    name: str | None
+    description: str | None
+    partition_columns: list[str]
+    created_time: int | None
+    configuration: dict[str, str]
+    schema_string: str = field(repr=False)
+
+    @classmethod
+    def of(cls, action: Metadata) -> TableMetadata:
+        return cls(
+            action.id,
+            action.name,
+            action.description,
+            list(action.partition_columns),
+            action.created_time,
+            dict(action.configuration),
+            action.schema_string,
+        )
+
+    def __str__(self) -> str:
+        shown = ("id", "name", "description", "partition_columns", "created_time", "configuration")
+        return f"Metadata({', '.join(f'{name}: {getattr(self, name)}' for name in shown)})"
+
+
+class ProtocolVersions(NamedTuple):
+    """What ``DeltaTable.protocol()`` returns: who may read and write a table. The features are None below
+    versions 3 and 7, which do not list them."""
+
+    min_reader_version: int
+    min_writer_version: int
+    writer_features: list[str] | None
+    reader_features: list[str] | None
+
+    @classmethod
+    def of(cls, action: Protocol) -> ProtocolVersions:
+        writers, readers = (
+            sorted(features) if features is not None else None
+            for features in (action.writer_features, action.reader_features)
+        )
+        return cls(action.min_reader_version, action.min_writer_version, writers, readers)

@@ -1,0 +1,400 @@
+"""The reading half of ``DeltaTable``: what a version is, its files and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.engine.base import check_engine
+from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.log.history import history
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.table.metadata import ProtocolVersions, TableMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+    import pyarrow.fs
+
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+    from lakehouse_lib.engine.base import Engine
+    from lakehouse_lib.expressions import Predicate
+    from lakehouse_lib.fleet.health import Health
+
+    Filter = tuple[str, str, Any]
+    Filters = Sequence[Filter] | Sequence[Sequence[Filter]]
+
+
+class ReadableTable:
+    """A table at a version, to be read. ``DeltaTable`` opens one.
+
+    Conditions are SQL text, or filters: a list of ``(column, operator, value)`` all of which hold, or a list of such
+    lists one of which holds. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``.
+
+    Anything that takes Arrow data by its PyCapsule interface takes a table: ``pa.table(table)``,
+    ``polars.DataFrame(table)``, ``write_deltalake(target, table)``.
+    """
+
+    def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
+        check_engine(engine, table=store.root)
+        self.store = store
+        self._snapshot = snapshot
+        self._engine = engine
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, in bounded memory (Arrow PyCapsule interface)."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    @property
+    def table_uri(self) -> str:
+        """The table's location, absolute."""
+        return self.store.root
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version it is open at."""
+        return self._snapshot
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Who moves the bytes."""
+        if self._engine is not None:
+            return self._engine
+        from lakehouse_lib.engine.arrow.engine import ArrowEngine
+
+        return ArrowEngine()
+
+    # Metadata: from the log alone.
+
+    def version(self) -> int:
+        """The version it is open at."""
+        return self._snapshot.version
+
+    def schema(self) -> Schema:
+        """The columns, those it is partitioned by among them; ``to_arrow()`` gives them as Arrow's."""
+        return self._snapshot.schema
+
+    def metadata(self) -> TableMetadata:
+        """Id, name, description, partition columns and properties (``configuration``), in the fields of ``deltalake``'s
+        Metadata. The log's action, ``lakehouse_lib.Metadata``, is ``snapshot.metadata``."""
+        return TableMetadata.of(self._snapshot.metadata)
+
+    def protocol(self) -> ProtocolVersions:
+        """The versions that a reader and a writer need, and the features by name (None below 3 and 7)."""
+        return ProtocolVersions.of(self._snapshot.protocol)
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
+
+        The timestamp (ms since the epoch) is the commit's, by which time travel goes, not the one its writer noted.
+
+        Raises:
+            TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
+        """
+        self._snapshot.check_same_table()
+        return history(self.store, limit)
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last version that an application has committed (``CommitProperties.app_transactions``), or None."""
+        found = self._snapshot.transactions.get(app_id)
+        return found.version if found is not None else None
+
+    def detail(self) -> dict[str, Any]:
+        """What DESCRIBE DETAIL tells: sizes in bytes, times in UTC."""
+        from lakehouse_lib.operations.inspect.detail import detail
+
+        return detail(self._snapshot)
+
+    def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
+        """How the table fares, from the log alone; see ``maintenance.health``."""
+        from lakehouse_lib.fleet.health import health
+
+        return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
+
+    def files(self, predicate: str | Filters | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.
+
+        Args:
+            columns: of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; no other is read from the log. Default: all but
+                ``stats`` and ``tags``, whose text is most of a large table's log (``get_add_actions`` gives it parsed).
+
+        Raises:
+            InvalidArgumentError: there is no such column.
+        """
+        wanted = [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
+        for name in wanted:
+            if name not in FILE_SCHEMA.names:
+                raise InvalidArgumentError(
+                    f"the log has no column {name!r} of files",
+                    table=self.table_uri,
+                    version=self.version(),
+                    hint=f"It has {', '.join(FILE_SCHEMA.names)}",
+                )
+        return self._snapshot.prune(self._predicate(predicate), wanted)
+
+    def file_uris(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> list[str]:
+        """Absolute locations of the live files that may hold a row for which the condition is true.
+
+        Args:
+            partition_filters: the older name of the same condition.
+        """
+        from lakehouse_lib.protocol import file_paths
+
+        condition = self._one_of(partition_filters, file_pruning_predicate, "partition_filters")
+
+        def located(files: pa.Table) -> list[str]:
+            uris: list[str] = []
+            for paths in files["path"].chunks:
+                uris += file_paths.absolute(file_paths.decode_all(paths, self.store), self.store).to_pylist()
+            return uris
+
+        predicate = self._predicate(condition)
+        if predicate is not None:
+            return located(self._snapshot.prune(predicate, ["path"]))
+        return list(chain.from_iterable(self._snapshot.map_files(["path"], located)))
+
+    def partitions(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> list[dict[str, str | None]]:
+        """The partitions that have such files: column -> value as the log spells it, null as None.
+
+        Args:
+            partition_filters: the older name of the same condition.
+        """
+        from lakehouse_lib.operations.inspect.detail import partitions
+
+        files = self.files(self._one_of(partition_filters, file_pruning_predicate, "partition_filters"))
+        return partitions(self._snapshot, files)
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """One row a live file: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records,
+        null_count, min, max, partition.
+
+        Args:
+            flatten: a column ``min.x`` instead of a member ``x`` of a struct ``min``.
+        """
+        from lakehouse_lib.operations.inspect.add_actions import add_actions
+
+        return add_actions(self._snapshot, flatten=flatten)
+
+    def count(self) -> int:
+        """Rows, by the statistics of the files that have them, by the footers of the others."""
+        from lakehouse_lib.operations.files import count_rows
+
+        return count_rows(self._snapshot)
+
+    # Rows.
+
+    def scan(
+        self,
+        columns: list[str] | None = None,
+        predicate: str | Filters | None = None,
+        *,
+        row_ids: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, in bounded memory, by the Arrow engine.
+
+        Args:
+            columns: default all, in the schema's order.
+            predicate: only rows for which it is true.
+            row_ids: two more int64 columns, of a table whose rows keep their ids (``delta.enableRowTracking``):
+                ``_metadata.row_id``, and ``_metadata.row_commit_version``, which the row came with or was changed by.
+        """
+        return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate), row_ids=row_ids)
+
+    def to_pyarrow_table(
+        self,
+        partitions: Sequence[Filter] | None = None,
+        columns: list[str] | None = None,
+        *,
+        filters: str | Filters | pads.Expression | None = None,
+    ) -> pa.Table:
+        """The rows, by the Arrow engine.
+
+        Args:
+            partitions: a condition beside ``filters``, by an older name.
+            columns: default all, in the schema's order.
+            filters: a condition, or a pyarrow expression.
+
+        Raises:
+            InvalidArgumentError: a column that is not there, an expression that these columns cannot answer.
+        """
+        import pyarrow as pa
+        import pyarrow.dataset as pads
+
+        if isinstance(filters, pads.Expression):
+            from lakehouse_lib.engine.arrow.dataset import check_expression, dataset
+
+            condition = self._predicate(partitions)
+            columns = self._snapshot.names_of(columns)
+            check_expression(self._snapshot, filters)
+            # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
+            if condition is None or condition.partition_only(self._snapshot.partition_columns):
+                # What pyarrow would read wrong, or fails to skip row groups of, a scan reads right.
+                with suppress(UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                    return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
+            rows = self.scan(predicate=partitions)
+            return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
+        return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
+
+    def to_pyarrow_dataset(
+        self,
+        partitions: Filters | None = None,
+        filesystem: pyarrow.fs.FileSystem | None = None,
+        *,
+        schema: pa.Schema | None = None,
+        as_large_types: bool = False,
+        file_pruning_predicate: str | Filters | None = None,
+    ) -> pads.Dataset:
+        """The live files as a dataset that knows their partition values; reads happen in pyarrow.
+
+        Args:
+            partitions: the older name of ``file_pruning_predicate``.
+            filesystem: what to read by, its root the table's folder.
+            schema: the types to read into; default the table's.
+            as_large_types: strings, binaries and lists with 64-bit offsets.
+            file_pruning_predicate: only files that may hold a row for which it is true; their rows are all there.
+
+        Raises:
+            UnsupportedFeatureError: rows that pyarrow's own reading would show wrong (deletion vectors, column
+                mapping, days before 1901 by the calendar of before Spark 3); ``scan`` and ``to_pyarrow_table`` read
+                them. Of the last the footers tell, of which those are read whose dates and times may be that old by
+                the log's statistics: none as a rule, all where the log has none, or dates are in lists or maps.
+                Reading the dataset raises it for a file whose columns are spelled otherwise than the table's, are in
+                nanoseconds, or are integers too wide for a decimal: a file's footer tells when the file is opened.
+        """
+        from lakehouse_lib.engine.arrow.dataset import dataset
+
+        files = self.files(self._one_of(partitions, file_pruning_predicate, "partitions"))
+        if schema is None and as_large_types:
+            schema = self.schema().to_arrow(as_large_types=True)
+        return dataset(self._snapshot, files, filesystem=filesystem, schema=schema)
+
+    def to_pandas(
+        self,
+        partitions: Sequence[Filter] | None = None,
+        columns: list[str] | None = None,
+        *,
+        filters: str | Filters | pads.Expression | None = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> Any:
+        """``to_pyarrow_table`` as a pandas frame; ``types_mapper`` as in ``pyarrow.Table.to_pandas``."""
+        return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas(types_mapper=types_mapper)
+
+    def to_spark(self, spark: Any, columns: list[str] | None = None, *, filters: str | Filters | None = None) -> Any:
+        """This version as a DataFrame: Spark's own scan over exactly its files. The session's settings stay.
+
+        Args:
+            columns: default all, in the schema's order.
+            filters: a condition, by which files are left out before Spark plans; Spark pushes its own down besides.
+        """
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        return SparkEngine(spark).read(self._snapshot, columns, self._predicate(filters))
+
+    def load_cdf(
+        self,
+        starting_version: int | None = 0,
+        ending_version: int | None = None,
+        starting_timestamp: str | datetime | None = None,
+        ending_timestamp: str | datetime | None = None,
+        columns: list[str] | None = None,
+        predicate: str | None = None,
+        allow_out_of_range: bool = False,
+    ) -> Any:
+        """The rows that the commits of a range inserted, updated and deleted (PROTOCOL.md, Add CDC File).
+
+        The columns are those of the range's last version, then ``_change_type`` ("insert", "delete",
+        "update_preimage", "update_postimage"), ``_commit_version`` (long) and ``_commit_timestamp`` (timestamp).
+
+        Args:
+            starting_version, ending_version: both included; without an end, up to the latest version, whichever the
+                table is open at.
+            starting_timestamp, ending_timestamp: further bounds: commits at or after, at or before. ISO 8601 or a
+                datetime; without a zone: UTC.
+            columns: default all.
+            predicate: only rows for which it is true; ``_commit_version`` and ``_change_type`` are columns like others.
+            allow_out_of_range: a start past the latest version gives no rows instead of an error.
+
+        Returns:
+            What the table's engine reads: a ``pa.RecordBatchReader`` in bounded memory and in the commits' order, or,
+            of the Spark engine, a DataFrame.
+
+        Raises:
+            DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
+            VersionNotFoundError: a start past the latest version, or a commit that is cleaned up.
+            SchemaMismatchError: rows that the last version's schema cannot show.
+            InvalidArgumentError: bounds that are none.
+            TableNotFoundError: the table was deleted and made anew since it was opened.
+        """
+        from lakehouse_lib.change_data import change_feed, commit_range, read_changes
+        from lakehouse_lib.expressions import parse
+
+        self._snapshot.check_same_table()
+        commits = commit_range(
+            self.store,
+            starting_version,
+            ending_version,
+            starting_timestamp,
+            ending_timestamp,
+            allow_out_of_range=allow_out_of_range,
+        )
+        feed = change_feed(self.store, commits)
+        condition = None if predicate is None else parse(predicate, feed.schema, table=self.table_uri)
+        return read_changes(feed, self.engine, columns, condition)
+
+    @property
+    def _arrow_engine(self) -> ArrowEngine:
+        from lakehouse_lib.engine.arrow.engine import ArrowEngine
+
+        return self.engine if isinstance(self.engine, ArrowEngine) else ArrowEngine()
+
+    def _predicate(self, condition: str | Filters | None, label: str | None = None) -> Predicate | None:
+        from lakehouse_lib.expressions import from_filters, parse
+
+        if condition is not None and not isinstance(condition, Sequence):
+            raise InvalidArgumentError(
+                f"a condition of type {type(condition).__module__}.{type(condition).__qualname__}",
+                table=self.table_uri,
+                hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
+            )
+        if condition is None or (not isinstance(condition, str) and not len(condition)):
+            return None
+        snapshot, table = self._snapshot, self.table_uri
+        if isinstance(condition, str):
+            return parse(condition, snapshot.schema, table=table, label=label)
+        return from_filters(condition, snapshot.schema, partition_columns=snapshot.partition_columns, table=table)
+
+    def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
+        from lakehouse_lib.expressions import Predicate
+        from lakehouse_lib.expressions.ir import conjunction
+
+        first, second = self._predicate(partitions), self._predicate(filters)
+        if first is None or second is None:
+            return first or second
+        return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
+
+    def _one_of(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
+        if older is not None and newer is not None:
+            raise InvalidArgumentError(
+                f"both {name} and file_pruning_predicate", table=self.table_uri, hint="Give one of them"
+            )
+        return older if newer is None else newer

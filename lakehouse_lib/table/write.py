@@ -1,0 +1,95 @@
+"""``write_deltalake``: rows into a table, one commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse_lib.engine.base import Engine, check_engine
+from lakehouse_lib.engine.incoming import Incoming, incoming
+from lakehouse_lib.operations.write.write import Mode, SchemaMode, Write
+from lakehouse_lib.operations.write.write import write as write_rows
+from lakehouse_lib.store import open_store
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
+
+
+def write_deltalake(
+    table_or_uri: str | os.PathLike[str] | DeltaTable,
+    data: Any,
+    *,
+    partition_by: list[str] | str | None = None,
+    mode: Mode = "error",
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    schema_mode: SchemaMode | None = None,
+    storage_options: dict[str, str] | None = None,
+    target_file_size: int | None = None,
+    commit_properties: CommitProperties | None = None,
+    engine: Engine | None = None,
+) -> None:
+    """Write ``data`` to a table, which is created when there is none.
+
+    Arrow data is streamed: memory stays bounded however many rows come. A Spark DataFrame is written by Spark. Writing
+    no rows makes a commit all the same, as delta-rs does.
+
+    Args:
+        table_or_uri: a location, or an open table, which then shows the new version (or, where the store fails once it
+            is committed, does so from its next verb on).
+        data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
+            polars, DuckDB), or a sequence of record batches. A DataFrame's columns become nullable ones of a new table:
+            that there are no nulls is what Spark infers of these rows.
+        partition_by: columns that get a folder a value; of a new table.
+        mode: for a table that is there: "error", "append", "overwrite" (all rows go), "ignore" (nothing happens).
+        name, description, configuration: of a table that this call creates. One that is there keeps its own, whatever
+            is said here, as with delta-rs; docs/getting-started.md has who can change its properties.
+        schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
+            "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
+        storage_options: of the store.
+        target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
+            a file a partition of the DataFrame instead.
+        commit_properties: custom metadata and application transactions for the commit.
+        engine: who writes; default the DataFrame's Spark session, or this process.
+
+    Raises:
+        InvalidArgumentError: a table that is there (mode "error"), data of no known kind, a mode nobody knows.
+        InvalidSchemaError: columns that no table can have, or of which data files hold none (all are void), so that
+            rows would be lost.
+        SchemaMismatchError: lists every column that does not fit.
+        CommitFailedError: a concurrent commit contradicts this one.
+    """
+    table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
+    store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
+    check_commit_properties(commit_properties, table=store.root)
+    check_engine(engine, table=store.root)
+    rows = incoming(data)
+    what = Write(
+        mode=mode,
+        schema_mode=schema_mode,
+        partition_by=[partition_by] if isinstance(partition_by, str) else partition_by,
+        name=name,
+        description=description,
+        configuration=configuration,
+        target_file_size=target_file_size,
+    )
+    latest = table._latest() if table is not None else None
+    write_rows(store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties)
+    if table is not None:
+        table._move_on()
+
+
+def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:
+    assert not isinstance(table_or_uri, DeltaTable)
+    return table_or_uri
+
+
+def _engine(rows: Incoming, table: DeltaTable | None) -> Engine:
+    if rows.is_spark:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        return SparkEngine(rows.rows.sparkSession)
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+
+    return table.engine if table is not None else ArrowEngine()

@@ -1,0 +1,126 @@
+"""What a commit has to say because of the version that it follows, and anew where others have put one first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features.in_commit_timestamp import has_time, heeded, is_enabled, since_when, time_in
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.table_identity import Landmark
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.base import ObjectStore
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """The version that a commit follows.
+
+    Attributes:
+        version: -1 before the first one.
+        protocol, metadata: its own; None before the first version.
+        moment: when it was committed, ms since the epoch; None: not asked yet.
+        highest_id: that a row has got so far; -1: none has.
+        landmark: how it was met in the log; None before the first one.
+        given: files (a files table) to which others have given ids since the commit was planned, the newest first.
+    """
+
+    version: int = -1
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    moment: int | None = None
+    highest_id: int = -1
+    landmark: Landmark | None = None
+    given: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | None) -> Predecessor:
+        if snapshot is None:
+            return cls()
+        found = row_tracking.highest(snapshot.domains.values(), table=snapshot.store.root, version=snapshot.version)
+        highest_id = -1 if found is None else found
+        return cls(
+            snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp, highest_id, snapshot.landmark
+        )
+
+    def after(self, winners: Sequence[CommitActions], table: str) -> Predecessor:
+        """The last of the versions that others have put after this one.
+
+        Raises:
+            LogCorruptedError: it has no in-commit timestamp, though the table has them, or one of them says nonsense
+                of the ids of rows.
+        """
+        protocol, metadata, highest_id = self.protocol, self.metadata, self.highest_id
+        for winner in winners:
+            protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
+            told = row_tracking.highest(winner.domains, table=table, version=winner.version)
+            highest_id = highest_id if told is None else max(highest_id, told)
+        last = winners[-1]
+        assert metadata is not None
+        assert protocol is not None
+        given = self.given
+        if row_tracking.are_assigned(protocol, metadata):
+            newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
+            given = pa.concat_tables([*newer, given])
+        timed = has_time(heeded(metadata.configuration, protocol), last.version)
+        moment = time_in(last.info, table=table, version=last.version) if timed else None
+        return Predecessor(last.version, protocol, metadata, moment, highest_id, None, given)
+
+    def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
+        """The commit as the version after this one.
+
+        Args:
+            commit: what every attempt has in common.
+            now: ms since the epoch.
+
+        Raises:
+            DeltaProtocolError: rows get ids, and a file does not say how many it has.
+        """
+        commit = replace(commit, version=self.version + 1)
+        return self._with_time(self._with_row_ids(commit, store.root), now, store)
+
+    def _with_time(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
+        metadata = commit.metadata or self.metadata
+        assert metadata is not None
+        if not is_enabled(heeded(metadata.configuration, commit.protocol or self.protocol)):
+            return commit
+        # Also where this commit is the first to have its time inside: time must not fall back there.
+        moment = now if self.version < 0 else max(now, self._moment(store) + 1)
+        if commit.metadata is not None:
+            before = self.metadata
+            if before is not None:
+                before = replace(before, configuration=heeded(before.configuration, self.protocol))
+            metadata = since_when(before, commit.metadata, commit.version, moment)
+            commit = replace(commit, metadata=metadata)
+        return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
+
+    def _with_row_ids(self, commit: CommitActions, table: str) -> CommitActions:
+        metadata, protocol = commit.metadata or self.metadata, commit.protocol or self.protocol
+        assert metadata is not None
+        assert protocol is not None
+        if not row_tracking.are_assigned(protocol, metadata):
+            return commit
+        adds, domain = row_tracking.assign(commit.adds, self.highest_id, table=table, version=commit.version)
+        removes = row_tracking.renewed(commit.removes, self.given) if len(self.given) else commit.removes
+        info = row_tracking.say_preserved(commit.info) if row_tracking.are_stable(protocol, metadata) else commit.info
+        domains = commit.domains if domain is None else (*commit.domains, domain)
+        return replace(commit, adds=adds, removes=removes, domains=domains, info=info)
+
+    def _moment(self, store: ObjectStore) -> int:
+        if self.moment is not None:
+            return self.moment
+        written = store.head(file_names.commit(self.version))
+        if written is None:
+            raise VersionNotFoundError(
+                f"the commit file of version {self.version} is not there",
+                table=store.root,
+                version=self.version,
+                hint="The log was cleaned up meanwhile; open the table again",
+            )
+        return written.modified

@@ -1,0 +1,123 @@
+"""What a caller may say about a commit. What no log could hold is refused where it is said: a verb writes data files
+before it commits, and they would be left behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.actions import Transaction
+
+#: Fields of commitInfo that not every commit of ours has, and readers take for the commit's own.
+_OURS = frozenset(("inCommitTimestamp", "readVersion", "version"))
+#: Fields of commitInfo and their kinds. Other engines cannot parse a commit, and so no table, that has another there.
+_FIELDS = {
+    "clusterId": "text",
+    "job": "a dictionary",
+    "lastManifestCommit": "a dictionary",
+    "notebook": "a dictionary",
+    "tags": "a dictionary of text",
+    "userId": "text",
+    "userMetadata": "text",
+    "userName": "text",
+}
+
+
+@dataclass(frozen=True)
+class CommitProperties:
+    """What a caller may say about a commit.
+
+    Args:
+        custom_metadata: put as it is into commitInfo, but for what the commit says itself (its operation, its time).
+            Where Delta has a field of the name, it is of its kind: text for ``userId``, ``userName``, ``userMetadata``
+            and ``clusterId``, dictionaries for ``tags`` (of text), ``job``, ``notebook`` and ``lastManifestCommit``.
+        max_commit_retries: attempts after a lost race; default 50.
+        app_transactions: txn actions to put into the same commit (idempotent writes), one of each application.
+
+    Raises:
+        InvalidArgumentError: metadata that is no mapping of names to what JSON holds, or of another kind than Delta's
+            field; retries that are no number of attempts; no transactions, or two of one application.
+    """
+
+    custom_metadata: Mapping[str, Any] = field(default_factory=dict)
+    max_commit_retries: int | None = None
+    app_transactions: tuple[Transaction, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_metadata(self.custom_metadata)
+        retries = self.max_commit_retries
+        if retries is not None and (type(retries) is not int or retries < 0):
+            raise InvalidArgumentError(
+                f"max_commit_retries is {excerpt(retries)}", hint="Give a whole number from 0, or None for the default"
+            )
+        _check_transactions(self.app_transactions)
+
+
+def check_commit_properties(properties: object, *, table: str) -> None:
+    """What every verb that commits asks before anything else.
+
+    Raises:
+        InvalidArgumentError: neither ``CommitProperties`` nor None, such as the class of that name in ``deltalake``.
+    """
+    if properties is not None and not isinstance(properties, CommitProperties):
+        raise InvalidArgumentError(
+            f"commit_properties is {excerpt(properties)} of type {type(properties).__module__}."
+            f"{type(properties).__qualname__}",
+            table=table,
+            hint="Give lakehouse_lib.CommitProperties(custom_metadata=..., app_transactions=...), or leave it out",
+        )
+
+
+def _check_metadata(told: object) -> None:
+    if not isinstance(told, Mapping) or not all(isinstance(name, str) for name in told):
+        raise InvalidArgumentError(
+            f"custom_metadata is {excerpt(told)}", hint="Give a dictionary from names to what JSON can hold"
+        )
+    for name, value in told.items():
+        if name in _OURS:
+            raise InvalidArgumentError(
+                f"custom_metadata has {name} = {excerpt(value)}, which is the commit's own to say",
+                hint="Leave it out, or give it a name that Delta does not have",
+            )
+        kind = _FIELDS.get(name)
+        if kind is not None and value is not None and not _is_of(kind, value):
+            raise InvalidArgumentError(
+                f"custom_metadata has {name} = {excerpt(value)}, with which other engines could not read the table",
+                hint=f"Give {kind}, as Delta has it there, or take another name",
+            )
+    try:
+        # Python would write NaN and Infinity, and no other reader could open the table any more.
+        json.dumps(dict(told), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"custom_metadata cannot be written as JSON: {error}",
+            hint="Give text, finite numbers, booleans, lists and dictionaries of them",
+        ) from error
+
+
+def _is_of(kind: str, value: object) -> bool:
+    if kind == "text":
+        return isinstance(value, str)
+    return isinstance(value, dict) and (kind == "a dictionary" or all(isinstance(one, str) for one in value.values()))
+
+
+def _check_transactions(given: object) -> None:
+    if not isinstance(given, list | tuple) or not all(isinstance(one, Transaction) for one in given):
+        raise InvalidArgumentError(
+            f"app_transactions is {excerpt(given)}", hint='Give a list: [lakehouse_lib.Transaction("my job", 7)]'
+        )
+    seen: dict[str, Transaction] = {}
+    for one in given:
+        known = seen.setdefault(one.app_id, one)
+        if known is not one:
+            # Actions of a commit have no order, so nobody could tell which of them counts.
+            raise InvalidArgumentError(
+                f"app_transactions has the versions {known.version} and {one.version} of the application "
+                f"{excerpt(one.app_id)}",
+                hint="Give each application one transaction a commit",
+            )

@@ -1,0 +1,256 @@
+"""Whether a commit that won a race contradicts what a transaction has read and wants to write.
+
+The rules are delta-spark's, in its order: protocol, metadata, domains, application transactions, adds, deletes against
+reads, deletes against deletes. Where it gives up and need not, the loser goes on: see ``is_harmless`` and
+``_still_writable``; and overlap is judged by file statistics besides partition values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib import features
+from lakehouse_lib.data_skipping import file_pruning
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    UnsupportedFeatureError,
+)
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import in_commit_timestamp
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import IsolationLevel
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.transaction.conflict_messages import (
+    commit_in_words,
+    files_in_words,
+    metadata_change,
+    protocol_change,
+    read_in_words,
+)
+
+#: Properties that say nothing about how rows are written or which may be: a writer that has not seen them does no harm.
+_UPKEEP = frozenset(
+    {
+        "delta.checkpointInterval",
+        "delta.checkpointRetentionDuration",
+        "delta.deletedFileRetentionDuration",
+        "delta.enableExpiredLogCleanup",
+        "delta.logRetentionDuration",
+        "delta.setTransactionRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+    }
+)
+_NOTHING = "Nothing was changed"
+_AGAIN = f"{_NOTHING}; run it again on the new version"
+_AS_IT_IS_NOW = f"{_NOTHING}; open the table again, see that what you write still fits it, and run it again"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a transaction has read and wants to write.
+
+    Attributes:
+        protocol, metadata: of the version it was planned on; with ``schema``, ``partition_columns`` and ``mapping``.
+        isolation: of this commit.
+        reads: predicates of the rows it depended on; ``None`` among them is the whole table. Empty: a blind write.
+        live: those of the snapshot's files (a files table) that have one of these keys; asked only when files went.
+        removes: the files it removes (a files table).
+        applications: the version that it writes of each application.
+        domains: names it writes.
+        writes_metadata, writes_protocol: whether it changes them.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+    schema: Schema
+    partition_columns: tuple[str, ...]
+    mapping: Mode
+    isolation: IsolationLevel
+    reads: tuple[Predicate | None, ...]
+    live: Callable[[pa.Array], pa.Table]
+    removes: pa.Table
+    applications: Mapping[str, int]
+    domains: frozenset[str]
+    writes_metadata: bool
+    writes_protocol: bool
+
+
+def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
+    """The error that the first contradicting one of ``winners`` means for ``attempt``; None when all may stand."""
+    appended = _appended(attempt, winners)
+    removed = _Removed.of(winners, store)
+    read, both = removed.meeting_reads(attempt, store), removed.meeting_removes(attempt, store)
+    protocol, metadata = attempt.protocol, attempt.metadata
+    for number, winner in enumerate(winners):
+
+        def conflict(
+            kind: type[CommitFailedError], what: str, hint: str = _AGAIN, winner: CommitActions = winner
+        ) -> CommitFailedError:
+            return kind(f"{commit_in_words(winner)} {what}", table=store.root, version=winner.version, hint=hint)
+
+        after = winner.metadata or metadata
+        if winner.protocol is not None:
+            if attempt.writes_protocol or not _still_writable(protocol, winner.protocol, after, store):
+                return conflict(ProtocolChangedError, protocol_change(protocol, winner.protocol), _AS_IT_IS_NOW)
+            protocol = winner.protocol
+        if winner.metadata is not None:
+            if attempt.writes_metadata or not is_harmless(metadata, winner.metadata):
+                return conflict(MetadataChangedError, metadata_change(metadata, winner.metadata), _AS_IT_IS_NOW)
+            metadata = winner.metadata
+        if domains := sorted(attempt.domains & {d.domain for d in winner.domains}):
+            return conflict(ConcurrentTransactionError, f"wrote the domain {excerpt(domains[0])} too")
+        if met := next((one for one in winner.transactions if one.app_id in attempt.applications), None):
+            ours = attempt.applications[met.app_id]
+            what = (
+                f"has version {met.version} of the application {excerpt(met.app_id)}, of which this is version {ours}"
+            )
+            again = (
+                "what was to be written is there: go on with its next version"
+                if met.version >= ours
+                else "open the table again, see what it wrote, and run it again"
+            )
+            return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
+        if number in appended:
+            return conflict(ConcurrentAppendError, f"added rows that {read_in_words(appended[number])} may cover")
+        if number in read:
+            count, covering = read[number]
+            what = f"removed {files_in_words(count)} of those that were read ({read_in_words(covering)})"
+            return conflict(ConcurrentDeleteReadError, what)
+        if number in both:
+            return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} of the files that were to be removed")
+    return None
+
+
+def find_change(
+    before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata], commits: range, store: ObjectStore
+) -> CommitFailedError | None:
+    """The error that a change of protocol or metadata means for files that were written before it; None when they may
+    be committed after it all the same.
+
+    Args:
+        commits: the versions that brought it.
+    """
+    kind: type[CommitFailedError]
+    if before[0] != after[0] and not _still_writable(before[0], after[0], after[1], store):
+        kind, what = ProtocolChangedError, protocol_change(before[0], after[0])
+    elif not is_harmless(before[1], after[1]):
+        kind, what = MetadataChangedError, metadata_change(before[1], after[1])
+    else:
+        return None
+    first, last = commits[0], commits[-1]
+    who = f"a commit of version {last}" if first == last else f"a commit of the versions {first} to {last}"
+    return kind(f"{who} {what}", table=store.root, version=last, hint=_AS_IT_IS_NOW)
+
+
+def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:
+    """Winners that added rows which the transaction should have read, each with what read them."""
+    if attempt.isolation is IsolationLevel.SNAPSHOT_ISOLATION or not attempt.reads:
+        return {}
+    # Under WriteSerializable what was appended blindly may count as appended afterwards.
+    later = attempt.isolation is IsolationLevel.WRITE_SERIALIZABLE and not attempt.writes_metadata
+    chosen = [
+        (number, winner.adds)
+        for number, winner in enumerate(winners)
+        if len(winner.adds) and not (later and winner.info.get("isBlindAppend") is True)
+    ]
+    if not chosen:
+        return {}
+    # In one piece: what is asked of it is asked once, not once a winner.
+    files = pa.concat_tables([adds for _, adds in chosen]).combine_chunks()
+    owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
+    changed = pc.fill_null(files["dataChange"], True)
+    files, owners = files.filter(changed), owners[changed.to_numpy()]
+    found: dict[int, Predicate | None] = {}
+    for read in attempt.reads:
+        for number in np.unique(owners[_may_hold(attempt, read, files)]).tolist():
+            found.setdefault(number, read)
+    return found
+
+
+@dataclass(frozen=True)
+class _Removed:
+    """Keys of the files that winners removed, and the winner of each."""
+
+    keys: pa.Array
+    owners: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, winners: Sequence[CommitActions], store: ObjectStore) -> _Removed:
+        keys = [file_keys(winner.removes, store) for winner in winners]
+        owners = np.repeat(np.arange(len(winners)), [len(one) for one in keys])
+        return cls(pa.concat_arrays([pa.array([], pa.string()), *keys]), owners)
+
+    def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
+        """Winners that removed files which the transaction has read, each with how many, and what first read some."""
+        if not attempt.reads or not len(self.keys):
+            return {}
+        gone = attempt.live(self.keys)
+        gone_keys = file_keys(gone.select(KEY_COLUMNS), store)
+        found: dict[int, tuple[int, Predicate | None]] = {}
+        for read in attempt.reads:
+            for number, count in self._counted(gone_keys.filter(pa.array(_may_hold(attempt, read, gone)))).items():
+                found.setdefault(number, (count, read))
+        return found
+
+    def meeting_removes(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
+        """Winners that removed files which the transaction removes, each with how many."""
+        if not len(self.keys) or not len(attempt.removes):
+            return {}
+        return self._counted(file_keys(attempt.removes.select(KEY_COLUMNS), store))
+
+    def _counted(self, keys: pa.Array) -> dict[int, int]:
+        """Winners that removed some of these, each with how many."""
+        hits = self.owners[_is_in(self.keys, keys)]
+        return dict(zip(*(one.tolist() for one in np.unique(hits, return_counts=True)), strict=True))
+
+
+def is_harmless(before: Metadata, after: Metadata) -> bool:
+    """Whether only names, comments, upkeep and the time inside commits changed: a writer that had seen it would have
+    written the same, but for the time, which every attempt has its own of."""
+    if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
+        return False
+    changed = {key for key, _ in set(before.configuration.items()) ^ set(after.configuration.items())}
+    return all(
+        key in _UPKEEP | in_commit_timestamp.PROPERTIES or not key.lower().startswith("delta.") for key in changed
+    )
+
+
+def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store: ObjectStore) -> bool:
+    """Whether files written under one protocol may be committed under the other: it dropped no feature, and asks for
+    none that would have to be kept and is not here."""
+    if not features.writer_features(before) <= features.writer_features(after):
+        return False
+    try:
+        features.check_write(after, metadata, Schema.from_json(metadata.schema_string), table=store.root, version=0)
+    except UnsupportedFeatureError:
+        return False
+    return True
+
+
+def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> NDArray[np.bool_]:
+    if read is None:
+        return np.ones(len(files), np.bool_)
+    keep = file_pruning.may_match(read, files, attempt.schema, attempt.partition_columns, attempt.mapping)
+    return np.asarray(keep.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _is_in(keys: pa.Array, wanted: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False), np.bool_)

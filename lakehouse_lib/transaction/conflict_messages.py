@@ -1,0 +1,108 @@
+"""What commits changed, in words for an error; of any length of what they changed it is a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema.column_mapping import field_id
+
+_MOST_NAMES = 8
+_LONGEST_PREDICATE = 500
+
+
+def commit_in_words(commit: CommitActions) -> str:
+    """A commit by its operation and version."""
+    operation = commit.info.get("operation")
+    known = isinstance(operation, str) and 0 < len(operation) <= 100
+    return f"{operation if known else 'a commit'} of version {commit.version}"
+
+
+def metadata_change(before: Metadata, after: Metadata) -> str:
+    """What a change of metadata changed: the id, columns, the partitioning, properties by their keys."""
+    parts = [f"changed the table's id from {excerpt(before.id)} to {excerpt(after.id)}"] * (before.id != after.id)
+    if before.schema_string != after.schema_string:
+        parts += _schema_change(before.schema_string, after.schema_string)
+    if before.partition_columns != after.partition_columns:
+        parts.append(
+            f"changed the partitioning from ({_some(before.partition_columns)}) to ({_some(after.partition_columns)})"
+        )
+    parts += _property_change(before.configuration, after.configuration)
+    for what in ("name", "description"):
+        if getattr(before, what) != getattr(after, what):
+            parts.append(f"changed the table's {what} to {excerpt(getattr(after, what))}")
+    if (before.format_provider, before.format_options) != (after.format_provider, after.format_options):
+        parts.append("changed the format of the files")
+    return ", ".join(parts) or "wrote the metadata as it was"
+
+
+def protocol_change(before: Protocol, after: Protocol) -> str:
+    """What a change of protocol changed: versions and features."""
+    return f"changed the protocol from {_protocol(before)} to {_protocol(after)}"
+
+
+def read_in_words(read: Predicate | None) -> str:
+    """What was read."""
+    if read is None:
+        return "the whole table"
+    text = read.text
+    return f"the predicate {text if len(text) <= _LONGEST_PREDICATE else text[:_LONGEST_PREDICATE] + ' …'}"
+
+
+def files_in_words(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"
+
+
+def _schema_change(before: str, after: str) -> list[str]:
+    try:
+        old, new = _columns(before), _columns(after)
+    except InvalidSchemaError:
+        return ["changed the schema"]
+    by_id = {number: name for name, one in new.items() if (number := field_id(one)) is not None}
+    gone = [name for name in old if name not in new]
+    renamed = {
+        name: by_id[number] for name in gone if (number := field_id(old[name])) in by_id and by_id[number] not in old
+    }
+    added = [name for name in new if name not in old and name not in renamed.values()]
+    dropped = [name for name in gone if name not in renamed]
+    changed = [name for name in old if name in new and old[name] != new[name]]
+    said = [
+        f"{verb} the column{'s' * (len(names) != 1)} {_some(names)}"
+        for verb, names in (("added", added), ("dropped", dropped), ("changed", changed))
+        if names
+    ]
+    if renamed:
+        said.append("renamed " + _listed([f"{excerpt(name)} to {excerpt(now)}" for name, now in renamed.items()]))
+    return said or ["changed the order of the columns"]
+
+
+def _columns(schema_string: str) -> Mapping[str, Field]:
+    return {one.name: one for one in Schema.from_json(schema_string).fields}
+
+
+def _property_change(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    changed = [key for key in after if before.get(key) != after[key]]
+    unset = [key for key in before if key not in after]
+    return [f"{verb} {_some(sorted(keys))}" for verb, keys in (("set", changed), ("unset", unset)) if keys]
+
+
+def _protocol(protocol: Protocol) -> str:
+    def side(name: str, version: int, listed: Iterable[str] | None) -> str:
+        return f"{name} {version}" + (f" ({_some(sorted(listed))})" if listed else "")
+
+    reader = side("reader", protocol.min_reader_version, protocol.reader_features)
+    return f"{reader}, {side('writer', protocol.min_writer_version, protocol.writer_features)}"
+
+
+def _some(names: Iterable[str]) -> str:
+    return _listed([excerpt(name) for name in names])
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - _MOST_NAMES
+    return ", ".join(words[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,401 @@
+"""What was read, what will be written, and one attempt after another to be the next version.
+
+A crash at any point before the log entry is put leaves only files that no version refers to.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import features
+from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    ConcurrentTransactionError,
+    DeltaError,
+    DeltaProtocolError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    StoreError,
+    TooManyRetriesError,
+    VersionNotFoundError,
+)
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log import clock
+from lakehouse_lib.log.commit_file import CommitActions, removals, serialize
+from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.table_state import OwnCommit
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import (
+    CHANGE_FILE_SCHEMA,
+    FILE_SCHEMA,
+    TOMBSTONE_SCHEMA,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Transaction,
+)
+from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL, IsolationLevel, TableProperties
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.transaction.commit_base import Predecessor
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
+from lakehouse_lib.transaction.freed_names import check_name
+from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
+from lakehouse_lib.transaction.post_commit import run_hooks
+from lakehouse_lib.transaction.put_commit import put_commit
+from lakehouse_lib.transaction.read_version import check_base, may_follow_a_cleanup, outrun
+from lakehouse_lib.transaction.winning_commits import read_winners
+
+_DEFAULT_RETRIES = 50
+_FIRST_WAIT_SECONDS = 0.01
+_LONGEST_WAIT_SECONDS = 1.0
+#: However many retries are left; by then the table has moved on a long way.
+_DEADLINE_SECONDS = 600.0
+
+
+class OptimisticTransaction:
+    """Collects the actions of the next version.
+
+    Args:
+        snapshot: what the operation was planned on; None to create the table.
+        store: the table's store.
+        operation: commitInfo's name of it, as delta-spark writes it ("WRITE", "DELETE", "OPTIMIZE", ...).
+        parameters: commitInfo's operationParameters.
+
+    ``metrics`` becomes commitInfo's operationMetrics.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot | None, store: ObjectStore, operation: str, parameters: Mapping[str, Any]
+    ) -> None:
+        self._snapshot = snapshot
+        self._store = store
+        self._operation = operation
+        self._parameters = dict(parameters)
+        self._adds: list[pa.Table] = []
+        self._keeps_row_ids = True
+        self._removes: list[pa.Table] = []  # files tables whose dataChange says whether rows go
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
+        self._transactions: dict[str, Transaction] = {}
+        self._domains: dict[str, DomainMetadata] = {}
+        self._reads: list[Predicate | None] = []
+        self.metrics: dict[str, Any] = {}
+
+    def add(self, files: pa.Table, *, keeps_row_ids: bool = False) -> None:
+        """Files to add, of FILE_SCHEMA; their ``dataChange`` says whether they bring new rows.
+
+        Args:
+            keeps_row_ids: rows that were copied into them have what they keep beside them, where the table's rows do.
+        """
+        self._keeps_row_ids &= keeps_row_ids or not len(files)
+        if len(files):
+            self._adds.append(files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
+
+    def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
+        """Live files of the snapshot to remove; ``data_change=False`` when their rows live on in added files."""
+        if len(files):
+            change = pa.repeat(literal(data_change, pa.bool_()), len(files))
+            self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Change the schema, the properties or the partitioning; at most once."""
+        if self._metadata is not None:
+            raise DeltaProtocolError("the metadata may change only once in a commit", table=self._store.root)
+        self._metadata = metadata
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Make the write idempotent: it conflicts when ``app_id`` has committed ``version`` or a later one."""
+        self._write(Transaction(app_id, version, clock.now()))
+
+    def _write(self, transaction: Transaction) -> None:
+        known = self._transactions.setdefault(transaction.app_id, transaction)
+        if known.version != transaction.version:
+            raise InvalidArgumentError(
+                f"the commit would write the versions {known.version} and {transaction.version} of the application "
+                f"{excerpt(transaction.app_id)}",
+                table=self._store.root,
+                hint="Give each application one transaction a commit",
+            )
+
+    def set_domain(self, domain: DomainMetadata) -> None:
+        self._domains[domain.domain] = domain
+
+    def read(self, predicate: Predicate | None) -> None:
+        """Rows the operation depended on; None: the whole table. Without any call the write is a blind one."""
+        self._reads.append(predicate)
+
+    def commit(self, properties: CommitProperties | None = None) -> Outcome:
+        """Be the next version, retrying after lost races that do not conflict.
+
+        Raises:
+            UnsupportedFeatureError: the table uses a feature that cannot be written yet.
+            DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
+            InvalidArgumentError: the commit could not be read back (a line that is too long, a time after the year
+                9999, a file added and removed at once): nothing is put.
+            TableNotFoundError: the log that the snapshot was taken of is gone, or another table's.
+            StoreError: the store failed, and the commit did not happen.
+        """
+        properties = properties or CommitProperties()
+        for transaction in properties.app_transactions:
+            self._write(replace(transaction, last_updated=transaction.last_updated or clock.now()))
+        self._check_rules()
+        stale = self._already_written()
+        if stale is not None:
+            return Conflict(stale)
+        unsynced: StoreError | None = None
+        try:
+            # Before the log is looked at, to keep the time between look and put short.
+            for table in self._adds:
+                self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
+        except StoreError as error:
+            unsynced = error  # unless the files went with their table or their version
+        looked = clock.now()
+        lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
+        if lost is not None:
+            return Conflict(lost)
+        if unsynced is not None:
+            raise unsynced
+        return self._attempts(properties, looked)
+
+    def _attempts(self, properties: CommitProperties, looked: int) -> Outcome:
+        retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        before = Predecessor.of(self._snapshot)
+        txn_id = str(uuid.uuid4())
+        if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
+            # The names of versions that are gone are free again, and a commit there would be reported and never seen.
+            following = self._after_winners(self._snapshot, before)
+            if isinstance(following, Conflict):
+                return following
+            before = following
+        for attempt in range(1, retries + 2):
+            now = clock.now()
+            commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
+            data = serialize(commit, self._store.root)
+            put = put_commit(self._store, commit.version, data, txn_id)
+            if isinstance(put, StoreError):
+                return self._unknown(commit.version, txn_id, put)
+            if put:
+                if self._snapshot is not None:
+                    freed = check_name(commit, looked, self._snapshot.configuration, self._store)
+                    if isinstance(freed, CommitFailedError):
+                        return Conflict(freed)
+                    if freed is not None:
+                        return self._unknown(commit.version, txn_id, freed)
+                    self._snapshot.remember(OwnCommit(commit, len(data)))
+                    run_hooks(self._snapshot, commit)
+                return Committed(commit.version, attempt)
+            if self._snapshot is None:
+                return Conflict(
+                    MetadataChangedError(
+                        "another writer created the table first",
+                        table=self._store.root,
+                        version=0,
+                        hint="Open the table and append to it",
+                    )
+                )
+            # Before the winners are read, not after: what is put next should be as fresh as can be.
+            time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
+            looked = clock.now()
+            following = self._after_winners(self._snapshot, before)
+            if isinstance(following, Conflict):
+                return following
+            before = following
+            if attempt <= retries and time.monotonic() > deadline:
+                limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit has"
+                hint = "More retries would not help: write less often or more at a time, or let writers take turns"
+                break
+        else:
+            limit = "and no retry is left"
+            hint = "Raise CommitProperties(max_commit_retries=...), or write less often or more at a time"
+        return Conflict(
+            TooManyRetriesError(
+                f"{attempt} attempts lost the race to other writers {limit}",
+                table=self._store.root,
+                version=before.version + 1,
+                hint=f"Nothing was changed. {hint}",
+            )
+        )
+
+    def _after_winners(self, snapshot: Snapshot, before: Predecessor) -> Predecessor | Conflict:
+        """The last version that others have put after ``before``, if none of them contradicts this commit."""
+        assert before.landmark is not None
+        try:
+            winners, landmark = read_winners(self._store, before.landmark)
+        except VersionNotFoundError as error:
+            failed = outrun(self._store, before.version + 1)
+            failed.__cause__ = error
+            return Conflict(failed)
+        conflict = find_conflict(self._attempt(snapshot), winners, self._store)
+        if conflict is not None:
+            return Conflict(conflict)
+        return replace(before.after(winners, self._store.root), landmark=landmark)
+
+    def _unknown(self, version: int, txn_id: str, cause: DeltaError) -> Unknown:
+        error = CommitUnknownError(
+            f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
+            table=self._store.root,
+            version=version,
+            hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "
+            "only what carries an application transaction is safe to be written again without looking",
+        )
+        error.__cause__ = cause
+        return Unknown(version, txn_id, error)
+
+    def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
+        """The commit without what the version before it has a say in."""
+        info: dict[str, Any] = {
+            **properties.custom_metadata,
+            "timestamp": now,
+            "operation": self._operation,
+            "operationParameters": {key: _text(value) for key, value in self._parameters.items()},
+            "isolationLevel": str(self._isolation()),
+            "isBlindAppend": not self._reads and not self._removes,
+            "operationMetrics": {key: _text(value) for key, value in self.metrics.items()},
+            "engineInfo": engine_info(),
+            "txnId": txn_id,
+        }
+        removed = now
+        if self._snapshot is not None:
+            info["readVersion"] = self._snapshot.version
+            # A clock that is behind would say that the files were removed long ago, and vacuum would take them.
+            removed = max(now, self._snapshot.modified)
+        return CommitActions(
+            0,
+            pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
+            pa.concat_tables(
+                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, removed) for table in self._removes)]
+            ),
+            pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
+            self._metadata,
+            self._protocol,
+            tuple(self._transactions.values()),
+            tuple(self._domains.values()),
+            info,
+        )
+
+    def _check_rules(self) -> None:
+        metadata = self._metadata or (self._snapshot.metadata if self._snapshot else None)
+        protocol = self._protocol or (self._snapshot.protocol if self._snapshot else None)
+        if metadata is None or protocol is None:
+            raise DeltaProtocolError(
+                "the first commit of a table needs a protocol and metadata", table=self._store.root, version=0
+            )
+        version = self._snapshot.version if self._snapshot else 0
+        schema = Schema.from_json(metadata.schema_string)
+        if self._snapshot is not None:
+            self._snapshot.check_writable()
+        features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
+        row_tracking.check_table(protocol, metadata, schema, table=self._store.root, version=version)
+        if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
+            row_tracking.check_kept(protocol, metadata, table=self._store.root, version=version)
+        if self._domains and "domainMetadata" not in features.writer_features(protocol):
+            raise DeltaProtocolError(
+                f"the domain {excerpt(sorted(self._domains)[0])} cannot be written: the protocol (writer version "
+                f"{protocol.min_writer_version}) has no domainMetadata",
+                table=self._store.root,
+                version=version,
+                hint="Give the table writer version 7 with the feature domainMetadata first",
+            )
+        if self._removes_rows():
+            before = self._snapshot.metadata if self._snapshot else metadata
+            features.check_removal(before, metadata, table=self._store.root, version=version)
+
+    def _already_written(self) -> ConcurrentTransactionError | None:
+        known = self._snapshot.transactions if self._snapshot is not None else {}
+        for app_id, wanted in self._transactions.items():
+            seen = known.get(app_id)
+            if seen is not None and seen.version >= wanted.version:
+                return ConcurrentTransactionError(
+                    f"the application {excerpt(app_id)} has already committed its version {seen.version}, "
+                    f"so {wanted.version} is not written again",
+                    table=self._store.root,
+                    version=self._snapshot.version if self._snapshot else 0,
+                    hint="Go on with its next version",
+                )
+        return None
+
+    def _attempt(self, snapshot: Snapshot) -> Attempt:
+        def live(keys: pa.Array) -> pa.Table:
+            def among(files: pa.Table) -> pa.Array:
+                return pc.is_in(file_keys(files.select(KEY_COLUMNS), self._store), value_set=keys)
+
+            if not pc.any(among(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
+                return pa.Table.from_batches([], FILE_SCHEMA)
+            files = snapshot.files  # asked for again: two answers of a snapshot may differ in order
+            return files.filter(among(files))
+
+        return Attempt(
+            protocol=snapshot.protocol,
+            metadata=snapshot.metadata,
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            mapping=snapshot.column_mapping,
+            isolation=self._isolation(),
+            reads=tuple(self._reads),
+            live=live,
+            removes=pa.concat_tables(self._removes) if self._removes else pa.Table.from_batches([], FILE_SCHEMA),
+            applications={one.app_id: one.version for one in self._transactions.values()},
+            domains=frozenset(self._domains),
+            writes_metadata=self._metadata is not None,
+            writes_protocol=self._protocol is not None,
+        )
+
+    def _isolation(self) -> IsolationLevel:
+        """The table's level; a commit of files alone that changes no row need not see what others add."""
+        metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
+        assert metadata is not None
+        if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
+            metadata = self._metadata  # which is the way out of a level that is none
+        if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
+            return TableProperties.of(metadata.configuration, self._store.root).isolation_level
+        return IsolationLevel.SNAPSHOT_ISOLATION
+
+    def _changes_data(self) -> bool:
+        return any(_any_change(table) for table in (*self._adds, *self._removes))
+
+    def _removes_rows(self) -> bool:
+        return any(_any_change(table) for table in self._removes)
+
+
+def _any_change(files: pa.Table) -> bool:
+    return bool(pc.any(pc.fill_null(files["dataChange"], literal(True, pa.bool_())), min_count=0).as_py())
+
+
+def _level_of(metadata: Metadata) -> str | None:
+    return metadata.configuration.get(ISOLATION_LEVEL)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+@cache
+def engine_info() -> str:
+    """This library's name and version, as commits have it."""
+    try:
+        return f"lakehouse/{package_version('lakehouse')}"
+    except PackageNotFoundError:  # on a worker, where the library came as a zip
+        return "lakehouse"

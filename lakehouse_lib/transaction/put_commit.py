@@ -1,0 +1,91 @@
+"""The one write that everything rests on: put the next commit file, and know whose it is."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.protocol.actions import parse_line
+from lakehouse_lib.store.base import ObjectStore
+
+#: About twenty seconds of waiting; a store retries what it knows to be worth it by itself, and may take long over that.
+_ATTEMPTS = 10
+_PATIENCE_SECONDS = 60.0
+_FIRST_WAIT_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 5.0
+
+
+def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
+    """Put the commit file of ``version``.
+
+    A put without an answer may have been stored, may yet be, or never will. The log is asked who has the version; while
+    nobody has, the same bytes are put again, so that whatever is still under way finds the version taken.
+
+    Returns:
+        True: the commit is ours. False: another commit has that version, and ours never will be. An error, the store's
+        last one: it gave no answer for so long that nobody can tell.
+
+    Raises:
+        StoreRefusedError: the store would not take it; nothing was stored.
+        TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
+    """
+    failure: StoreError | None = None
+    taken = in_doubt = False
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
+        failure = None
+        try:
+            # A version that somebody had is never put again: were it gone, the log would be, or this part of it.
+            taken = taken or not store.put_if_absent(file_names.commit(version), data)
+            if not taken:
+                return True
+        except StoreError as error:
+            if isinstance(error, StoreRefusedError) and not attempt:
+                raise
+            failure, in_doubt = error, True
+        try:
+            is_ours = _holder(store, version) == txn_id
+            if is_ours and in_doubt:
+                # It is there, but the put did not get as far as to say that a power cut will not take it.
+                store.sync([file_names.commit(version)])
+            return is_ours
+        except ObjectNotFoundError as missing:
+            failure = failure or missing
+        except StoreError as error:
+            failure = error
+            continue
+        if not taken:
+            continue
+        try:
+            newest = latest_version(store)
+        except StoreError as error:
+            failure = error
+            continue
+        if newest is not None and newest > version:
+            return False  # it was cleaned up since
+        if newest is None or newest < version - 1:
+            raise TableNotFoundError(
+                "the log is gone",
+                table=store.root,
+                version=version,
+                hint="The table was deleted while this was written to it; nothing is committed",
+            )
+    assert failure is not None
+    return failure
+
+
+def _holder(store: ObjectStore, version: int) -> str | None:
+    """The transaction id in the commitInfo of ``version``; None for a commit that has none."""
+    try:
+        name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
+    except ValueError:
+        return None
+    found = body.get("txnId") if name == "commitInfo" else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,40 @@
+"""The commits that others have put since a transaction's snapshot was taken."""
+
+from __future__ import annotations
+
+from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commit_file import CommitActions, read_commit, read_listed
+from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.log.table_identity import Landmark
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+
+def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
+    """The commits after ``before``, of which one at least is known to be there, in the order of their versions; and the
+    last of them as the next landmark.
+
+    The newest may be missing from a listing that is a little behind; the next put meets them.
+
+    Raises:
+        TableNotFoundError: ``before`` is another table's by now, and so are they.
+        VersionNotFoundError: it or one of them was cleaned up already.
+        LogCorruptedError: a torn one.
+    """
+    listed = {commit.version: commit.object for commit in list_commits(store, before.version)}
+    path = file_names.commit(before.version)
+    found = listed.pop(before.version, None) or store.head(path)
+    if found is None and before.file is not None:
+        raise VersionNotFoundError(f"{path} was cleaned up", table=store.root, version=before.version)
+    before.check(store, found)
+    first = before.version + 1
+
+    def read(version: int) -> CommitActions:
+        known = listed.get(version)
+        return read_commit(store, version) if known is None else read_listed(store, version, known)
+
+    commits = at_once(store, read, range(first, max(listed, default=first) + 1))
+    last = commits[-1]
+    table_id = next((one.metadata.id for one in reversed(commits) if one.metadata is not None), before.table_id)
+    return commits, Landmark(last.version, listed.get(last.version), last.info, table_id)
