@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine.parquet.writer import target_size_of
-from lakehouse_lib.engine.spark import reading, s3a
+from lakehouse_lib.engine.quality import Verdict
+from lakehouse_lib.engine.spark import staged_rows
+from lakehouse_lib.engine.spark.quality_gate import Gate
 from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
 from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file, staged_schema
-from lakehouse_lib.ingestion.quality import VIOLATIONS, Gate, Verdict
+from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.source_format import SourceFormat
@@ -66,8 +68,8 @@ class Gates:
             return None
         key = json.dumps([schema.json(), suite], sort_keys=True)
         if key not in self._made:
-            empty = self._spark.createDataFrame([], _staged(schema))
-            self._made[key] = Gate(self._spark, suite, empty, schema.names)
+            empty = staged_rows.empty(self._spark, _staged(schema))
+            self._made[key] = Gate(self._spark, read_rules(suite, schema.names), empty, schema.names)
         return self._made[key]
 
 
@@ -180,16 +182,8 @@ class Batch:
         paths = [report["path"] for report in reports if report["rows"]]
         if not paths and gate is None:
             return None
-        rows = self._read(_staged(self.schema), paths)
+        rows = staged_rows.read(self.spark, self.store, _staged(self.schema), paths)
         return Verdict(rows, None, 0, {}) if gate is None else gate.judge(rows)
-
-    def _read(self, schema: Any, paths: Sequence[str]) -> DataFrame:
-        if not paths:
-            return self.spark.createDataFrame([], schema)
-        reader = self.spark.read.schema(schema).option("__globPaths__", "false")  # a table's path may hold a * or a [
-        # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
-        reader = reader.options(**reading.OPTIONS, **s3a.scan_options(self.spark, self.store))
-        return reader.parquet(*(f"{s3a.folder(self.store)}/{path}" for path in paths))
 
     def _commit(
         self, reports: Sequence[FileReport], verdict: Verdict | None, refused: Mapping[str, str]
@@ -240,9 +234,18 @@ class Batch:
         if last is not None and last >= self.intent.number:
             return  # a run that died after this commit has done it
         target = Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
-        rows = self._read(_spark_schema(target), [report["rejected_path"] for report in reports if report["rejected"]])
+        rejected = [report["rejected_path"] for report in reports if report["rejected"]]
+        rows = staged_rows.read(self.spark, self.store, target, rejected)
         if verdict is not None and verdict.failing is not None:
-            rows = rows.unionByName(_quarantined(verdict.failing, self.schema, self.source.name, self.intent.number))
+            broken = staged_rows.broken(
+                verdict.failing,
+                self.schema,
+                source=self.source.name,
+                batch=self.intent.number,
+                file_column=FILE_COLUMN,
+                line_column=LINE_COLUMN,
+            )
+            rows = rows.unionByName(broken)
         append_once(
             self.engine,
             self.quarantine,
@@ -282,36 +285,6 @@ class Batch:
         self.store.delete_many([path for path in staged if path.startswith(prefix)])
 
 
-def _quarantined(failing: DataFrame, schema: Schema, source: str, batch: int) -> DataFrame:
-    """Rows that broke rules, in the quarantine's layout."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    nested = {one.name for one in failing.schema if isinstance(one.dataType, ArrayType | MapType | StructType)}
-    column = {name: F.col("`" + name.replace("`", "``") + "`") for name in schema.names}
-    first = F.get(VIOLATIONS, F.lit(0))
-    return failing.select(
-        *(
-            (F.to_json(column[name]) if name in nested else column[name].cast("string")).alias(name)
-            for name in schema.names
-        ),
-        F.lit(source).alias("_source"),
-        F.lit(batch).cast("long").alias("_batch"),
-        F.col(FILE_COLUMN).alias("_file"),
-        F.col(LINE_COLUMN).alias("_line"),
-        first["column"].alias("_column"),
-        first["reason"].alias("_reason"),
-        first["rule"].alias("_rule"),
-        F.col(VIOLATIONS).alias("_violations"),
-        F.lit(None).cast("string").alias("_raw"),
-    )
-
-
-def _staged(schema: Schema) -> Any:
-    return _spark_schema(Schema.from_arrow(staged_schema(schema.to_arrow())))
-
-
-def _spark_schema(schema: Schema) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(schema.json())
+def _staged(schema: Schema) -> Schema:
+    """The columns of staged rows: the table's, and where each row came from."""
+    return Schema.from_arrow(staged_schema(schema.to_arrow()))

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS, Gate
 from lakehouse_lib.errors import QualityError
-from lakehouse_lib.ingestion.quality import VIOLATIONS, Gate, read_rules
+from lakehouse_lib.ingestion.quality import read_rules
 
 # Great Expectations' own imports and models.
 pytestmark = [
@@ -43,9 +45,13 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(data, "id long, price decimal(15,2), flag string, day string")
 
 
+def gate_of(spark: SparkSession, rows: DataFrame, columns: Sequence[str], *rules: dict[str, Any]) -> Gate:
+    return Gate(spark, read_rules(suite(*rules), columns), rows, columns)
+
+
 def judged(spark: SparkSession, rows: DataFrame, *rules: dict[str, Any]) -> dict[int, list[tuple[str, str]]]:
     """Position of each failing row in ``rows``, with its violations; checks that the others pass."""
-    verdict = Gate(spark, suite(*rules), rows, COLUMNS).judge(rows)
+    verdict = gate_of(spark, rows, COLUMNS, *rules).judge(rows)
     everything = [tuple(row) for row in rows.collect()]
     failing = [] if verdict.failing is None else verdict.failing.collect()
     assert len(failing) == verdict.rows_failing
@@ -108,7 +114,7 @@ def test_rule_that_needs_the_batch_first(spark: SparkSession) -> None:
     data = spark.range(1, 21).selectExpr("id", "cast(if(id = 20, 1000, id) as double) price")
     outlier = rule("expect_column_value_z_scores_to_be_less_than", "no outlier", column="price", threshold=3,
                    double_sided=True)  # fmt: skip
-    gate = Gate(spark, suite(outlier), data, ("id", "price"))
+    gate = gate_of(spark, data, ("id", "price"), outlier)
     assert gate.judge(data.where("id < 20")).failing is None
     failing = gate.judge(data).failing
     assert failing is not None
@@ -116,14 +122,12 @@ def test_rule_that_needs_the_batch_first(spark: SparkSession) -> None:
 
 
 def test_table_rule_stops_the_load_and_says_what_was_seen(spark: SparkSession, rows: DataFrame) -> None:
-    gate = Gate(
+    gate = gate_of(
         spark,
-        suite(
-            rule("expect_table_row_count_to_be_between", "enough rows", min_value=100),
-            rule("expect_column_mean_to_be_between", "mean id", column="id", max_value=10),
-        ),
         rows,
         COLUMNS,
+        rule("expect_table_row_count_to_be_between", "enough rows", min_value=100),
+        rule("expect_column_mean_to_be_between", "mean id", column="id", max_value=10),
     )
     with pytest.raises(QualityError, match=r"enough rows.*min_value=100.*observed 4") as failure:
         gate.judge(rows)
@@ -167,10 +171,10 @@ def test_unusable_rule_is_named_before_any_batch(
     spark: SparkSession, rows: DataFrame, bad: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(QualityError, match=said):
-        Gate(spark, suite(bad), rows, COLUMNS)
+        gate_of(spark, rows, COLUMNS, bad)
 
 
 def test_rule_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, rows: DataFrame) -> None:
     torn = rule("expect_column_values_to_match_regex", "torn", column="flag", regex="(")
     with pytest.raises(QualityError, match="Unclosed group"):
-        Gate(spark, suite(torn), rows, COLUMNS).judge(rows)
+        gate_of(spark, rows, COLUMNS, torn).judge(rows)

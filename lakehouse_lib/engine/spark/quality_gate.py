@@ -1,0 +1,285 @@
+"""The quality gate: a Great Expectations suite judges a batch before it is committed.
+
+A rule about single rows (a map expectation; uniqueness too) sends the rows that break it to quarantine. A rule about
+the batch as a whole (row count, a mean, ...) stops the load. What Great Expectations contributes to a row rule is its
+condition, resolved once; all conditions of a suite are then evaluated in one pass over a batch, where its own
+validation takes a second or more a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from lakehouse_lib.engine.quality import Rule, Verdict
+from lakehouse_lib.errors import QualityError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+VIOLATIONS = "__violations"
+
+#: A condition that needs no other metrics is the same for every batch. (Every condition claims to need the row count.)
+_FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
+
+
+@dataclass(frozen=True)
+class _RowRule:
+    rule: Rule
+    mostly: float
+    applies: Column | None  # None: to every row
+    breaks: Column
+
+
+class Gate:
+    """The rules of a suite, made ready for batches of one schema.
+
+    Raises:
+        QualityError: a rule is an unknown expectation, or cannot be evaluated on Spark on rows of this schema.
+    """
+
+    def __init__(self, spark: SparkSession, rules: Sequence[Rule], rows: DataFrame, columns: Sequence[str]) -> None:
+        """``rows``: any rows of the schema, such as none; ``columns``: those that rules may be about."""
+        import great_expectations as gx  # 2-3 s and 160 MB: only when there is a suite
+
+        _quieten()
+        self._context = gx.get_context(mode="ephemeral")
+        self._context.variables.progress_bars = {"globally": False}
+        self._batches = 0
+        self._columns = tuple(columns)
+        batch = self._batch(spark.createDataFrame([], rows.schema))
+        validator = self._validator(batch)
+        self._table_rules: list[tuple[Rule, Any]] = []
+        self._fixed: list[_RowRule] = []
+        self._depends_on_batch: list[tuple[Rule, Any]] = []
+        for rule in rules:
+            expectation = _expectation(rule)
+            if not getattr(expectation, "map_metric", None):
+                self._table_rules.append((rule, expectation))
+            elif _is_fixed(expectation, validator):
+                self._fixed.append(_row_rule(rule, expectation, validator))
+            else:
+                self._depends_on_batch.append((rule, expectation))
+        with _as_quality_error("the quality suite cannot be evaluated on rows of this schema"):
+            # Analysed here, so that a rule that compares a date with a number fails before anything is written.
+            batch.data.dataframe.select(*(row_rule.breaks for row_rule in self._fixed)).schema  # noqa: B018
+
+    def judge(self, rows: DataFrame) -> Verdict:
+        """Judge one batch, which is read twice or more: hand over something cheap to read, such as staged Parquet.
+
+        Raises:
+            QualityError: the batch breaks a rule about the table, or a rule could not be evaluated.
+        """
+        row_rules = list(self._fixed)
+        if self._table_rules or self._depends_on_batch:
+            validator = self._validator(self._batch(rows))
+            self._judge_table(validator)
+            row_rules += [_row_rule(rule, expectation, validator) for rule, expectation in self._depends_on_batch]
+        if not row_rules:
+            return Verdict(rows, None, 0, {})
+        with _as_quality_error("the quality suite could not be evaluated"):
+            return self._judge_rows(rows, row_rules)
+
+    def _judge_table(self, validator: Any) -> None:
+        if not self._table_rules:
+            return
+        with _as_quality_error("the quality suite could not be evaluated"):
+            results = validator.graph_validate([expectation.configuration for _, expectation in self._table_rules])
+        by_id = {result.expectation_config.meta["rule_id"]: result for result in results}
+        failures = []
+        for rule, _ in self._table_rules:
+            result = by_id.get(rule.id)
+            if result is None:
+                raise QualityError(f"Great Expectations gave no result for the rule {rule}")
+            problem = _exception(result.exception_info)
+            if problem is not None:
+                raise QualityError(f"the rule {rule} could not be evaluated: {problem}", hint="Correct the rule")
+            if not result.success:
+                failures.append(f"{rule}, observed {result.result.get('observed_value')!r}")
+        if failures:
+            raise QualityError(
+                f"the batch breaks {'; '.join(failures)}", hint="Correct the source files, or the rule; then load again"
+            )
+
+    def _judge_rows(self, rows: DataFrame, rules: Sequence[_RowRule]) -> Verdict:
+        rules = sorted(rules, key=lambda each: self._columns.index(each.rule.column) if each.rule.column else -1)
+        flags = [f"__rule_{index}" for index in range(len(rules))]
+        flagged = rows.select("*", *(each.breaks.alias(flag) for each, flag in zip(rules, flags, strict=True)))
+        strict = [F.col(flag) for each, flag in zip(rules, flags, strict=True) if each.mostly >= 1]
+        counts = flagged.agg(
+            F.count_if(reduce(_either, strict, F.lit(False))).alias("__failing"),
+            *(F.count_if(F.col(flag)).alias(flag) for flag in flags),
+            *(
+                F.count_if(each.applies if each.applies is not None else F.lit(True)).alias(f"{flag}_of")
+                for each, flag in zip(rules, flags, strict=True)
+                if each.mostly < 1
+            ),
+        ).first()
+        assert counts is not None
+        broken = [
+            (each, flag)
+            for each, flag in zip(rules, flags, strict=True)
+            if counts[flag] and (each.mostly >= 1 or counts[flag] > (1 - each.mostly) * counts[f"{flag}_of"])
+        ]
+        if not broken:
+            return Verdict(rows, None, 0, {})
+        violations = F.array(
+            *(
+                F.when(
+                    F.col(flag),
+                    F.struct(
+                        F.lit(each.rule.column).cast("string").alias("column"),
+                        F.lit(each.rule.id).alias("reason"),
+                        F.lit(each.rule.id).alias("rule"),
+                    ),
+                )
+                for each, flag in broken
+            )
+        )
+        any_broken = reduce(_either, (F.col(flag) for _, flag in broken))
+        tolerant = any(each.mostly < 1 for each, _ in broken)
+        return Verdict(
+            flagged.where(~any_broken).drop(*flags),
+            flagged.where(any_broken).withColumn(VIOLATIONS, F.array_compact(violations)).drop(*flags),
+            flagged.where(any_broken).count() if tolerant else counts["__failing"],
+            {each.rule.id: counts[flag] for each, flag in broken},
+        )
+
+    def _batch(self, rows: DataFrame) -> Any:
+        self._batches += 1
+        source = self._context.data_sources.add_or_update_spark("load", persist=False)
+        asset = source.add_dataframe_asset(f"batch {self._batches}")
+        return asset.add_batch_definition_whole_dataframe("rows").get_batch({"dataframe": rows})
+
+    def _validator(self, batch: Any) -> Any:
+        from great_expectations.validator.validator import Validator
+
+        return Validator(execution_engine=batch.data.execution_engine, data_context=self._context, batches=[batch])
+
+
+def _either(one: Column, other: Column) -> Column:
+    return one | other
+
+
+def _expectation(rule: Rule) -> Any:
+    from great_expectations.exceptions import ExpectationNotFoundError
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    try:
+        kind = get_expectation_impl(rule.type)
+    except ExpectationNotFoundError:
+        raise QualityError(
+            f"the rule {rule.id} is of the unknown type {rule.type!r}",
+            hint="Use the name of a Great Expectations expectation, such as expect_column_values_to_be_between",
+        ) from None
+    try:
+        return kind(**rule.arguments, meta={"rule_id": rule.id})
+    except Exception as error:  # pydantic's, and whatever a validator of an expectation raises
+        raise QualityError(f"the rule {rule} is malformed: {error}", hint="Correct its kwargs") from error
+
+
+def _condition_metric(expectation: Any, validator: Any) -> Any:
+    from great_expectations.validator.metric_configuration import MetricConfiguration
+
+    name = expectation.map_metric
+    needed = expectation.get_validation_dependencies(execution_engine=validator.execution_engine)
+    counted = needed.metric_configurations.get(f"{name}.unexpected_count")
+    if counted is None:
+        raise QualityError(f"{expectation.expectation_type} has no condition on Spark", hint="Use another expectation")
+    return MetricConfiguration(f"{name}.condition", counted.metric_domain_kwargs, counted.metric_value_kwargs)
+
+
+def _is_fixed(expectation: Any, validator: Any) -> bool:
+    """Whether the rule's condition is the same for every batch: a z-score, for one, needs the batch's mean first."""
+    from great_expectations.expectations.registry import get_metric_provider
+
+    with _as_quality_error(f"{expectation.expectation_type} cannot be evaluated on Spark"):
+        metric = _condition_metric(expectation, validator)
+        provider, _ = get_metric_provider(metric.metric_name, validator.execution_engine)
+        needs = provider.get_evaluation_dependencies(metric=metric, execution_engine=validator.execution_engine)
+    return {need.metric_name for need in needs.values()} <= _FIXED_METRICS
+
+
+def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
+    with _as_quality_error(f"the rule {rule} cannot be evaluated on Spark"):
+        condition, domain, accessor = validator.get_metric(_condition_metric(expectation, validator))
+        applies = [F.expr(only.condition) for only in domain.get("filter_conditions", ())] + _not_ignored(
+            domain, accessor
+        )
+        if domain.get("row_condition"):
+            if expectation.map_metric in ("column_values.unique", "compound_columns.unique"):
+                raise QualityError(
+                    f"the rule {rule} asks for uniqueness among some of the rows only",
+                    hint="Leave row_condition out of a uniqueness rule",
+                )
+            applies.append(_row_condition(domain, validator.execution_engine))
+        column = accessor.get("column")
+        if column is not None and expectation.map_metric not in ("column_values.nonnull", "column_values.null"):
+            applies.append(F.col(column).isNotNull())
+    every = reduce(lambda one, other: one & other, applies) if applies else None
+    breaks = condition if every is None else every & condition
+    return _RowRule(rule, float(expectation.mostly), every, F.coalesce(breaks, F.lit(False)))
+
+
+def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
+    """The rule's ``row_condition`` as a column, by asking the engine for the filter it would apply."""
+    seen: list[Column] = []
+
+    class _Filtered:
+        schema = engine.dataframe.schema
+
+        def filter(self, condition: Any) -> _Filtered:
+            seen.append(F.expr(condition) if isinstance(condition, str) else condition)
+            return self
+
+    engine._apply_row_condition_filter(_Filtered(), domain["row_condition"], domain)
+    return reduce(lambda one, other: one & other, seen)
+
+
+def _not_ignored(domain: Mapping[str, Any], accessor: Mapping[str, Any]) -> list[Column]:
+    """``ignore_row_if`` of rules about several columns: which of them must be there for a row to be judged."""
+    names = accessor.get("column_list") or [accessor[key] for key in ("column_A", "column_B") if key in accessor]
+    missing = [F.col(name).isNull() for name in names]
+    ignore = domain.get("ignore_row_if")
+    if ignore in ("both_values_are_missing", "all_values_are_missing"):
+        return [~reduce(lambda one, other: one & other, missing)]
+    if ignore in ("either_value_is_missing", "any_value_is_missing"):
+        return [~reduce(_either, missing)]
+    return []
+
+
+def _exception(info: Mapping[str, Any]) -> str | None:
+    """The message of an exception in a result's ``exception_info``, which may be nested by metric."""
+    for entry in (info, *(value for value in info.values() if isinstance(value, Mapping))):
+        if entry.get("raised_exception"):
+            return str(entry.get("exception_message")).partition("\n")[0]
+    return None
+
+
+@contextmanager
+def _as_quality_error(what: str) -> Iterator[None]:
+    try:
+        yield
+    except QualityError:
+        raise
+    except Exception as error:  # Great Expectations and Spark raise a dozen kinds, all about the rule or its column
+        raise QualityError(f"{what}: {_cause(error)}", hint="Correct the rule") from error
+
+
+def _cause(error: Exception) -> str:
+    """One line: the innermost cause that a Java stack names, else the error's first line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    causes += [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (causes[0] if causes else lines[0]).rstrip(".")
+
+
+def _quieten() -> None:
+    for name in ("great_expectations", "great_expectations.expectations.registry"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,69 @@
+"""Staged rows of a load as DataFrames: what parse tasks wrote, and rows that broke rules in the quarantine's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.engine.spark import reading, s3a
+from lakehouse_lib.engine.spark.columns import quoted
+from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.store import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def empty(spark: SparkSession, schema: Schema) -> DataFrame:
+    """No rows, of a schema."""
+    return spark.createDataFrame([], _struct_type(schema))
+
+
+def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequence[str]) -> DataFrame:
+    """The rows of staged Parquet files of a store."""
+    if not paths:
+        return empty(spark, schema)
+    # A table's path may hold a * or a [.
+    reader = spark.read.schema(_struct_type(schema)).option("__globPaths__", "false")
+    # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
+    reader = reader.options(**reading.OPTIONS, **s3a.scan_options(spark, store))
+    return reader.parquet(*(f"{s3a.folder(store)}/{path}" for path in paths))
+
+
+def broken(
+    failing: DataFrame, schema: Schema, *, source: str, batch: int, file_column: str, line_column: str
+) -> DataFrame:
+    """Rows that broke rules, in the quarantine's layout.
+
+    Args:
+        failing: rows of ``schema`` with an array of violations, as the quality gate returns them.
+        file_column, line_column: columns of ``failing`` with the origin of a row.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    nested = {field.name for field in failing.schema if isinstance(field.dataType, ArrayType | MapType | StructType)}
+    column = {name: F.col(quoted(name)) for name in schema.names}
+    first = F.get(VIOLATIONS, F.lit(0))
+    return failing.select(
+        *(
+            (F.to_json(column[name]) if name in nested else column[name].cast("string")).alias(name)
+            for name in schema.names
+        ),
+        F.lit(source).alias("_source"),
+        F.lit(batch).cast("long").alias("_batch"),
+        F.col(file_column).alias("_file"),
+        F.col(line_column).alias("_line"),
+        first["column"].alias("_column"),
+        first["reason"].alias("_reason"),
+        first["rule"].alias("_rule"),
+        F.col(VIOLATIONS).alias("_violations"),
+        F.lit(None).cast("string").alias("_raw"),
+    )
+
+
+def _struct_type(schema: Schema) -> Any:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(schema.json())
