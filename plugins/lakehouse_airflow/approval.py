@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow.registry import ApprovalPolicy
+from lakehouse_lib.fleet.registry import ApprovalPolicy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

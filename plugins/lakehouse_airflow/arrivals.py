@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakehouse_airflow.registry import Registry
+from lakehouse_lib.fleet.registry import Registry
 
 if TYPE_CHECKING:
     from lakehouse_airflow.erasure_plan import Place

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_airflow.registry import is_configured, load_registry
-from lakehouse_airflow.registry_places import place
+from lakehouse_lib.fleet.locations import place
 
 WITHHELD = "withheld, because the table holds rows of a subject"
 

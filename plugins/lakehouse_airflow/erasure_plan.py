@@ -17,7 +17,7 @@ from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow.approval import APPROVE, NotApprovedError
 from lakehouse_airflow.markdown import code
-from lakehouse_airflow.registry import Registry, Subject
+from lakehouse_lib.fleet.registry import Registry, Subject
 
 if TYPE_CHECKING:
     from lakehouse_airflow.hook import LakehouseHook

@@ -15,7 +15,8 @@ from lakehouse_airflow.arrivals import find_moves
 from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.failures import rewritten
 from lakehouse_airflow.ledger_connection import open_ledger
-from lakehouse_airflow.registry import Subject, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import Subject
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

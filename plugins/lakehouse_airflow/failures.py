@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from lakehouse_airflow.registry import RegistryError, RegistryUnreadableError
+from lakehouse_lib.fleet.registry import RegistryError, RegistryUnreadableError
 
 
 @contextmanager

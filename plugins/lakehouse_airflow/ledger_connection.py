@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.registry import Registry
+from lakehouse_lib.fleet.registry import Registry
 
 if TYPE_CHECKING:
     from lakehouse_lib.ledger import Ledger

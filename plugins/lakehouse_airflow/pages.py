@@ -14,7 +14,8 @@ from fastapi.responses import HTMLResponse
 
 from lakehouse_airflow.commit_info import shown_info
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.registry import RegistryError, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import RegistryError
 
 app = FastAPI(title="Lakehouse", docs_url=None, redoc_url=None, openapi_url=None)
 

@@ -18,7 +18,7 @@ from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
-from lakehouse_airflow.registry import RegistryError
+from lakehouse_lib.fleet.registry import RegistryError
 from lakehouse_lib.log import segment
 from lakehouse_lib.store import ObjectStore
 

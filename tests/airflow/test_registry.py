@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse_airflow.registry import RegistryError, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import RegistryError
 
 
 def edit(file: Path, *keys: str, value: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from demo import lakehouse
 from demo.home import Home
-from lakehouse_airflow.registry import Registry, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import Registry
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, read_plan
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.ledger_connection import open_ledger
-from lakehouse_airflow.registry import ApprovalPolicy, Registry, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -15,7 +15,8 @@ from lakehouse_airflow.failures import as_task_failure, rewritten
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
-from lakehouse_airflow.registry import Registry, Subject, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import Registry, Subject
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

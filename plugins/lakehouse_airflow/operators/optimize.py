@@ -8,7 +8,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import Table, registered
+from lakehouse_airflow.registry import registered
+from lakehouse_lib.fleet.registry import Table
 
 
 class LakehouseOptimizeOperator(LakehouseJobOperator):

@@ -16,7 +16,8 @@ from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.markdown import code
 from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, map_index
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
-from lakehouse_airflow.registry import ApprovalPolicy, Registry, load_registry
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
-from lakehouse_airflow.registry import VacuumPolicy, registered
+from lakehouse_airflow.registry import registered
+from lakehouse_lib.fleet.registry import VacuumPolicy
 
 if TYPE_CHECKING:
     from lakehouse_lib import DeltaTable

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakehouse_airflow.registry import Registry
+    from lakehouse_lib.fleet.registry import Registry
 
 
 def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
