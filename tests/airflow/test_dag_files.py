@@ -178,7 +178,7 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
     assert found["plugins"] == [["lakehouse", "$PLUGINS_FOLDER/lakehouse_plugin.py", ["Lakehouse"]]]
     assert (found["errors"], found["dags"], found["broken"]) == ({}, list(DAGS), "")
     without = run(other_packages)
-    assert (without["dags"], "No module named 'spark_jobs'" in without["broken"]) == ([], True)
+    assert (without["dags"], "No module named 'lakehouse_lib'" in without["broken"]) == ([], True)
 
 
 def test_the_command_line_lists_the_plugin_once(registry_file: Path) -> None:

@@ -204,7 +204,7 @@ def test_reading_it_imports_nothing_heavy(registry_file: Path) -> None:
 import sys
 from lakehouse_airflow.registry import load_registry
 load_registry()
-heavy = {"pyarrow", "pyspark", "pandas", "lakehouse_lib"} & set(sys.modules)
+heavy = {"pyarrow", "pyspark", "pandas", "sqlglot"} & set(sys.modules)
 assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -248,7 +248,7 @@ def _peak(store, work):
     """Bytes that Arrow had allocated at most, in a process that opens the table and does ``work``."""
     program = f"""
         import pyarrow as pa
-        from lakehouse_lib.predicates import parse
+        from lakehouse_lib.expressions import parse
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
         snapshot = load_snapshot(open_store({store.root!r}))

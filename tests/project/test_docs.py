@@ -66,12 +66,12 @@ def test_the_imports_in_the_docs_work(tmp_path: Path) -> None:
 
 
 def test_the_registry_in_the_docs_is_one(tmp_path: Path) -> None:
-    registry = importlib.import_module("lakehouse_airflow.registry")
+    registry = importlib.import_module("lakehouse_lib.fleet.registry")
     page = (ROOT / "docs/getting-started.md").read_text()
     block = re.search(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert block is not None
     (tmp_path / "tables.json").write_text(block[1])
-    loaded = registry.load_registry(tmp_path / "tables.json")
+    loaded = registry.read_registry(tmp_path / "tables.json")
     assert loaded.loaded_tables() == ["orders"]
     # The table of keys names every key there is, with its default.
     defaults = {

@@ -20,7 +20,7 @@ from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, ga
 WORKER = """
 import sys
 import pyarrow as pa
-from lakehouse_lib.engine.spark_tasks import run_tasks
+from lakehouse_lib.engine.spark.tasks import run_tasks
 with pa.ipc.open_stream(sys.stdin.buffer) as tasks:
     results = list(run_tasks(iter(tasks)))
 with pa.ipc.new_stream(sys.stdout.buffer, results[0].schema) as answer:

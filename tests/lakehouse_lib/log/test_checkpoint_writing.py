@@ -195,7 +195,7 @@ def test_writing_loads_no_pandas(tmp_path):
         put_commit(start(tmp_path / policy, policy), 1, [add("a"), {"txn": {"appId": "x", "version": 1}}])
     program = f"""
         import sys
-        from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+        from lakehouse_lib.log.checkpoint.write import write_checkpoint
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
         for policy in ("classic", "v2"):
@@ -217,11 +217,11 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
         put_commit(store, version, named)
     program = f"""
         import pyarrow as pa
-        from lakehouse_lib.log.checkpoints import sidecars, writing, writing_v2
-        from lakehouse_lib.log.checkpoints.writing import write_checkpoint
+        from lakehouse_lib.log.checkpoint import sidecars, write, write_v2
+        from lakehouse_lib.log.checkpoint.write import write_checkpoint
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
-        writing._ROW_GROUP = writing_v2.FULL = 1_000
+        write._ROW_GROUP = write_v2.FULL = 1_000
         store = open_store({store.root!r})
         write_checkpoint(store, 40, load_snapshot(store, 40).state, tombstones_since=0)
     """
@@ -230,8 +230,8 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     put_commit(store, 41, [remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)])
     # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
     more = """
-        from lakehouse_lib.log.checkpoints.sidecars import SidecarPlan
-        writing_v2.plan_sidecars = lambda sidecars, **_: SidecarPlan((), tuple(sidecars))
+        from lakehouse_lib.log.checkpoint.sidecars import SidecarPlan
+        write_v2.plan_sidecars = lambda sidecars, **_: SidecarPlan((), tuple(sidecars))
         write_checkpoint(store, 41, load_snapshot(store).state, tombstones_since=0)
         print(pa.default_memory_pool().max_memory())
     """

@@ -101,7 +101,7 @@ def test_the_bound_is_about_what_the_process_keeps() -> None:
     program = """
         from lakehouse_lib.log.action_lines import read_actions
         from lakehouse_lib.log.cache import LogCache
-        from lakehouse_lib.log.commit import CommitActions, commit_nbytes
+        from lakehouse_lib.log.commit_file import CommitActions, commit_nbytes
         from lakehouse_lib.store import LocalStore
         from lakehouse_lib.store.base import ObjectMeta
 

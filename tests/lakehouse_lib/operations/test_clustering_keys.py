@@ -106,13 +106,13 @@ def test_a_worker_does_not_import_pandas():
     program = """
 import sys
 import numpy, pyarrow as pa
-from lakehouse_lib.operations.clustering import kd_tree, keys, waves
+from lakehouse_lib.operations.optimize.clustering import kd_tree, keys, shuffle
 data = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(numpy.arange(3))])
 rows = pa.Table.from_arrays([data, data.cast(pa.string())], names=["n", "s"])
-groups = list(waves._row_groups(rows, ["n", "s"]))
+groups = list(shuffle._row_groups(rows, ["n", "s"]))
 words = keys.vocabulary(rows["s"].combine_chunks(), 10)
 keys.keys(rows["s"], words), keys.keys(rows["n"])
-waves._stream(rows)
+shuffle._stream(rows)
 sys.exit("pandas" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)

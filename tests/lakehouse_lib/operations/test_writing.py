@@ -372,7 +372,7 @@ WRITTEN = """
 import sys
 import pyarrow as pa
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.arrow_values import int64s
+from lakehouse_lib.arrow.values import int64s
 numbers = int64s(range(100))
 kinds = {"n": pa.int64(), "s": pa.string(), "f": pa.float64(), "t": pa.timestamp("us", "UTC")}
 rows = pa.table([numbers.cast(kind) for kind in kinds.values()], names=list(kinds))
