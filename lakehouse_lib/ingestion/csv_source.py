@@ -173,7 +173,7 @@ def _end_mark(source_format: SourceFormat, schema: pa.Schema) -> str:
 
 
 class _Marked:
-    """A stream that ends with a record more, on a line of its own. An empty stream stays empty."""
+    """A stream that ends with a record more, on a line of its own. An empty stream stays empty, a byte order mark or not."""
 
     closed = False
 
@@ -194,8 +194,9 @@ class _Marked:
     def _piece(self, most: int) -> bytes:
         if self._rest is None:
             data: bytes = self._stream.read(most)
+            if self._last or data != codecs.BOM_UTF8:
+                self._last = data[-1:] or self._last
             if data or not self._last:
-                self._last = data[-1:]
                 return data
             # After a line's end another one would be a blank line, which may be a record.
             start = "" if self._last in (b"\n", b"\r") else "\n"

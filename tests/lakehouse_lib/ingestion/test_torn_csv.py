@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -162,6 +163,15 @@ def test_the_end_mark_makes_no_record(tmp_path: Path) -> None:
             rows = records(path, one, source_format)
             assert rows is not None
             assert len(rows) == expected - header
+
+
+@pytest.mark.parametrize("text", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("header", [False, True])
+def test_an_empty_file_stays_empty(tmp_path: Path, text: bytes, header: bool) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(text)
+    with pytest.raises(SourceRefusedError, match="Empty CSV file"):
+        list(read_csv(path, replace(FORMAT, header=header), ONE))
 
 
 def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
