@@ -173,7 +173,7 @@ def _end_mark(source_format: SourceFormat, schema: pa.Schema) -> str:
 
 
 class _Marked:
-    """A stream that ends with a record more, on a line of its own; an empty one (but for a byte order mark) stays so."""
+    """A stream that ends with a record more, on a line of its own; an empty one, or a byte order mark, stays so."""
 
     closed = False
 
