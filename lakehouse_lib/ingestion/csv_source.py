@@ -2,11 +2,16 @@
 
 pyarrow takes the records apart; lines are counted from what it hands out, so a quoted line break, a blank line and a
 record of the wrong width each count as many lines as they have. A record in which no field has a value is a blank line.
+
+What pyarrow reads ends with a record of ours, the end mark: a quoted value that is never closed swallows it, so that
+nothing has to be concluded from how a file ends.
 """
 
 from __future__ import annotations
 
 import codecs
+import secrets
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,12 +52,15 @@ def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iter
 
 def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow may be some blocks ahead of us
-    last_invalid = (0, "")
+    mark = _end_mark(source_format, schema)
+    is_whole = not source_format.quote
 
     def note(row: Any) -> str:
-        nonlocal last_invalid
-        last_invalid = (row.number, row.text)
-        invalid.append((row.number, row.actual_columns, row.text))
+        nonlocal is_whole
+        if row.text.rstrip("\r\n") == mark:
+            is_whole = True
+        else:
+            invalid.append((row.number, row.actual_columns, row.text))
         return "skip"
 
     compression = "gzip" if path.suffix == ".gz" else None
@@ -62,9 +70,8 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
     ):
         if not source_format.is_utf8:
             stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        tail = _Tail(stream)
         reader = csv.open_csv(
-            pa.PythonFile(tail, "r"),
+            pa.PythonFile(_Marked(stream, mark), "r") if source_format.quote else stream,
             read_options=csv.ReadOptions(
                 use_threads=False,
                 block_size=BLOCK_SIZE,
@@ -92,24 +99,15 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
             raise refusal(path.name, mismatches)
         record = 2 if source_format.header else 1  # the number of the next record
         line = record + sum(name.count("\n") for name in reader.schema.names)
-        last_value: bytes | None = None
         for batch in reader:
-            if batch.num_rows:
-                last_value = batch.column(batch.num_columns - 1)[-1].as_py()
             block, record, line = _block(batch, invalid, record, line, source_format, schema)
             yield block
         if invalid:
             block, record, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
             yield block
-        if source_format.quote:
-            number, text = last_invalid
-            if number == record - 1:
-                is_open = _is_open(text, source_format)
-            else:
-                is_open = last_value is not None and tail.is_open(last_value, len(schema), source_format)
-            if is_open:
-                # pyarrow takes the rest of the file as the field's value, rows and all.
-                raise pa.ArrowInvalid("a quoted field is never closed")
+        if not is_whole:
+            # pyarrow takes the rest of the file as the field's value, rows and all.
+            raise pa.ArrowInvalid("a quoted field is never closed")
 
 
 def _block(
@@ -167,56 +165,44 @@ def _block(
     return block, record + rows + taken, line + int(row_starts[rows]) + passed
 
 
-def _is_open(record: str, source_format: SourceFormat) -> bool:
-    """Whether a record ends inside a quoted field. A quote opens one at a field's start alone."""
-    quote, place = source_format.quote, 0
-    while True:
-        if record.startswith(quote, place):
-            place += 1
-            while (end := record.find(quote, place)) >= 0 and record.startswith(quote, end + 1):
-                place = end + 2  # two quotes are one of the value
-            if end < 0:
-                return True
-            place = end + 1
-        place = record.find(source_format.delimiter, place) + 1
-        if not place:
-            return False
+def _end_mark(source_format: SourceFormat, schema: pa.Schema) -> str:
+    """A record that no file has, and that has more or fewer fields than the schema, so that it never is a row."""
+    letters = sorted(set(string.ascii_lowercase) - {source_format.delimiter, source_format.quote})
+    mark = "".join(secrets.choice(letters) for _ in range(16))
+    return mark + source_format.delimiter if len(schema) == 1 else mark
 
 
-class _Tail:
-    """A stream that keeps the last bytes that it has handed out, at least as many as the longest record has."""
+class _Marked:
+    """A stream that ends with a record more, on a line of its own; an empty one, or a byte order mark, stays so."""
 
     closed = False
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, mark: str) -> None:
         self._stream = stream
-        self._chunks: list[bytes] = []
-        self._is_whole = True
+        self._mark = mark
+        self._last = b""
+        self._rest: bytes | None = None
 
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._stream.read(size)
-        self._chunks.append(data)
-        while sum(map(len, self._chunks[1:])) > BLOCK_SIZE:
-            del self._chunks[0]
-            self._is_whole = False
+    def read(self, size: int) -> bytes:
+        # Never less than there is: pyarrow takes what it gets for a block, and a record may be in two of them at most.
+        pieces, room = [], size
+        while room and (piece := self._piece(room)):
+            pieces.append(piece)
+            room -= len(piece)
+        return b"".join(pieces)
+
+    def _piece(self, most: int) -> bytes:
+        if self._rest is None:
+            data: bytes = self._stream.read(most)
+            if self._last or data != codecs.BOM_UTF8:
+                self._last = data[-1:] or self._last
+            if data or not self._last:
+                return data
+            # After a line's end another one would be a blank line, which may be a record.
+            start = "" if self._last in (b"\n", b"\r") else "\n"
+            self._rest = f"{start}{self._mark}\n".encode()
+        data, self._rest = self._rest[:most], self._rest[most:]
         return data
-
-    def is_open(self, last_value: bytes, columns: int, source_format: SourceFormat) -> bool:
-        """Whether the file ends inside a quoted field with this value: where the field was closed a quote follows."""
-        quote = source_format.quote.encode()
-        text = b"".join(self._chunks)
-        opened = quote + last_value.replace(quote, quote * 2)
-        if not text.endswith(opened):
-            return False
-        if columns > 1:
-            return text[: -len(opened)].endswith(source_format.delimiter.encode())
-        # A value of one line break is the same at either end of its quotes.
-        return self._starts_record(text, opened) and not self._starts_record(text.rstrip(b"\r\n"), opened + quote)
-
-    def _starts_record(self, text: bytes, end: bytes) -> bool:
-        before = text[: -len(end)]
-        at_start = self._is_whole and before in (b"", codecs.BOM_UTF8)
-        return text.endswith(end) and (at_start or before.endswith((b"\n", b"\r")))
 
     def close(self) -> None:
         self.closed = True

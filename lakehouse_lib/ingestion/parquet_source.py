@@ -49,7 +49,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                 columns, checks, texts = [], [], []
                 for field in schema:
                     values = _by_today_s_calendar(_plain(batch.column(field.name)), field.name, file, path.name)
-                    meant = stored.field(field.name).type
+                    meant = _decoded(stored.field(field.name).type)
                     if pa.types.is_timestamp(meant) or pa.types.is_nested(meant):
                         values = values.cast(meant)
                     values, garbled = _readable(values)
@@ -124,7 +124,13 @@ def _by_today_s_calendar(column: Any, name: str, file: DataFile, shown: str) -> 
 
 
 def _plain(column: Any) -> Any:
-    return pc.dictionary_decode(column) if pa.types.is_dictionary(column.type) else column
+    kind = _decoded(column.type)
+    return column if column.type.equals(kind) else column.cast(kind)
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    """The type without dictionaries, however deep: all rows share a dictionary, and so what is wrong in it."""
+    return rebuilt(kind, lambda one: one.value_type if pa.types.is_dictionary(one) else one)
 
 
 def _stored(file: DataFile) -> pa.Schema:

@@ -20,7 +20,7 @@ from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 
-#: The folder of a null.
+#: The folder of a null. A text that reads so, also behind slashes, is escaped with one slash more before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: The way out for a date or time that no spelling of the log means to every reader.
@@ -128,7 +128,7 @@ def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
     parts = []
     for name in order:
         value = values.get(name)
-        parts.append(f"{_escape(name)}={_escape(value) if value else HIVE_NULL}")
+        parts.append(f"{_escape(name)}={_escape(_unlike_null(value)) if value else HIVE_NULL}")
     return "/".join(parts)
 
 
@@ -149,12 +149,12 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
 
 
 def folders(path: str) -> dict[str, str | None]:
-    """The values of all ``name=value`` parts of a path."""
+    """The values of all ``name=value`` parts of a path, as ``hive_path`` and Spark's writer name them."""
     found: dict[str, str | None] = {}
     for part in path.split("/"):
         name, equals, value = part.partition("=")
         if equals:
-            found[unquote(name)] = None if value == HIVE_NULL else unquote(value)
+            found[unquote(name)] = None if value == HIVE_NULL else _as_it_was(unquote(value))
     return found
 
 
@@ -211,6 +211,14 @@ def _refuse_far(column: pa.Array) -> None:
             f"the partition value {pc.cast(far[:1], pa.string())[0]} is of a year that readers do not take",
             hint=YEARS_HINT,
         )
+
+
+def _unlike_null(text: str) -> str:
+    return f"/{text}" if text.lstrip("/") == HIVE_NULL else text
+
+
+def _as_it_was(text: str) -> str:
+    return text.removeprefix("/") if text.lstrip("/") == HIVE_NULL else text
 
 
 def _escape(text: str) -> str:

@@ -70,6 +70,8 @@ def weight(array: pa.Array) -> int:
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         first, end = _ends(array)
         return end - first
+    if types.is_fixed_size_binary(kind):
+        return int(kind.byte_width * len(array))
     return int(_lengths(array).sum()) if _has_lengths(kind) else 0
 
 
@@ -94,6 +96,7 @@ def _has_lengths(kind: pa.DataType) -> bool:
         or types.is_binary(kind)
         or types.is_large_binary(kind)
         or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
     )
 
 
@@ -115,7 +118,9 @@ def _lengths(array: pa.Array) -> NDArray[Any]:
         runs = np.diff(within, prepend=0)
         repeated: NDArray[Any] = runs * _lengths(array.values.slice(first, count))
         return repeated
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+    if pa.types.is_fixed_size_binary(kind):
+        lengths = np.full(len(array), kind.byte_width)
+    elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         lengths = np.frombuffer(array.buffers()[1], np.int32)[4 * array.offset : 4 * (array.offset + len(array)) : 4]
     else:
         wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)

@@ -105,7 +105,7 @@ def test_years_that_no_reader_takes_are_not_written(kind):
 
 
 @settings(deadline=None)
-@given(st.dictionaries(TEXT, st.none() | TEXT.filter(lambda one: one != HIVE_NULL), min_size=1, max_size=4))
+@given(st.dictionaries(TEXT, st.none() | TEXT | st.just(HIVE_NULL), min_size=1, max_size=4))
 def test_folders_survive(values):
     order = list(values)
     path = hive_path(values, order)
@@ -156,3 +156,10 @@ def test_agrees_with_delta_rs(kind, tmp_path):
     (tmp_path / "theirs" / "_delta_log" / f"{0:020}.json").write_text("\n".join(kept))
     back = pa.table(deltalake.DeltaTable(str(tmp_path / "theirs")).to_pyarrow_table())
     assert pc.is_in(back.column("p").cast(column.type), value_set=column).to_pylist() == [True] * len(values)
+
+
+@pytest.mark.parametrize("text", [HIVE_NULL, f"/{HIVE_NULL}", f"//{HIVE_NULL}", f"a/{HIVE_NULL}", f"{HIVE_NULL}/", "/"])
+def test_a_text_that_reads_like_a_null_has_a_folder_of_its_own(text: str) -> None:
+    folder = hive_path({"p": text}, ["p"])
+    assert folder != hive_path({"p": None}, ["p"])
+    assert parse_hive_path(folder, ["p"]) == {"p": text}

@@ -408,3 +408,12 @@ def test_a_row_that_no_partition_can_hold_does_not_block_the_source(spark: Spark
         ("1.csv", 2, "note", "makes a folder name of more than 255 bytes"),
         ("1.csv", 4, "at", "a year outside 1 to 9999"),
     ]
+
+
+def test_a_partition_text_that_reads_like_the_folder_of_a_null_is_loaded_as_it_is(
+    spark: SparkSession, shop: Shop
+) -> None:
+    shop.land("1.csv", "1,1,__HIVE_DEFAULT_PARTITION__", "2,1,", "3,1,/__HIVE_DEFAULT_PARTITION__")
+    load(spark, shop, partition_by=("note",))
+    found = DeltaTable(str(shop.table)).to_pyarrow_table(columns=["id", "note"]).sort_by("id")
+    assert found["note"].to_pylist() == ["__HIVE_DEFAULT_PARTITION__", None, "/__HIVE_DEFAULT_PARTITION__"]

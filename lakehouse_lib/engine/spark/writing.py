@@ -110,7 +110,7 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
     """The frame with exactly the table's columns, order and types, but void ones.
 
     Args:
-        spelled: partition timestamps become text, in UTC.
+        spelled: partition values become what Spark is to name their folders by.
     """
     from pyspark.sql import functions as F
 
@@ -126,12 +126,26 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
             column = F.lit(None).cast(_spark_type(one.type))
         else:
             column = _shaped(F.col(f"`{source.name.replace('`', '``')}`"), source.type, one.type)
-        if spelled and one.name in target.partition_columns and one.type == PrimitiveType("timestamp"):
-            # Spark would spell it in the session's zone, where an hour of autumn happens twice.
-            seconds = F.unix_micros(column) / F.lit(1_000_000).cast("decimal(20,0)")
-            column = (F.expr("TIMESTAMP_NTZ'1970-01-01'") + F.make_dt_interval(secs=seconds)).cast("string")
+        if spelled and one.name in target.partition_columns:
+            column = _spelled(column, one.type)
         columns.append(column.alias(one.name))
     return frame.select(*columns)
+
+
+def _spelled(column: Any, kind: DataType) -> Any:
+    """What Spark names the folder of a partition value by, where it would name it by something else."""
+    from pyspark.sql import functions as F
+
+    if kind == PrimitiveType("timestamp"):
+        # Spark would spell it in the session's zone, where an hour of autumn happens twice.
+        seconds = F.unix_micros(column) / F.lit(1_000_000).cast("decimal(20,0)")
+        return (F.expr("TIMESTAMP_NTZ'1970-01-01'") + F.make_dt_interval(secs=seconds)).cast("string")
+    if kind in (PrimitiveType("string"), PrimitiveType("binary")):
+        # As `partition_values.hive_path`: Spark names the folder of this text and that of a null alike.
+        text, null = column.cast("string"), F.lit(partition_values.HIVE_NULL)
+        is_like_null = F.endswith(text, null) & (F.ltrim(text, F.lit("/")) == null)
+        return F.when(is_like_null, F.concat(F.lit("/"), text)).otherwise(text)
+    return column
 
 
 def _shaped(column: Any, source: DataType, wanted: DataType) -> Any:

@@ -126,3 +126,31 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) 
         ["\ufffdb", "c"],
         [None, "['c']"],
     ]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_text_of_a_dictionary_that_is_not_utf8_costs_its_row_however_deep(tmp_path: Path, kind: pa.DataType) -> None:
+    values = pa.array([b"a", b"\xffb"]).view(pa.string()).cast(kind)
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.int32()), values)
+    offsets = [0, 1, 2, 3, 4]
+    columns = {
+        "s": coded,
+        "l": pa.ListArray.from_arrays(offsets, coded),
+        "r": pa.StructArray.from_arrays([coded], ["x"]),
+        "m": pa.MapArray.from_arrays(offsets, pa.array(["k"] * 4), coded),
+        "d": pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([coded], ["x"])),
+    }
+    text = pa.string()
+    deep = [pa.list_(text), struct(x=text), pa.map_(text, text), pa.list_(struct(x=text))]
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    schema = pa.schema(list(zip(columns, [text, *deep], strict=True)))
+    (block,) = read_parquet(tmp_path / "a.parquet", schema)
+    assert [name for name, _, _ in block.checks] == list(columns)
+    assert all(wrong.tolist() == [False, True, False, False] for _, _, wrong in block.checks)
+    assert [column.to_pylist()[::3] for column in block.columns] == [
+        ["a", "a"],
+        [["a"], ["a"]],
+        [{"x": "a"}, {"x": "a"}],
+        [[("k", "a")], [("k", "a")]],
+        [[{"x": "a"}], [{"x": "a"}]],
+    ]

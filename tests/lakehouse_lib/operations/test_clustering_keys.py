@@ -80,6 +80,18 @@ def test_both_zeros_are_one_value():
     assert len(set(keys(pa.array([0.0, -0.0])).tolist())) == 1
 
 
+@pytest.mark.parametrize(("kind", "quiet"), [(np.float32, 0x7FC00000), (np.float64, 0x7FF8000000000000)])
+def test_every_nan_has_one_key(kind, quiet):
+    whole = np.dtype(f"u{np.dtype(kind).itemsize}")
+    signalling = quiet - (quiet & -quiet) + 1  # its lowest bit is the one that makes it quiet
+    sign = 1 << (8 * whole.itemsize - 1)
+    nans = np.array([quiet, signalling, quiet | sign, signalling | sign], whole).view(kind)
+    found = keys(pa.array([float("inf")], pa.from_numpy_dtype(kind)))
+    assert np.isnan(nans).all()
+    assert len(set(keys(pa.array(nans)).tolist())) == 1
+    assert keys(pa.array(nans))[0] > found[0]
+
+
 def test_a_vocabulary_is_bounded_distinct_and_ordered():
     words = vocabulary(pa.array(["b", None, "a", "b", "c", "é", ""] * 50), 4)
     assert len(words) <= 4

@@ -67,6 +67,34 @@ def test_pieces_are_the_rows_in_order(drawn, most):
     assert all(weight(piece["x"]) <= most or len(piece) == 1 for piece in pieces)
 
 
+_FIXED = pa.array([b"abcd", None, b"efgh", b"ijkl"], pa.binary(4))
+
+
+@pytest.mark.parametrize(
+    ("column", "size"),
+    [
+        (_FIXED, 16),
+        (_FIXED.slice(1, 2), 8),
+        (pa.StructArray.from_arrays([_FIXED], ["x"]).slice(1), 12),
+        (pa.ListArray.from_arrays([0, 1, 4], _FIXED).slice(1), 12),
+        (pa.FixedSizeListArray.from_arrays(_FIXED, 2).slice(1), 8),
+        (pa.MapArray.from_arrays([0, 4], pa.array([1, 2, 3, 4]), _FIXED), 16),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 2, None, 3, 3], pa.int8()), _FIXED), 16),
+        (pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5, 6], pa.int32()), _FIXED), 20),
+    ],
+    ids=lambda one: str(getattr(one, "type", one)),
+)
+def test_binaries_of_one_size_have_a_weight(column, size):
+    assert weight(column) == size
+
+
+def test_binaries_of_one_size_are_cut_into_pieces():
+    batch = pa.record_batch({"x": pa.array([b"0123456789"] * 100, pa.binary(10))})
+    pieces = list(align_batches([batch], Schema.from_arrow(batch.schema), piece_bytes=300))
+    assert [len(piece) for piece in pieces] == [25] * 4
+    assert [value for piece in pieces for value in piece["x"].to_pylist()] == batch["x"].to_pylist()
+
+
 def test_a_batch_that_is_small_stays_whole():
     batch = pa.record_batch({"x": ["a"] * 100})
     assert len(list(align_batches([batch], Schema.from_arrow(batch.schema)))) == 1

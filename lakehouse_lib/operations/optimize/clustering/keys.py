@@ -98,6 +98,7 @@ def _decimals(column: pa.Array) -> Keys:
 def _ordinals(values: Keys) -> Keys:
     """Floats as integers of the same order; both zeros are one, every NaN is highest."""
     kind = np.dtype(f"i{values.dtype.itemsize}")
-    bits = (values + values.dtype.type(0)).view(kind)
+    bits = values.view(kind)  # never arithmetic, of which a signalling NaN warns
+    bits = np.where(bits == np.iinfo(kind).min, 0, bits)
     ordered = bits ^ ((bits >> (8 * kind.itemsize - 1)) & np.iinfo(kind).max)
     return np.where(np.isnan(values), np.iinfo(kind).max, ordered)
