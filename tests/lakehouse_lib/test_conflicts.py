@@ -357,6 +357,8 @@ def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
         current = current.update()
     asked = []
     real = conflict_checker.file_pruning.may_match
-    monkeypatch.setattr(conflict_checker.file_pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args))
+    monkeypatch.setattr(
+        conflict_checker.file_pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args)
+    )
     assert late.commit() == Committed(31, 2)
     assert asked == [30]
