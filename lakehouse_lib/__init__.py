@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
+    from lakehouse_lib.transaction import engine_info
     from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
     "Transaction": "protocol.actions",
+    "engine_info": "transaction",
     "write_deltalake": "table.write",
 }
 

@@ -32,7 +32,7 @@ DeltaError
     └── QualityError              the quality suite is unusable or the data failed it as a whole
 
 The names that the ``deltalake`` package has (TableNotFoundError, DeltaProtocolError, SchemaMismatchError,
-CommitFailedError) mean here what they mean there.
+CommitFailedError) mean here what they mean there. Each error has a stable ``code``; docs/errors.md lists them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class DeltaError(Exception):
         table: the table's location.
         version: the version concerned.
         hint: the way out, as an instruction.
+        code: a stable name of the condition, of those in docs/errors.md; default the class's own.
     """
+
+    code: str = "DELTA_ERROR"
 
     def __init__(
         self,
@@ -57,14 +60,17 @@ class DeltaError(Exception):
         table: str | None = None,
         version: int | None = None,
         hint: str | None = None,
+        code: str | None = None,
     ) -> None:
         # What is wrong may be a path or a name of any length.
         message = message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
-        super().__init__(message, table, version, hint)
+        super().__init__(message, table, version, hint, code)
         self.message = message
         self.table = table
         self.version = version
         self.hint = hint
+        if code is not None:
+            self.code = code
 
     def __str__(self) -> str:
         where = ", ".join(
@@ -76,101 +82,130 @@ class DeltaError(Exception):
             if part
         )
         text = f"{self.message} ({where})" if where else self.message
-        return f"{text}. {self.hint}" if self.hint else text
+        return f"[{self.code}] {text}. {self.hint}" if self.hint else f"[{self.code}] {text}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers, thread pools), and keyword-only arguments do not by default.
-        return _rebuild, (type(self), self.message, self.table, self.version, self.hint)
+        return _rebuild, (type(self), self.message, self.table, self.version, self.hint, self.code)
 
 
 def _rebuild(
-    kind: type[DeltaError], message: str, table: str | None, version: int | None, hint: str | None
+    kind: type[DeltaError], message: str, table: str | None, version: int | None, hint: str | None, code: str
 ) -> DeltaError:
-    return kind(message, table=table, version=version, hint=hint)
+    return kind(message, table=table, version=version, hint=hint, code=code)
 
 
-class TableNotFoundError(DeltaError): ...
+class TableNotFoundError(DeltaError):
+    code = "DELTA_TABLE_NOT_FOUND"
 
 
-class StoreError(DeltaError): ...
+class StoreError(DeltaError):
+    code = "DELTA_STORE_ERROR"
 
 
-class ObjectNotFoundError(StoreError): ...
+class ObjectNotFoundError(StoreError):
+    code = "DELTA_OBJECT_NOT_FOUND"
 
 
-class StoreRefusedError(StoreError): ...
+class StoreRefusedError(StoreError):
+    code = "DELTA_STORE_REFUSED"
 
 
-class CommitUnknownError(DeltaError): ...
+class CommitUnknownError(DeltaError):
+    code = "DELTA_COMMIT_UNKNOWN"
 
 
-class LogCorruptedError(DeltaError): ...
+class LogCorruptedError(DeltaError):
+    code = "DELTA_LOG_CORRUPTED"
 
 
-class VersionNotFoundError(DeltaError): ...
+class VersionNotFoundError(DeltaError):
+    code = "DELTA_VERSION_NOT_FOUND"
 
 
-class DeltaProtocolError(DeltaError): ...
+class DeltaProtocolError(DeltaError):
+    code = "DELTA_PROTOCOL_VIOLATION"
 
 
-class UnsupportedFeatureError(DeltaProtocolError): ...
+class UnsupportedFeatureError(DeltaProtocolError):
+    code = "DELTA_UNSUPPORTED_FEATURE"
 
 
-class PathOutsideTableError(DeltaError): ...
+class PathOutsideTableError(DeltaError):
+    code = "DELTA_PATH_OUTSIDE_TABLE"
 
 
-class SchemaMismatchError(DeltaError): ...
+class SchemaMismatchError(DeltaError):
+    code = "DELTA_SCHEMA_MISMATCH"
 
 
-class InvalidSchemaError(DeltaError): ...
+class InvalidSchemaError(DeltaError):
+    code = "DELTA_INVALID_SCHEMA"
 
 
-class InvalidPredicateError(DeltaError): ...
+class InvalidPredicateError(DeltaError):
+    code = "DELTA_INVALID_PREDICATE"
 
 
-class InvalidArgumentError(DeltaError, ValueError): ...
+class InvalidArgumentError(DeltaError, ValueError):
+    code = "DELTA_INVALID_ARGUMENT"
 
 
-class RetentionError(DeltaError): ...
+class RetentionError(DeltaError):
+    code = "DELTA_RETENTION_TOO_SHORT"
 
 
-class LedgerError(DeltaError): ...
+class LedgerError(DeltaError):
+    code = "DELTA_LEDGER_INVALID"
 
 
-class CommitFailedError(DeltaError): ...
+class CommitFailedError(DeltaError):
+    code = "DELTA_COMMIT_FAILED"
 
 
-class ConcurrentAppendError(CommitFailedError): ...
+class ConcurrentAppendError(CommitFailedError):
+    code = "DELTA_CONCURRENT_APPEND"
 
 
-class ConcurrentDeleteReadError(CommitFailedError): ...
+class ConcurrentDeleteReadError(CommitFailedError):
+    code = "DELTA_CONCURRENT_DELETE_READ"
 
 
-class ConcurrentDeleteDeleteError(CommitFailedError): ...
+class ConcurrentDeleteDeleteError(CommitFailedError):
+    code = "DELTA_CONCURRENT_DELETE_DELETE"
 
 
-class MetadataChangedError(CommitFailedError): ...
+class MetadataChangedError(CommitFailedError):
+    code = "DELTA_METADATA_CHANGED"
 
 
-class ProtocolChangedError(CommitFailedError): ...
+class ProtocolChangedError(CommitFailedError):
+    code = "DELTA_PROTOCOL_CHANGED"
 
 
-class ConcurrentTransactionError(CommitFailedError): ...
+class ConcurrentTransactionError(CommitFailedError):
+    code = "DELTA_CONCURRENT_TRANSACTION"
 
 
-class TooManyRetriesError(CommitFailedError): ...
+class TooManyRetriesError(CommitFailedError):
+    code = "DELTA_TOO_MANY_RETRIES"
 
 
-class IngestError(DeltaError): ...
+class IngestError(DeltaError):
+    code = "DELTA_INGEST_FAILED"
 
 
-class LandingError(IngestError): ...
+class LandingError(IngestError):
+    code = "DELTA_LANDING_INVALID"
 
 
-class SourceRefusedError(IngestError): ...
+class SourceRefusedError(IngestError):
+    code = "DELTA_SOURCE_REFUSED"
 
 
-class SourceChangedError(IngestError): ...
+class SourceChangedError(IngestError):
+    code = "DELTA_SOURCE_CHANGED"
 
 
-class QualityError(IngestError): ...
+class QualityError(IngestError):
+    code = "DELTA_QUALITY_FAILED"

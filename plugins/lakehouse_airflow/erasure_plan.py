@@ -6,11 +6,8 @@ bound to the plan by a keyed digest, and are deleted when the request is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from airflow.sdk.log import mask_secret
@@ -22,93 +19,29 @@ from lakehouse_lib.fleet.registry import Registry, Subject
 if TYPE_CHECKING:
     from lakehouse_airflow.hook import LakehouseHook
     from lakehouse_lib.ledger import Document, Ledger
-    from lakehouse_lib.privacy.erasure import Located
-    from lakehouse_lib.privacy.keys import PersonKeys
-    from lakehouse_lib.privacy.purge import Proof
-    from lakehouse_lib.privacy.unattributed import Unattributed
+    from lakehouse_lib.privacy.places import Place
 
 KIND = "erasure"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A person's rows in one table, by all keys that lead to them.
-
-    Attributes:
-        table, uri, table_id, version: the registry's name, the location, the id in the table's metadata, and the
-            version that was searched.
-        keys: the typed keys that lead to the rows.
-        rows, files: of that version; a row that two keys lead to counts twice.
-        unattributed: records of a quarantine whose key is missing or unreadable, for each key column.
-        erase_mentions: whether those that mention the person are among ``keys`` and ``rows``.
-        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}`` of every Parquet file in the folder.
-    """
-
-    table: str
-    uri: str
-    table_id: str
-    version: int
-    keys: PersonKeys
-    rows: int
-    files: int
-    unattributed: tuple[Unattributed, ...]
-    erase_mentions: bool
-    on_disk: Mapping[str, int]
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether there was a row, live or in a file that is not live any more."""
-        return bool(self.rows or self.on_disk["rows"])
-
-    def entry(self) -> Document:
-        """The table's entry in the plan, without any key."""
-        names = ("table", "uri", "table_id", "version", "rows", "files", "on_disk")
-        entry = {name: getattr(self, name) for name in names}
-        if not self.unattributed:
-            return {**entry, "unattributed": None}
-        unknown = {
-            # Records without any key column are among those of each key.
-            "condition": _any_of([each.condition for each in self.unattributed]),
-            "records": max(each.records for each in self.unattributed),
-            "mentions": max(each.mentions for each in self.unattributed),
-            "erased": self.erase_mentions,
-        }
-        return {**entry, "unattributed": unknown}
 
 
 def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, erase_mentions: bool) -> dict[str, Place]:
     """Find a person's rows now, by table, without counting the files on disk.
 
     Args:
-        configured: the subject with the quarantines of its tables.
+        configured: the registry's subject with the quarantines of its tables.
         erase_mentions: count unattributed records that mention the person among their rows.
     """
-    from lakehouse_lib.privacy.erasure import locate
+    from lakehouse_lib.privacy.places import find_places
     from lakehouse_lib.privacy.subject import subject_from_config
 
     uris = {table: hook.uri(table) for table in configured.places()}
-    options = {table: hook.storage_options(table) for table in uris}
-    subject = subject_from_config(configured.model_dump(include={"id_type", "rows"}, exclude_none=True))
-    found = sorted(locate(subject, subject_id, uris, storage_options=options), key=attrgetter("table"))
-    return {
-        table: _in_one(list(places), erase_mentions=erase_mentions)
-        for table, places in groupby(found, key=attrgetter("table"))
-    }
-
-
-def with_disk(place: Place, proof: Proof) -> Place:
-    """The place with what was counted on disk."""
-    return replace(place, on_disk=counts(proof))
-
-
-def counts(proof: Proof) -> dict[str, int]:
-    """The numbers of a proof."""
-    return {
-        "rows": proof.rows,
-        "files_with_rows": len(proof.matches),
-        "files": proof.files,
-        "unreadable": len(proof.unreadable),
-    }
+    return find_places(
+        subject_from_config(configured.model_dump(include={"id_type", "rows"}, exclude_none=True)),
+        subject_id,
+        uris,
+        erase_mentions=erase_mentions,
+        storage_options={table: hook.storage_options(table) for table in uris},
+    )
 
 
 def keys_document(request: str, subject_id: int | str, places: Iterable[Place]) -> Document:
@@ -131,6 +64,7 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
         NotApprovedError: the keys are deleted, or belong to another plan.
     """
     from lakehouse_lib.privacy.keys import PersonKeys
+    from lakehouse_lib.privacy.places import Place
     from lakehouse_lib.privacy.unattributed import Unattributed
 
     request = plan["request"]
@@ -220,29 +154,3 @@ def question(plan: Document) -> tuple[str, str]:
                 f"one of the person's keys as a field; these are {fate}.",
             ]
     return f"Erase the {plan['subject']} of request {plan['request']}?", "\n".join(lines)
-
-
-def _in_one(found: list[Located], *, erase_mentions: bool) -> Place:
-    from lakehouse_lib.privacy.keys import PersonKeys
-
-    unknown = tuple(each.unattributed for each in found if each.unattributed is not None and each.unattributed.records)
-    taken = unknown if erase_mentions else ()
-    first = found[0]
-    return Place(
-        table=first.table,
-        uri=first.uri,
-        table_id=first.table_id,
-        version=first.version,
-        keys=PersonKeys(tuple(each.keys for each in found), tuple(part for each in taken for part in each.mentioned)),
-        rows=sum(each.rows for each in found) + sum(each.mentions for each in taken),
-        files=sum(each.files for each in found),
-        unattributed=unknown,
-        erase_mentions=erase_mentions,
-        on_disk={"rows": 0},
-    )
-
-
-def _any_of(conditions: list[str]) -> str:
-    from lakehouse_lib.privacy.keys import any_of
-
-    return any_of(conditions)

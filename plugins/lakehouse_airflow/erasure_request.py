@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
-from lakehouse_airflow.arrivals import find_moves
-from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.failures import rewritten
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import load_registry
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 
     from lakehouse_airflow.hook import LakehouseHook
     from lakehouse_lib.ledger import Document, Ledger
+    from lakehouse_lib.privacy.places import Place
 
 
 @dataclass(frozen=True)
@@ -67,19 +66,13 @@ class Erasure:
         Raises:
             AirflowFailException: names the tables; their old files may be somewhere else, with the person's rows.
         """
-        from lakehouse_lib.errors import VersionNotFoundError
-        from lakehouse_lib.snapshot import load_snapshot
-        from lakehouse_lib.store import open_store
+        from lakehouse_lib.privacy.traces import table_ids
 
-        anew = []
-        for table, place in self.places.items():
-            store = open_store(place.uri, hook.storage_options(table))
-            ids = {load_snapshot(store).metadata.id}
-            if place.table_id not in ids:
-                with suppress(VersionNotFoundError):
-                    ids.add(load_snapshot(store, place.version).metadata.id)
-            if place.table_id not in ids:
-                anew.append(table)
+        anew = [
+            table
+            for table, place in self.places.items()
+            if place.table_id not in table_ids(place.uri, place.version, storage_options=hook.storage_options(table))
+        ]
         if anew:
             raise AirflowFailException(
                 f"tables were made anew since request {self.request} was planned ({', '.join(anew)}), and the person's "
@@ -109,6 +102,8 @@ class ErasureTasks:
             NotApprovedError: there is no valid approval of the plan that XCom points to.
             AirflowFailException: the registry has the tables somewhere else by now, or not at all.
         """
+        from lakehouse_lib.privacy.drift import find_moves
+
         registry = load_registry()
         subject = registry.subject(self.subject)
         ledger = open_ledger(registry)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from lakehouse_lib import DeltaTable
-    from lakehouse_lib.log.commit_file import CommitActions
 
 
 class LakehouseHook(BaseHook):
@@ -112,7 +111,7 @@ class LakehouseHook(BaseHook):
 
     def version(self, table: str) -> int | None:
         """The latest version, by listing the log alone; None while there is no table."""
-        from lakehouse_lib.log import latest_version
+        from lakehouse_lib.fleet.versions import latest_version
         from lakehouse_lib.store import open_store
 
         return latest_version(open_store(self.uri(table), self.storage_options(table)))
@@ -126,27 +125,10 @@ class LakehouseHook(BaseHook):
         Args:
             since: a version; -1 for before the first.
         """
-        from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-        from lakehouse_lib.log.commit_file import read_commit
-        from lakehouse_lib.log.segment import list_commits
+        from lakehouse_lib.fleet.versions import changed_rows
         from lakehouse_lib.store import open_store
 
-        latest = self.version(table)
-        if latest is None or latest == since:
-            return None
-        if latest < since:
-            return -1, latest  # made anew
-        store = open_store(self.uri(table), self.storage_options(table))
-        commits = [commit.version for commit in list_commits(store, since + 1) if commit.version <= latest]
-        unknown = len(commits) < latest - since
-        try:
-            changed = unknown or any(_changes_rows(read_commit(store, version)) for version in commits)
-        except VersionNotFoundError:  # cleaned up after it was listed
-            changed = True
-        except LogCorruptedError as error:
-            self.log.warning("%s; its rows count as changed", error)
-            changed = True
-        return (since, latest) if changed else None
+        return changed_rows(open_store(self.uri(table), self.storage_options(table)), since)
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
         """The table, opened. Raises the library's errors."""
@@ -169,9 +151,3 @@ class LakehouseHook(BaseHook):
         if wanted is None:
             return opened.health().to_dict()
         return opened.health(target_file_size=wanted.target_file_size, clustered_by=wanted.cluster_by).to_dict()
-
-
-def _changes_rows(commit: CommitActions) -> bool:
-    import pyarrow.compute as pc
-
-    return any(pc.any(files["dataChange"]).as_py() for files in (commit.adds, commit.removes))

@@ -59,6 +59,7 @@ def table_version(
     import pyarrow.compute as pc
 
     from lakehouse_lib.errors import DeltaError
+    from lakehouse_lib.fleet.versions import commit_info
 
     try:
         # By name only: a location in the URL would open any folder of the machine.
@@ -66,7 +67,7 @@ def table_version(
             raise HTTPException(status_code=404, detail=f"the registry has no table {table!r}")
         hook = _hook(connection)
         opened = hook.table(table, version)
-        commit = shown_info(_commit(opened), hook.uri(table))
+        commit = shown_info(commit_info(opened.store, opened.version()), hook.uri(table))
         sizes = opened.files(columns=["size"])["size"]
         schema = {field.name: _type(field) for field in opened.schema().fields}
     except (RegistryError, AirflowException) as error:
@@ -113,16 +114,6 @@ def _status(error: Exception) -> int:
     if isinstance(error, TableNotFoundError | VersionNotFoundError):
         return 404
     return 503 if isinstance(error, StoreError) and not isinstance(error, ObjectNotFoundError) else 500
-
-
-def _commit(table: Any) -> dict[str, Any]:
-    from lakehouse_lib.errors import VersionNotFoundError
-    from lakehouse_lib.log.commit_file import read_commit
-
-    try:
-        return dict(read_commit(table.store, table.version()).info)
-    except VersionNotFoundError:  # the version can be built from its checkpoint, its commit is cleaned up
-        return {}
 
 
 def _rows(values: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from deltalake import DeltaTable as Peer
 from deltalake import write_deltalake
 
-from lakehouse_airflow.erasure_plan import Place, places_of
+from lakehouse_airflow.erasure_plan import places_of
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure import LakehouseEraseOperator, LakehousePurgeOperator
@@ -24,6 +24,7 @@ from lakehouse_airflow.operators.locate import LakehouseLocateSubjectOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import Ledger
+from lakehouse_lib.privacy.places import Place
 from tests.peers import parquet_files
 
 TASKS = {"subject": "customer", "located_by": "locate", "approved_by": "approve"}

@@ -17,7 +17,7 @@ from tests.log_tables import METADATA, PROTOCOL, add
 def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
     error = StoreError(f"the file {'x' * 100_000} is missing", table="/t", version=3, hint="Restore it")
     assert len(str(error)) < 5_000
-    assert str(error).startswith("the file xxx")
+    assert str(error).startswith("[DELTA_STORE_ERROR] the file xxx")
     assert str(error).endswith("is missing (table /t, version 3). Restore it")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 

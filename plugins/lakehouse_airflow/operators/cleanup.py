@@ -28,12 +28,12 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         self.dry_run = dry_run
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
-        from lakehouse_lib.protocol.table_properties import LogRetention
+        from lakehouse_lib.fleet.versions import log_retention
 
         policy = vacuum_policy(self.table)
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         table = hook.table(self.table)
-        if not LogRetention.of(table.metadata().configuration).cleanup:
+        if log_retention(table.metadata().configuration) is None:
             raise AirflowSkipException(f"the table {self.table!r} keeps its log for ever")
         files = table.cleanup_metadata(dry_run=self.dry_run, enforce_retention_duration=enforce)
         return {"table": self.table, "version": table.version(), "dry_run": self.dry_run, "files_deleted": len(files)}

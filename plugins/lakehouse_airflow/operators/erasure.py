@@ -16,8 +16,6 @@ from airflow.sdk import BaseOperator, timezone
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow import erasure_plan
-from lakehouse_airflow.arrivals import find_arrivals, find_recreated, has_lost_keys
-from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
@@ -25,6 +23,8 @@ from lakehouse_airflow.operators.job_operator import SubmitOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from lakehouse_lib.privacy.places import Place
 
 #: Not from the first task: once rows are deleted, it would not find their keys, nor the files that still hold them.
 CLEAR_FROM_DELETE = "clear this run from its delete on, which deletes them or says what to do"
@@ -86,6 +86,8 @@ class LakehouseEraseOperator(SubmitOperator):
         return {**result, "request": erasure.request}
 
     def _require_nothing_new(self, hook: LakehouseHook, erasure: Erasure) -> None:
+        from lakehouse_lib.privacy.drift import find_arrivals, find_recreated, has_lost_keys
+
         mentions = erasure.plan["erase_mentions"]
         now = erasure_plan.find(hook, erasure.subject, erasure.identifier, erase_mentions=mentions)
         recreated = find_recreated(erasure.places, now)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, timezone
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow.erasure_plan import Place, counts, delete_identifiers
+from lakehouse_airflow.erasure_plan import delete_identifiers
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakehouse_lib.ledger import Document
+    from lakehouse_lib.privacy.places import Place
     from lakehouse_lib.privacy.purge import Proof
-    from lakehouse_lib.snapshot import Snapshot
 
 LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
 
@@ -126,10 +125,10 @@ def _unattributed_left(place: Place, options: dict[str, str] | None) -> dict[str
 def _record(
     erasure: Erasure, hook: LakehouseHook, proofs: dict[str, Proof], unattributed: dict[str, dict[str, int]]
 ) -> Document:
+    from lakehouse_lib import engine_info
     from lakehouse_lib.ledger import digest
-    from lakehouse_lib.snapshot import load_snapshot
-    from lakehouse_lib.store import open_store
-    from lakehouse_lib.transaction import engine_info
+    from lakehouse_lib.privacy.places import counts
+    from lakehouse_lib.privacy.traces import find_traces
 
     plan, decision = erasure.plan, erasure.decision
     noted: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
@@ -140,9 +139,10 @@ def _record(
     tables, left = [], []
     for entry in plan["tables"]:
         table, place = entry["table"], erasure.places[entry["table"]]
-        snapshot = load_snapshot(open_store(place.uri, hook.storage_options(table)))
+        options = hook.storage_options(table)
+        traces = find_traces(place.uri, erasure.request, entry["version"] + 1, storage_options=options)
         # A try that was killed has noted nothing, and one whose commits are cleaned up is in the notes alone.
-        deleted = noted[table] | _deletes_in_log(snapshot, entry["version"] + 1, erasure.request)
+        deleted = noted[table] | traces.deleted
         tables.append(
             {
                 **{name: entry[name] for name in ("table", "uri", "table_id")},
@@ -155,7 +155,7 @@ def _record(
                 "files_removed": _removed(erasure, table),
             }
         )
-        left.append({"table": table, "what": proofs[table].note, "until": _log_expires(snapshot, now)})
+        left.append({"table": table, "what": proofs[table].note, "until": _expires(traces.log_retention, now)})
     notes = sorted({*(proof.note for proof in proofs.values()), LANDING_NOTE, *_notes(plan, unattributed)})
     return {
         "format": 1,
@@ -174,21 +174,6 @@ def _record(
     }
 
 
-def _deletes_in_log(snapshot: Snapshot, start: int, request: str) -> dict[int | None, int]:
-    """Deleted rows by version, of the request's commits from ``start`` on that the log still has."""
-    from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-    from lakehouse_lib.log.commit_file import read_commit
-    from lakehouse_lib.log.segment import list_commits
-
-    deleted: dict[int | None, int] = {}
-    for commit in list_commits(snapshot.store, start):
-        with suppress(VersionNotFoundError, LogCorruptedError):
-            info = read_commit(snapshot.store, commit.version, size=commit.size).info
-            if info.get("operationParameters") == {"predicate": json.dumps([f"erasure {request}"])}:
-                deleted[commit.version] = int(info["operationMetrics"]["numDeletedRows"])
-    return deleted
-
-
 def _removed(erasure: Erasure, table: str) -> list[Document]:
     """Files that any try of the request purged, without the values in their partition folders.
 
@@ -205,12 +190,9 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
     return [{**noted[key], "path": without_partition_values(key[0])} for key in sorted(noted)]
 
 
-def _log_expires(snapshot: Snapshot, now: Any) -> str | None:
+def _expires(retention: timedelta | None, now: datetime) -> str | None:
     """When the log's last entry about the person's rows has expired; None: never by itself."""
-    from lakehouse_lib.protocol.table_properties import LogRetention
-
-    retention = LogRetention.of(snapshot.configuration, snapshot.store.root)
-    return (now + retention.duration).isoformat() if retention.cleanup else None
+    return None if retention is None else (now + retention).isoformat()
 
 
 def _notes(plan: Document, unattributed: dict[str, dict[str, int]]) -> list[str]:

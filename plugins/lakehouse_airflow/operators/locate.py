@@ -97,9 +97,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
             found = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
             places = [
-                erasure_plan.with_disk(
-                    place, prove(place.uri, place.keys.sql(), storage_options=hook.storage_options(table))
-                )
+                place.with_disk(prove(place.uri, place.keys.sql(), storage_options=hook.storage_options(table)))
                 for table, place in found.items()
             ]
             request = new_request()

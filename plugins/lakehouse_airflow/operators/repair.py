@@ -205,7 +205,7 @@ def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
 
     Those below it belong to versions that have expired: a cleanup was interrupted, and the next one takes the rest.
     """
-    from lakehouse_lib.log.segment import oldest_version
+    from lakehouse_lib.fleet.versions import oldest_version
 
     last = int(holes[-1].rpartition(" ")[2])
     return last >= (oldest_version(store) or 0)

@@ -154,7 +154,7 @@ def test_intervals_that_are_none(text):
 
 
 def test_an_interval_beyond_any_calendar():
-    with pytest.raises(InvalidArgumentError, match=r"^p = '.* is longer than any calendar\. 'interval 1000000 days'"):
+    with pytest.raises(InvalidArgumentError, match=r"p = '.* is longer than any calendar\. 'interval 1000000 days'"):
         parse_interval("interval 99999999999999 weeks", "p")
     with pytest.raises(InvalidArgumentError, match="longer than any calendar"):
         parse_interval(f"interval {'9' * 5000} days", "p")

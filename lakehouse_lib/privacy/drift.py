@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from lakehouse_lib.fleet.registry import Registry
-
-if TYPE_CHECKING:
-    from lakehouse_airflow.erasure_plan import Place
+from lakehouse_lib.privacy.places import Place
 
 
 def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
@@ -30,14 +27,14 @@ def has_lost_keys(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
 def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> list[str]:
     """The plan's tables that the registry has moved since, or dropped from the subject, in words."""
     known = set(registry.subject(subject).tables())
-    found = []
+    moves = []
     for table, place in sorted(then.items()):
         entry = registry.find(table)
         if table not in known or entry is None:
-            found.append(f"{table} is not a table of the subject {subject} any more")
+            moves.append(f"{table} is not a table of the subject {subject} any more")
         elif entry.uri != place.uri:
-            found.append(f"{table} at {entry.uri}, not {place.uri}")
-    return found
+            moves.append(f"{table} at {entry.uri}, not {place.uri}")
+    return moves
 
 
 def find_recreated(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse_airflow.arrivals import find_arrivals, find_moves, find_recreated, has_lost_keys
-from lakehouse_airflow.erasure_plan import Place
 from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.privacy.drift import find_arrivals, find_moves, find_recreated, has_lost_keys
 from lakehouse_lib.privacy.keys import ColumnKeys, PersonKeys, RecordLines
+from lakehouse_lib.privacy.places import Place
 
 
 def place(

@@ -1,0 +1,121 @@
+"""A person's rows, table by table: the entries of an erasure plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from lakehouse_lib.privacy.erasure import Located, locate
+from lakehouse_lib.privacy.keys import PersonKeys, any_of
+from lakehouse_lib.privacy.purge import Proof
+from lakehouse_lib.privacy.subject import Subject
+from lakehouse_lib.privacy.unattributed import Unattributed
+
+
+@dataclass(frozen=True)
+class Place:
+    """A person's rows in one table, by all keys that lead to them.
+
+    Attributes:
+        table, uri, table_id, version: the registry's name, the location, the id in the table's metadata, and the
+            version that was searched.
+        keys: the typed keys that lead to the rows.
+        rows, files: of that version; a row that two keys lead to counts twice.
+        unattributed: records of a quarantine whose key is missing or unreadable, for each key column.
+        erase_mentions: whether those that mention the person are among ``keys`` and ``rows``.
+        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}`` of every Parquet file in the folder.
+    """
+
+    table: str
+    uri: str
+    table_id: str
+    version: int
+    keys: PersonKeys
+    rows: int
+    files: int
+    unattributed: tuple[Unattributed, ...]
+    erase_mentions: bool
+    on_disk: Mapping[str, int]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there was a row, live or in a file that is not live any more."""
+        return bool(self.rows or self.on_disk["rows"])
+
+    def entry(self) -> dict[str, Any]:
+        """The table's entry in the plan, without any key."""
+        names = ("table", "uri", "table_id", "version", "rows", "files", "on_disk")
+        entry = {name: getattr(self, name) for name in names}
+        if not self.unattributed:
+            return {**entry, "unattributed": None}
+        unknown = {
+            # Records without any key column are among those of each key.
+            "condition": any_of([each.condition for each in self.unattributed]),
+            "records": max(each.records for each in self.unattributed),
+            "mentions": max(each.mentions for each in self.unattributed),
+            "erased": self.erase_mentions,
+        }
+        return {**entry, "unattributed": unknown}
+
+    def with_disk(self, proof: Proof) -> Place:
+        """The place with what a proof has counted on disk."""
+        return replace(self, on_disk=counts(proof))
+
+
+def find_places(
+    subject: Subject,
+    subject_id: object,
+    uris: Mapping[str, str],
+    *,
+    erase_mentions: bool,
+    storage_options: Mapping[str, dict[str, str] | None] | None = None,
+) -> dict[str, Place]:
+    """Find a person's rows now, by table, without counting the files on disk.
+
+    Args:
+        subject: with the quarantines of its tables.
+        uris: location by table name.
+        erase_mentions: count unattributed records that mention the person among their rows.
+        storage_options: of each table's store, by table name; default none.
+
+    Raises:
+        InvalidArgumentError: no identifier of this kind, a table without a location, a key that is no column.
+    """
+    located = sorted(locate(subject, subject_id, uris, storage_options=storage_options), key=attrgetter("table"))
+    return {
+        table: _in_one(list(places), erase_mentions=erase_mentions)
+        for table, places in groupby(located, key=attrgetter("table"))
+    }
+
+
+def counts(proof: Proof) -> dict[str, int]:
+    """The numbers of a proof."""
+    return {
+        "rows": proof.rows,
+        "files_with_rows": len(proof.matches),
+        "files": proof.files,
+        "unreadable": len(proof.unreadable),
+    }
+
+
+def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
+    unknown = tuple(
+        each.unattributed for each in located if each.unattributed is not None and each.unattributed.records
+    )
+    taken = unknown if erase_mentions else ()
+    first = located[0]
+    return Place(
+        table=first.table,
+        uri=first.uri,
+        table_id=first.table_id,
+        version=first.version,
+        keys=PersonKeys(tuple(each.keys for each in located), tuple(part for each in taken for part in each.mentioned)),
+        rows=sum(each.rows for each in located) + sum(each.mentions for each in taken),
+        files=sum(each.files for each in located),
+        unattributed=unknown,
+        erase_mentions=erase_mentions,
+        on_disk={"rows": 0},
+    )
