@@ -73,6 +73,11 @@ class DeltaError(Exception):
             self.code = code
 
     def __str__(self) -> str:
+        return f"[{self.code}] {self.description}"
+
+    @property
+    def description(self) -> str:
+        """The text without the code: what is wrong, where, and the way out."""
         where = ", ".join(
             part
             for part in (
@@ -82,7 +87,7 @@ class DeltaError(Exception):
             if part
         )
         text = f"{self.message} ({where})" if where else self.message
-        return f"[{self.code}] {text}. {self.hint}" if self.hint else f"[{self.code}] {text}"
+        return f"{text}. {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers, thread pools), and keyword-only arguments do not by default.

@@ -162,6 +162,7 @@ class Snapshot:
                 table=self.store.root,
                 version=self.version,
                 hint=f"The columns are {', '.join(self.schema.names)}",
+                code="DELTA_COLUMN_NOT_FOUND",
             )
         return found
 
@@ -173,7 +174,11 @@ class Snapshot:
         """
         if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
             raise InvalidArgumentError(
-                f"the columns are {columns!r}", table=self.store.root, version=self.version, hint="Give a list of names"
+                f"the columns are {columns!r}",
+                table=self.store.root,
+                version=self.version,
+                hint="Give a list of names",
+                code="DELTA_COLUMN_NOT_FOUND",
             )
         names = self.schema.names if columns is None else [self.field(name).name for name in columns]
         if len(set(names)) < len(names):
@@ -182,6 +187,7 @@ class Snapshot:
                 table=self.store.root,
                 version=self.version,
                 hint="Name each column once",
+                code="DELTA_COLUMN_NOT_FOUND",
             )
         return names
 
@@ -343,15 +349,23 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
     if timestamp is not None:
         if version is not None:
             raise InvalidArgumentError(
-                f"both version {version} and timestamp {timestamp}", table=store.root, hint="Give one of them"
+                f"both version {version} and timestamp {timestamp}",
+                table=store.root,
+                hint="Give one of them",
+                code="DELTA_INVALID_VERSION",
             )
         if not isinstance(timestamp, datetime) or timestamp != timestamp:  # NaT of pandas is a datetime
             raise InvalidArgumentError(
-                f"the timestamp {timestamp!r}", table=store.root, hint="Give a datetime; without a zone it is UTC"
+                f"the timestamp {timestamp!r}",
+                table=store.root,
+                hint="Give a datetime; without a zone it is UTC",
+                code="DELTA_INVALID_VERSION",
             )
         version = version_at(store, timestamp)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise InvalidArgumentError(f"the version {version!r}", table=store.root, hint="Give a whole number")
+        raise InvalidArgumentError(
+            f"the version {version!r}", table=store.root, hint="Give a whole number", code="DELTA_INVALID_VERSION"
+        )
     snapshot = _checked(Snapshot(store, load_state(store, version)))
     snapshot.compare_checksum()
     return snapshot

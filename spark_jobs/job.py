@@ -172,5 +172,7 @@ def _session(job: str) -> Any:
 
 
 def _error_line(job: str, error: Exception) -> dict[str, Any]:
-    message = str(error) if isinstance(error, DeltaError) else (str(error).splitlines() or [""])[0]
-    return {"lakehouse": "error", "job": job, "type": type(error).__name__, "message": message}
+    line = {"lakehouse": "error", "job": job, "type": type(error).__name__}
+    if isinstance(error, DeltaError):
+        return {**line, "code": error.code, "message": str(error)}
+    return {**line, "message": (str(error).splitlines() or [""])[0]}

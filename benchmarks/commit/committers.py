@@ -44,16 +44,18 @@ def committer(name: str) -> Committer:
 class Ours:
     def __init__(self, *, synced: bool) -> None:
         # All that a first append would import otherwise.
-        import lakehouse_lib.operations.write.write
         import lakehouse_lib.store
-        import lakehouse_lib.table.write
         from lakehouse_lib.engine.arrow.engine import ArrowEngine
         from lakehouse_lib.engine.incoming import incoming
+        from lakehouse_lib.operations.write import write
+        from lakehouse_lib.table.write import write_deltalake
 
         self.synced = synced
         self._engine = ArrowEngine
         self._incoming = incoming
         self._module = lakehouse_lib
+        self._append = write
+        self._write_deltalake = write_deltalake
 
     def store(self, table: str) -> Any:
         if "://" in table:
@@ -74,14 +76,14 @@ class Ours:
         return opened
 
     def append_to(self, opened: Any, rows: Any) -> None:
-        self._module.write.write_deltalake(opened, rows, mode="append")
+        self._write_deltalake(opened, rows, mode="append")
 
     def behind(self, table: str, others: Callable[[], None]) -> Behind:
         return OursBehind(self, table, others)
 
     def _write(self, store: Any, rows: Any) -> None:
-        append = self._module.operations.append
-        append.write(store, self._incoming(rows), append.Write(mode="append"), self._engine())
+        verb = self._append
+        verb.write(store, self._incoming(rows), verb.Write(mode="append"), self._engine())
 
 
 class OursBehind:

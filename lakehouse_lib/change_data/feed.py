@@ -150,6 +150,7 @@ def _no_feed(store: ObjectStore, version: int) -> DeltaProtocolError:
         table=store.root,
         version=version,
         hint="Ask for versions at which the feed was on, or compare two versions of the table",
+        code="DELTA_CHANGE_DATA_NOT_RECORDED",
     )
 
 

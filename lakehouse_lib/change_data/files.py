@@ -136,6 +136,7 @@ def _rows(file: pa.Table, store: ObjectStore) -> int:
             f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
             table=store.root,
             hint="Restore the file from a backup",
+            code="DELTA_DATA_FILE_UNREADABLE",
         ) from error
 
 

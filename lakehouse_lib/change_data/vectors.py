@@ -36,7 +36,10 @@ def hide_all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
         LogCorruptedError: ``shown`` reaches beyond the file's rows.
     """
     if len(shown) and shown.max() >= rows:
-        raise LogCorruptedError(f"a deletion vector hides row {shown.max()} of a file of {rows} rows")
+        raise LogCorruptedError(
+            f"a deletion vector hides row {shown.max()} of a file of {rows} rows",
+            code="DELTA_DELETION_VECTOR_CORRUPTED",
+        )
     hidden = BitMap64()
     hidden.add_range(0, rows)
     hidden -= shown

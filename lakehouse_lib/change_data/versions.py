@@ -58,11 +58,19 @@ def commit_range(
     )
     since, until = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
     if first is None and since is None:
-        raise InvalidArgumentError("changes without a start", table=root, hint="Give a starting version or timestamp")
+        raise InvalidArgumentError(
+            "changes without a start",
+            table=root,
+            hint="Give a starting version or timestamp",
+            code="DELTA_INVALID_VERSION",
+        )
     for start, end in ((first, ending), (since, until)):
         if start is not None and end is not None and end < start:
             raise InvalidArgumentError(
-                f"changes that start at {start} and end before, at {end}", table=root, hint="Swap the two"
+                f"changes that start at {start} and end before, at {end}",
+                table=root,
+                hint="Swap the two",
+                code="DELTA_INVALID_VERSION",
             )
     listed = list_commits(store)
     if not listed:
@@ -99,7 +107,9 @@ def commit_range(
 
 def _version(version: int | None, name: str, root: str) -> int | None:
     if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
-        raise InvalidArgumentError(f"{name} {version!r}", table=root, hint="Give a whole number, 0 or greater")
+        raise InvalidArgumentError(
+            f"{name} {version!r}", table=root, hint="Give a whole number, 0 or greater", code="DELTA_INVALID_VERSION"
+        )
     return version
 
 
@@ -124,5 +134,5 @@ def _milliseconds(moment: str | datetime | None, root: str) -> int | None:
         return round(aware.timestamp() * 1000)
     except (ValueError, AttributeError, OverflowError):
         raise InvalidArgumentError(
-            f"{moment!r} is no time", table=root, hint="Write it as 2026-01-31T12:00:00Z"
+            f"{moment!r} is no time", table=root, hint="Write it as 2026-01-31T12:00:00Z", code="DELTA_INVALID_VERSION"
         ) from None

@@ -62,12 +62,18 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if "Object" in map(str, polars_types.values()):
         # Polars hands out where its objects are in memory.
         raise InvalidArgumentError(
-            f"{kind} with a column of Python objects cannot be written", hint="Cast the column of type Object first"
+            f"{kind} with a column of Python objects cannot be written",
+            hint="Cast the column of type Object first",
+            code="DELTA_UNSUPPORTED_DATA",
         )
     cut = next((name for name in _names(data, polars_types) if "\0" in name), None)
     if cut is not None:
         # Arrow's C interface ends a name there, and Polars ends the process.
-        raise InvalidSchemaError(f"{kind} has a column named {cut!r}, with NUL in it", hint="Rename the column first")
+        raise InvalidSchemaError(
+            f"{kind} has a column named {cut!r}, with NUL in it",
+            hint="Rename the column first",
+            code="DELTA_INVALID_COLUMN_NAME",
+        )
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
@@ -81,11 +87,13 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         raise InvalidArgumentError(
             f"{kind} cannot be written: {error}",
             hint="Give a frame whose columns have names, and each values of one type that Arrow has",
+            code="DELTA_UNSUPPORTED_DATA",
         ) from error
     raise InvalidArgumentError(
         f"{kind} cannot be written",
         hint="Give an Arrow table, a RecordBatchReader or a list of record batches that is not empty; a pandas, Polars "
         "or Spark frame; a DuckDB relation; or a DeltaTable",
+        code="DELTA_UNSUPPORTED_DATA",
     )
 
 

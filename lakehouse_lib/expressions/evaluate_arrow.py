@@ -113,6 +113,7 @@ def _refuse_opaque(predicate: Predicate) -> None:
                 f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
                 table=predicate.table,
                 hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
+                code="DELTA_PREDICATE_NEEDS_SPARK",
             )
 
 

@@ -116,6 +116,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
         table=table,
         version=version,
         hint=f"Set {STABLE} to false and to true again with the engine that set it, or append and delete whole files",
+        code="DELTA_ROW_TRACKING",
     )
 
 
@@ -140,6 +141,7 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
             table=table,
             version=version,
             hint="Add the feature domainMetadata, or drop rowTracking, with the engine that added it",
+            code="DELTA_ROW_TRACKING",
         )
     for key in _COLUMNS:
         name = metadata.configuration.get(key)
@@ -149,6 +151,7 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
                 table=table,
                 version=version,
                 hint="Give the column another name",
+                code="DELTA_ROW_TRACKING",
             )
 
 
@@ -210,6 +213,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
             table=table,
             version=version,
             hint="Give it statistics with numRecords",
+            code="DELTA_ROW_TRACKING",
         )
     counts = np.zeros(len(adds), np.int64)
     counts[fresh] = counted.to_numpy(zero_copy_only=False)
@@ -220,6 +224,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
             table=table,
             version=version,
             hint="Copy the rows into a new table",
+            code="DELTA_ROW_TRACKING",
         )
     first = highest + 1 + np.cumsum(counts) - counts
     ids = pc.coalesce(adds["baseRowId"], int64s(first))

@@ -86,6 +86,7 @@ def check_removal(before: Metadata, after: Metadata, *, table: str | None, versi
                 table=table,
                 version=version,
                 hint=f"Append only, or first set {switch} to false by {SET_BY}",
+                code="DELTA_APPEND_ONLY",
             )
 
 
@@ -104,6 +105,7 @@ def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFea
         table=table,
         version=version,
         hint="Use the engine that wrote it",
+        code="DELTA_UNSUPPORTED_PROTOCOL_VERSION",
     )
 
 

@@ -33,6 +33,7 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
                 table=snapshot.store.root,
                 version=snapshot.version,
                 hint=f"Columns are {', '.join(snapshot.schema.names)}",
+                code="DELTA_COLUMN_NOT_FOUND",
             )
         if field.name not in snapshot.partition_columns:
             path = (column_mapping.physical_name(field, snapshot.column_mapping),)

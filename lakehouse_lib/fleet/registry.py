@@ -26,6 +26,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 class RegistryError(ValueError):
     """The registry is missing or wrong; the text names the file, the key and the way out."""
 
+    code = "DELTA_REGISTRY_INVALID"
+
 
 class RegistryUnreadableError(RegistryError):
     """The file cannot be read, or is no JSON: it may be just being written, or its file system be away for a moment."""

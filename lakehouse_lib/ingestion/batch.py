@@ -144,7 +144,7 @@ class Batch:
         try:
             verdict = self._judge(reports)
         except QualityError as error:
-            self.intents.decide(Outcome(self.intent.number, refused, str(error)))
+            self.intents.decide(Outcome(self.intent.number, refused, error.description))
             raise QualityError(
                 f"batch {self.intent.number} ({', '.join(file.name for file in self.intent.files)}) was not loaded: "
                 f"{error.message}",

@@ -89,6 +89,7 @@ class IntentLog:
                 f"{source!r} is no source name",
                 table=store.root,
                 hint="Use 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit",
+                code="DELTA_INVALID_SOURCE",
             )
         self.store = store
         self.source = source

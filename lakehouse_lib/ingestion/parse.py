@@ -117,7 +117,7 @@ def parse_file(task: ParseTask) -> pa.Table:
                     rejected += bad.num_rows
     except SourceRefusedError as error:
         # Read halfway, a file that was still being written looks torn: that is no refusal.
-        return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=str(error))
+        return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=error.description)
     if _changed(path, task.file):
         return _report(task, changed=True)
     return _report(task, rows, rows_path, rejected, rejected_path)

@@ -78,6 +78,7 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
         raise InvalidSchemaError(
             f"columns {', '.join(clash)} have names that the load needs for itself",
             hint="Rename them in the source",
+            code="DELTA_INVALID_COLUMN_NAME",
         )
     return pa.schema([*(pa.field(name, pa.string()) for name in schema.names), *META_FIELDS])
 

@@ -33,25 +33,35 @@ class SourceFormat:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InvalidArgumentError(f"{self.kind!r} is no source format", hint=f"Use one of {', '.join(KINDS)}")
+            raise InvalidArgumentError(
+                f"{self.kind!r} is no source format", hint=f"Use one of {', '.join(KINDS)}", code="DELTA_INVALID_SOURCE"
+            )
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
             raise InvalidArgumentError(
-                f"{self.delimiter!r} is no delimiter", hint="Use one ASCII character, such as ',' or '|'"
+                f"{self.delimiter!r} is no delimiter",
+                hint="Use one ASCII character, such as ',' or '|'",
+                code="DELTA_INVALID_SOURCE",
             )
         if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
             raise InvalidArgumentError(
-                f"{self.quote!r} is no quote character", hint="Use one ASCII character other than the delimiter"
+                f"{self.quote!r} is no quote character",
+                hint="Use one ASCII character other than the delimiter",
+                code="DELTA_INVALID_SOURCE",
             )
         try:
             codecs.lookup(self.encoding)
         except LookupError as error:
             raise InvalidArgumentError(
-                f"{self.encoding!r} is no encoding", hint="Use a name Python knows, such as utf-8, latin-1 or cp1252"
+                f"{self.encoding!r} is no encoding",
+                hint="Use a name Python knows, such as utf-8, latin-1 or cp1252",
+                code="DELTA_INVALID_SOURCE",
             ) from error
 
         if self.kind == "json" and "\n".encode(self.encoding) != b"\n":
             raise InvalidArgumentError(
-                f"JSON lines cannot be told apart in {self.encoding}", hint="Convert the files to utf-8"
+                f"JSON lines cannot be told apart in {self.encoding}",
+                hint="Convert the files to utf-8",
+                code="DELTA_INVALID_SOURCE",
             )
 
     @property

@@ -55,7 +55,9 @@ class Checksum:
         """Raises LogCorruptedError naming the field that is missing or of another type."""
         for name in ("numMetadata", "numProtocol"):
             if _number(body, name) != 1:
-                raise LogCorruptedError(f"a checksum whose {name} is {excerpt(body.get(name))}")
+                raise LogCorruptedError(
+                    f"a checksum whose {name} is {excerpt(body.get(name))}", code="DELTA_CHECKSUM_CORRUPTED"
+                )
         transactions = _objects(body, "setTransactions")
         domains = _objects(body, "domainMetadata")
         return cls(
@@ -100,7 +102,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
     try:
         body = parse_json(data)
         if not isinstance(body, dict):
-            raise LogCorruptedError(f"not a JSON object: {excerpt(body)}")
+            raise LogCorruptedError(f"not a JSON object: {excerpt(body)}", code="DELTA_CHECKSUM_CORRUPTED")
         return Checksum.from_json(body)
     except (ValueError, LogCorruptedError) as error:
         why = error.message if isinstance(error, LogCorruptedError) else str(error)
@@ -109,6 +111,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
             table=store.root,
             version=version,
             hint="repair() deletes it; no version needs it",
+            code="DELTA_CHECKSUM_CORRUPTED",
         ) from error
 
 
@@ -219,14 +222,14 @@ def _sum(sizes: Any) -> int:
 def _number(body: Mapping[str, Any], name: str) -> int:
     value = body.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}")
+        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
     return value
 
 
 def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = body.get(name)
     if not isinstance(value, dict):
-        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}")
+        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
     return value
 
 
@@ -235,5 +238,5 @@ def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | No
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise LogCorruptedError(f"a checksum whose {name} are {excerpt(value)}")
+        raise LogCorruptedError(f"a checksum whose {name} are {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
     return value

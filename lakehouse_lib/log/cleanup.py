@@ -311,7 +311,11 @@ def _protected_below(metadata: Metadata, protocol: Protocol) -> int:
         return 0
     text = _of(metadata.configuration, _PROTECTED)
     if not text.isdecimal():
-        raise InvalidArgumentError(f"{_PROTECTED} = {text!r} is no version", hint="Set it to a whole number")
+        raise InvalidArgumentError(
+            f"{_PROTECTED} = {text!r} is no version",
+            hint="Set it to a whole number",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
     return int(text)
 
 

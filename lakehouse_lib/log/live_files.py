@@ -42,6 +42,7 @@ class PathTwiceError(UnreadableCheckpointError):
         path: as in the log.
     """
 
+    code = "DELTA_PATH_TWICE"
     path = ""
 
 

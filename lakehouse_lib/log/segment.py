@@ -250,6 +250,7 @@ def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
         version=missing,
         hint=f"Restore {file_names.commit(missing)} from a backup, or read an older version, whose repair() reports "
         "what else is wrong",
+        code="DELTA_LOG_GAP",
     )
 
 

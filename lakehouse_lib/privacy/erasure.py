@@ -150,6 +150,7 @@ def _through(
                     table=snapshot.store.root,
                     version=snapshot.version,
                     hint="Select a column of strings or whole numbers",
+                    code="DELTA_INVALID_SUBJECT",
                 )
             yield found if isinstance(found, str) else int(found)
 
@@ -164,6 +165,7 @@ def _keys(snapshot: Snapshot, table: str, key: str, values: Iterable[int | str])
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Name a key column of strings, whole numbers or decimals",
+            code="DELTA_INVALID_SUBJECT",
         ) from error
 
 
@@ -180,6 +182,7 @@ class _Tables:
             raise InvalidArgumentError(
                 f"the subject's table {table!r} has no location",
                 hint=f"Locations are given for {', '.join(sorted(self._uris)) or 'no table'}",
+                code="DELTA_INVALID_SUBJECT",
             )
         if table not in self._snapshots:
             try:

@@ -81,7 +81,9 @@ class Subject:
         text = subject_id if isinstance(subject_id, str) else "" if subject_id is None else str(subject_id)
         if isinstance(subject_id, bool) or not text.strip():
             raise InvalidArgumentError(
-                f"{subject_id!r} is no identifier of a subject", hint=f"Give the identifier, a {self.id_type}"
+                f"{subject_id!r} is no identifier of a subject",
+                hint=f"Give the identifier, a {self.id_type}",
+                code="DELTA_INVALID_SUBJECT",
             )
         if self.id_type == "string":
             return text
@@ -89,6 +91,7 @@ class Subject:
             raise InvalidArgumentError(
                 f"{subject_id!r} is no identifier of a subject: it has to be a 64-bit integer",
                 hint="Give digits only, such as 4711",
+                code="DELTA_INVALID_SUBJECT",
             )
         return int(text)
 
@@ -152,4 +155,4 @@ def _flag(body: Mapping[str, Any], key: str, place: str) -> bool:
 
 
 def _wrong(place: str, value: object, wanted: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{place} is {value!r}", hint=f"It has to be {wanted}")
+    return InvalidArgumentError(f"{place} is {value!r}", hint=f"It has to be {wanted}", code="DELTA_INVALID_SUBJECT")

@@ -185,16 +185,19 @@ class Transaction:
             raise InvalidArgumentError(
                 f"the application of a transaction is {excerpt(self.app_id)}",
                 hint="Give a string that names the job or the stream",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         if type(self.version) is not int or self.version not in _INT64:
             raise InvalidArgumentError(
                 f"the version of a transaction of {excerpt(self.app_id)} is {excerpt(self.version)}",
                 hint="Give a whole number of 64 bits, such as the number of the batch",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         if self.last_updated is not None and (type(self.last_updated) is not int or self.last_updated not in _INT64):
             raise InvalidArgumentError(
                 f"last_updated of a transaction of {excerpt(self.app_id)} is {excerpt(self.last_updated)}",
                 hint="Give milliseconds since the epoch, or leave it out for the time of the commit",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
 
     @classmethod

@@ -68,6 +68,7 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
             f"the deletion vector {where} cannot be used: {error}",
             table=store.root,
             hint="Restore the vector's file from a backup, or read an older version, from before the rows were deleted",
+            code="DELTA_DELETION_VECTOR_CORRUPTED",
         ) from error
     except ObjectNotFoundError as error:
         raise ObjectNotFoundError(
@@ -120,6 +121,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
             f"a deletion vector's descriptor makes no sense: {error}",
             table=store.root,
             hint="Restore the log from a backup, or read an older version",
+            code="DELTA_DELETION_VECTOR_CORRUPTED",
         ) from error
     absolute = pc.unique(text.filter(pc.equal(kind, "p")))
     return pc.unique(pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named, store)]))

@@ -85,7 +85,9 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
         text = pc.cast(column, pa.string())
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
-            f"a binary partition value is not UTF-8: {error}", hint="Partition by another column."
+            f"a binary partition value is not UTF-8: {error}",
+            hint="Partition by another column.",
+            code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
@@ -144,6 +146,7 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
         raise InvalidArgumentError(
             f"no folder {missing[0]}=... in the path {path!r}",
             hint="The path of a partitioned table's file has one folder a partition column.",
+            code="DELTA_INVALID_PARTITION_VALUE",
         )
     return {name: found[name] for name in columns}
 
@@ -210,6 +213,7 @@ def _refuse_far(column: pa.Array) -> None:
         raise InvalidArgumentError(
             f"the partition value {pc.cast(far[:1], pa.string())[0]} is of a year that readers do not take",
             hint=YEARS_HINT,
+            code="DELTA_INVALID_PARTITION_VALUE",
         )
 
 
@@ -230,6 +234,7 @@ def _primitive(data_type: DataType) -> PrimitiveType:
         raise InvalidArgumentError(
             f"a table cannot be partitioned by a column of type {data_type}",
             hint="Partition by a column of a primitive type.",
+            code="DELTA_INVALID_PARTITION_COLUMN",
         )
     return data_type
 

@@ -106,6 +106,7 @@ def parse_interval(text: str, name: str, table: str | None = None) -> timedelta:
                 f"{name} = {excerpt(text)} is longer than any calendar",
                 table=table,
                 hint="'interval 1000000 days' is for ever",
+                code="DELTA_INVALID_TABLE_PROPERTY",
             ) from error
         position = match.end()
     if position == 0 or rest[position:].strip() or total < timedelta(0):
@@ -113,6 +114,7 @@ def parse_interval(text: str, name: str, table: str | None = None) -> timedelta:
             f"{name} = {excerpt(text)} is no interval",
             table=table,
             hint=_set_to("a text like 'interval 7 days' or 'interval 168 hours'"),
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     return total
 
@@ -123,7 +125,10 @@ def _positive(configuration: Mapping[str, str], name: str, default: int, table: 
         return default
     if not text.strip().isdigit() or int(text) < 1:
         raise InvalidArgumentError(
-            f"{name} = {excerpt(text)} is no positive whole number", table=table, hint=_set_to("1 or more")
+            f"{name} = {excerpt(text)} is no positive whole number",
+            table=table,
+            hint=_set_to("1 or more"),
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     return int(text)
 
@@ -138,6 +143,7 @@ def _isolation_level(text: str | None, table: str | None) -> IsolationLevel:
         f"{ISOLATION_LEVEL} = {excerpt(text)} is no isolation level of a table",
         table=table,
         hint=_set_to("Serializable or WriteSerializable"),
+        code="DELTA_INVALID_TABLE_PROPERTY",
     )
 
 

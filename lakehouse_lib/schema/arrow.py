@@ -87,6 +87,7 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
         raise InvalidSchemaError(
             f"{where} the type {kind.type!r}, which this library cannot read or write",
             hint="Leave the column out, or use an engine that has the type.",
+            code="DELTA_UNSUPPORTED_TYPE",
         ) from None
 
 
@@ -138,6 +139,7 @@ def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
     raise InvalidSchemaError(
         f"{where} the Arrow type {arrow}, which Delta tables do not have",
         hint="Cast the column to a type they have before writing it.",
+        code="DELTA_UNSUPPORTED_TYPE",
     )
 
 

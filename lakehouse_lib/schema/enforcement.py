@@ -216,6 +216,7 @@ def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | Non
             f"{name}: expected no nulls, got {array.null_count} in {len(array)} rows",
             table=table,
             hint="Fill or drop these rows: the column is not nullable.",
+            code="DELTA_NOT_NULL_VIOLATED",
         )
 
 

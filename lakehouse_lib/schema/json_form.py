@@ -69,7 +69,7 @@ def _type_from_value(value: Any, depth: int = 0) -> DataType:
     kind = value.get("type") if isinstance(value, dict) else None
     read = _NESTED.get(kind) if isinstance(kind, str) else None
     if read is None:
-        raise InvalidSchemaError(f"not a type of a Delta table: {excerpt(value)}")
+        raise InvalidSchemaError(f"not a type of a Delta table: {excerpt(value)}", code="DELTA_UNSUPPORTED_TYPE")
     if depth > MAX_NESTING:
         raise InvalidSchemaError(
             f"types are nested more than {MAX_NESTING} deep",

@@ -218,6 +218,7 @@ class StructType:
                 raise InvalidSchemaError(
                     f"two columns are named {other.name!r} and {one.name!r}",
                     hint="Rename one: column names must differ in more than case.",
+                    code="DELTA_DUPLICATE_COLUMN",
                 )
         object.__setattr__(self, "_by_name", by_name)
 
@@ -329,12 +330,14 @@ def _canonical_primitive(name: str) -> str:
         raise InvalidSchemaError(
             f"{name!r} is not a type of a Delta table",
             hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale).",
+            code="DELTA_UNSUPPORTED_TYPE",
         )
     found = _precision_and_scale(match)
     if found is None:
         raise InvalidSchemaError(
             f"{name!r} is not a decimal that Delta tables have",
             hint="Choose a precision of 1 to 38 and a scale of 0 to the precision.",
+            code="DELTA_UNSUPPORTED_TYPE",
         )
     return f"decimal({found[0]},{found[1]})"
 

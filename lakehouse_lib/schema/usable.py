@@ -30,6 +30,7 @@ def check_names(schema: StructType, known: StructType | None = None, *, table: s
             f"column names that Parquet cannot hold: {', '.join(repr(one) for one in bad)}",
             table=table,
             hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL.",
+            code="DELTA_INVALID_COLUMN_NAME",
         )
 
 
@@ -50,6 +51,7 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
             f"the table has a change data feed, whose own columns are named {', '.join(map(repr, taken))}",
             table=table,
             hint="Rename them: with such columns no change could be read.",
+            code="DELTA_INVALID_COLUMN_NAME",
         )
 
 
@@ -66,6 +68,7 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
                 f"column {one.name!r} has the type 'variant', which this library reads and does not write",
                 table=table,
                 hint="Write the value as a string, or with an engine that writes variants",
+                code="DELTA_UNSUPPORTED_TYPE",
             )
 
 
@@ -80,7 +83,7 @@ def check_readable(schema: StructType, *, table: str | None = None) -> None:
         try:
             one.to_arrow()
         except InvalidSchemaError as error:
-            raise InvalidSchemaError(error.message, table=table, hint=error.hint) from error
+            raise InvalidSchemaError(error.message, table=table, hint=error.hint, code=error.code) from error
 
 
 def has_variant(kind: DataType) -> bool:

@@ -62,7 +62,9 @@ def indexed_columns(
         count = -2
     if count < -1:
         raise InvalidArgumentError(
-            f"delta.dataSkippingNumIndexedCols is {text!r}", hint="Set it to a number of columns, or to -1 for all."
+            f"delta.dataSkippingNumIndexedCols is {text!r}",
+            hint="Set it to a number of columns, or to -1 for all.",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     return StatisticsColumns(frozenset(paths if count == -1 else paths[:count]))
 
@@ -80,6 +82,7 @@ def _parse_names(text: str) -> Iterator[ColumnPath]:
             raise InvalidArgumentError(
                 f"delta.dataSkippingStatsColumns is {text!r}",
                 hint="Set it to column names with commas between them, in backticks where a name needs it.",
+                code="DELTA_INVALID_TABLE_PROPERTY",
             )
         parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
         if match[3] != ".":

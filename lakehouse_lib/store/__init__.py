@@ -37,12 +37,15 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     if not isinstance(text, str) or not text:
         what = "an empty text" if text == "" else f"a value of type {type(table_uri).__name__}"
         raise InvalidArgumentError(
-            f"{what} is no table location", hint="Give a path, a file: URI or s3://bucket/folder"
+            f"{what} is no table location",
+            hint="Give a path, a file: URI or s3://bucket/folder",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise InvalidArgumentError(  # what they are may hold a secret
             f"storage options of type {type(storage_options).__name__} ({shown(text)})",
             hint="Give a dictionary from names to text, or leave them out",
+            code="DELTA_INVALID_STORAGE_OPTION",
         )
     scheme = scheme_of(text)
     if scheme in ("s3", "s3a"):
@@ -51,6 +54,7 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
         raise InvalidArgumentError(
             f"no store for {scheme}: locations ({shown(text)})",
             hint="Tables on a local disk, a mounted file system and S3 are supported",
+            code="DELTA_UNSUPPORTED_STORE",
         )
     folder = _absolute(_path(text) if scheme else text)
     options = dict(storage_options or {})
@@ -60,6 +64,7 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
             f"storage options {sorted(options)} for a local table",
             table=folder,
             hint="The local store takes allowed_roots only; leave the others out",
+            code="DELTA_INVALID_STORAGE_OPTION",
         )
     return LocalStore(folder, allowed_roots=roots)
 
@@ -67,22 +72,30 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
 def _path(uri: str) -> str:
     _, host, path = parse(uri)
     if host not in ("", "localhost"):
-        raise InvalidArgumentError(f"the location {shown(uri)} has a host", hint="Write file:///path")
+        raise InvalidArgumentError(
+            f"the location {shown(uri)} has a host", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+        )
     if not path:
-        raise InvalidArgumentError(f"the location {shown(uri)} has no path", hint="Write file:///path")
+        raise InvalidArgumentError(
+            f"the location {shown(uri)} has no path", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+        )
     return path
 
 
 def _absolute(path: str) -> str:
     if "\x00" in path or not is_utf8(path):
         raise InvalidArgumentError(
-            f"{path!r} is no table location: it has a NUL in it, or is no UTF-8", hint="Use another name"
+            f"{path!r} is no table location: it has a NUL in it, or is no UTF-8",
+            hint="Use another name",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     try:
         folder = Path(path).expanduser().absolute()
     except RuntimeError:
         raise InvalidArgumentError(
-            f"{path!r} is no table location: that home folder is not known", hint="Write the whole path"
+            f"{path!r} is no table location: that home folder is not known",
+            hint="Write the whole path",
+            code="DELTA_INVALID_TABLE_LOCATION",
         ) from None
     # Behind a symbolic link ".." is not what it is in the text: the table has to be where Spark finds it, too.
     return os.path.realpath(folder) if ".." in folder.parts else str(folder)
@@ -93,6 +106,7 @@ def _s3(uri: str, options: dict[str, str]) -> ObjectStore:
         raise InvalidArgumentError(
             f"{uri.partition(':')[0]}: locations need boto3, which is not installed",
             hint="Install it: pip install 'lakehouse[s3]'",
+            code="DELTA_MISSING_PACKAGE",
         )
     from lakehouse_lib.store.s3.s3_store import S3Store
 
@@ -105,11 +119,15 @@ def _folders(listed: str, table: str) -> list[str]:
             f"the storage option allowed_roots is no text but {type(listed).__name__}",
             table=table,
             hint=f"Write the folders as one text, separated by {os.pathsep!r}",
+            code="DELTA_INVALID_STORAGE_OPTION",
         )
     folders = [one for one in listed.split(os.pathsep) if one]
     for one in folders:
         if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one or not is_utf8(one):
             raise InvalidArgumentError(
-                f"the storage option allowed_roots names {one!r}", table=table, hint="Give absolute paths of folders"
+                f"the storage option allowed_roots names {one!r}",
+                table=table,
+                hint="Give absolute paths of folders",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
     return folders

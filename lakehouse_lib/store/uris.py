@@ -112,4 +112,6 @@ def _unquoted(path: str) -> str | None:
 
 
 def _refused(location: str, why: str, hint: str, table: str | None) -> InvalidArgumentError:
-    return InvalidArgumentError(f"the location {shown(location)} {why}", table=table, hint=hint)
+    return InvalidArgumentError(
+        f"the location {shown(location)} {why}", table=table, hint=hint, code="DELTA_INVALID_TABLE_LOCATION"
+    )

@@ -110,11 +110,17 @@ class DeltaTable(ReadableTable):
                 version = datetime.fromisoformat(version)
             except ValueError:
                 raise InvalidArgumentError(
-                    f"{version!r} is no time", table=self.table_uri, hint="Write it as 2026-01-31T12:00:00Z"
+                    f"{version!r} is no time",
+                    table=self.table_uri,
+                    hint="Write it as 2026-01-31T12:00:00Z",
+                    code="DELTA_INVALID_VERSION",
                 ) from None
         if version is None:
             raise InvalidArgumentError(
-                "the version None", table=self.table_uri, hint="update_incremental() moves to the latest version"
+                "the version None",
+                table=self.table_uri,
+                hint="update_incremental() moves to the latest version",
+                code="DELTA_INVALID_VERSION",
             )
         self._snapshot.check_same_table()
         if isinstance(version, datetime):
@@ -163,6 +169,7 @@ class DeltaTable(ReadableTable):
                 f"the label is {excerpt(label)}{'' if predicate is not None else ', and there is no predicate'}",
                 table=self.table_uri,
                 hint="Give a text of 1 to 200 characters together with a predicate, or leave the label out",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         check_commit_properties(commit_properties, table=self.table_uri)
         latest = self._latest()

@@ -139,6 +139,7 @@ class ReadableTable:
                     table=self.table_uri,
                     version=self.version(),
                     hint=f"It has {', '.join(FILE_SCHEMA.names)}",
+                    code="DELTA_COLUMN_NOT_FOUND",
                 )
         return self._snapshot.prune(self._predicate(predicate), wanted)
 

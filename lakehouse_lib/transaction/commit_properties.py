@@ -53,7 +53,9 @@ class CommitProperties:
         retries = self.max_commit_retries
         if retries is not None and (type(retries) is not int or retries < 0):
             raise InvalidArgumentError(
-                f"max_commit_retries is {excerpt(retries)}", hint="Give a whole number from 0, or None for the default"
+                f"max_commit_retries is {excerpt(retries)}",
+                hint="Give a whole number from 0, or None for the default",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         _check_transactions(self.app_transactions)
 
@@ -70,25 +72,30 @@ def check_commit_properties(properties: object, *, table: str) -> None:
             f"{type(properties).__qualname__}",
             table=table,
             hint="Give lakehouse_lib.CommitProperties(custom_metadata=..., app_transactions=...), or leave it out",
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
 
 
 def _check_metadata(told: object) -> None:
     if not isinstance(told, Mapping) or not all(isinstance(name, str) for name in told):
         raise InvalidArgumentError(
-            f"custom_metadata is {excerpt(told)}", hint="Give a dictionary from names to what JSON can hold"
+            f"custom_metadata is {excerpt(told)}",
+            hint="Give a dictionary from names to what JSON can hold",
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
     for name, value in told.items():
         if name in _OURS:
             raise InvalidArgumentError(
                 f"custom_metadata has {name} = {excerpt(value)}, which is the commit's own to say",
                 hint="Leave it out, or give it a name that Delta does not have",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         kind = _FIELDS.get(name)
         if kind is not None and value is not None and not _is_of(kind, value):
             raise InvalidArgumentError(
                 f"custom_metadata has {name} = {excerpt(value)}, with which other engines could not read the table",
                 hint=f"Give {kind}, as Delta has it there, or take another name",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
     try:
         # Python would write NaN and Infinity, and no other reader could open the table any more.
@@ -97,6 +104,7 @@ def _check_metadata(told: object) -> None:
         raise InvalidArgumentError(
             f"custom_metadata cannot be written as JSON: {error}",
             hint="Give text, finite numbers, booleans, lists and dictionaries of them",
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
         ) from error
 
 
@@ -109,7 +117,9 @@ def _is_of(kind: str, value: object) -> bool:
 def _check_transactions(given: object) -> None:
     if not isinstance(given, list | tuple) or not all(isinstance(one, Transaction) for one in given):
         raise InvalidArgumentError(
-            f"app_transactions is {excerpt(given)}", hint='Give a list: [lakehouse_lib.Transaction("my job", 7)]'
+            f"app_transactions is {excerpt(given)}",
+            hint='Give a list: [lakehouse_lib.Transaction("my job", 7)]',
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
     seen: dict[str, Transaction] = {}
     for one in given:
@@ -120,4 +130,5 @@ def _check_transactions(given: object) -> None:
                 f"app_transactions has the versions {known.version} and {one.version} of the application "
                 f"{excerpt(one.app_id)}",
                 hint="Give each application one transaction a commit",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )

@@ -137,6 +137,7 @@ class OptimisticTransaction:
                 f"{excerpt(transaction.app_id)}",
                 table=self._store.root,
                 hint="Give each application one transaction a commit",
+                code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
 
     def set_domain(self, domain: DomainMetadata) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
-from lakehouse_lib import DeltaTable
-from lakehouse_lib.errors import DeltaError, StoreError
+from lakehouse_lib import DeltaTable, errors
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_commit
 from tests.log_tables import METADATA, PROTOCOL, add
@@ -34,3 +35,24 @@ def test_a_time_of_no_year_leaves_the_table_to_be_described(tmp_path: Path) -> N
     put_commit(LocalStore(str(tmp_path)), 0, [{"protocol": PROTOCOL}, {"metaData": metadata}])
     assert DeltaTable(tmp_path).detail()["createdAt"] is None
     assert DeltaTable(tmp_path).metadata().created_time == 10**16
+
+
+def test_the_page_of_errors_lists_the_codes_of_the_code() -> None:
+    root = Path(__file__).parents[2]
+    sources = [path for folder in ("lakehouse_lib", "spark_jobs", "plugins") for path in (root / folder).rglob("*.py")]
+    codes = {code for path in sources for code in re.findall(r'\bcode(?:: str)? ?= ?"(DELTA_\w+)"', path.read_text())}
+    listed = re.findall(r"^\| `(DELTA_\w+)` \|", (root / "docs/errors.md").read_text(), re.MULTILINE)
+    assert len(codes) > 50
+    assert sorted(listed) == sorted(codes)
+
+
+def test_every_class_has_a_code_of_its_own() -> None:
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DeltaError)]
+    assert len({kind.code for kind in classes}) == len(classes)
+
+
+def test_a_code_survives_another_process() -> None:
+    error = InvalidArgumentError("the mode 'x'", hint="Give append", code="DELTA_INVALID_WRITE_MODE")
+    assert pickle.loads(pickle.dumps(error)).code == "DELTA_INVALID_WRITE_MODE"
+    assert str(error) == "[DELTA_INVALID_WRITE_MODE] the mode 'x'. Give append"
+    assert InvalidArgumentError("x").code == "DELTA_INVALID_ARGUMENT"

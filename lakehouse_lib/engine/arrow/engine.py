@@ -84,6 +84,7 @@ class ArrowEngine:
                 "the Arrow engine cannot write a Spark DataFrame",
                 table=target.store.root,
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
+                code="DELTA_UNSUPPORTED_DATA",
             )
         return write_stream(align_batches(rows.rows, target.schema, table=target.store.root), target)
 

@@ -13,4 +13,5 @@ def missing_file(path: str, *, table: str, version: int | None = None) -> Object
         version=version,
         hint="A vacuum with too short a retention or another program deleted it; read the newest version, or restore "
         "the file",
+        code="DELTA_DATA_FILE_MISSING",
     )

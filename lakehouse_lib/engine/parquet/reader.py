@@ -154,6 +154,7 @@ class TableReader:
                     f"{file.metadata.num_rows} rows",
                     table=self.store.root,
                     hint="Restore the log from a backup, or read an older version",
+                    code="DELTA_DELETION_VECTOR_CORRUPTED",
                 )
             file.deleted = deleted
         return file
@@ -333,6 +334,7 @@ class TableReader:
             f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
             table=self.store.root,
             hint="Restore the file from a backup, or an older version without it",
+            code="DELTA_DATA_FILE_UNREADABLE",
         )
 
     def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
@@ -342,7 +344,10 @@ class TableReader:
             return conform(column, file.columns[place], wanted, mode)
         except UnsupportedFeatureError as error:
             raise UnsupportedFeatureError(
-                f"column {wanted.name} of {file.path}: {error.message}", table=self.store.root, hint=error.hint
+                f"column {wanted.name} of {file.path}: {error.message}",
+                table=self.store.root,
+                hint=error.hint,
+                code=error.code,
             ) from error
         except (DoesNotFit, pa.ArrowException) as error:
             raise LogCorruptedError(

@@ -60,7 +60,9 @@ def codec_of(configuration: Mapping[str, str]) -> str:
     codec = configuration.get(CODEC_PROPERTY, "snappy").lower()
     if codec not in _CODECS:
         raise InvalidArgumentError(
-            f"{CODEC_PROPERTY} = {codec!r} is no Parquet compression", hint=f"Use one of {', '.join(sorted(_CODECS))}"
+            f"{CODEC_PROPERTY} = {codec!r} is no Parquet compression",
+            hint=f"Use one of {', '.join(sorted(_CODECS))}",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     return codec
 
@@ -78,7 +80,10 @@ def target_size_of(configuration: Mapping[str, str], asked: int | None = None, *
     unit = _SIZE_UNITS.get(text.strip()[len(digits) :].lower())
     if unit is None or not digits.strip().isdigit() or int(digits) < 1:
         raise InvalidArgumentError(
-            f"{text!r} is no target file size", table=table, hint="Give bytes, or a size such as 100mb"
+            f"{text!r} is no target file size",
+            table=table,
+            hint="Give bytes, or a size such as 100mb",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     return int(digits) * unit
 
@@ -363,6 +368,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
                 table=target.store.root,
                 hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is "
                 "null",
+                code="DELTA_NOT_NULL_VIOLATED",
             )
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
@@ -377,6 +383,7 @@ def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarge
             f"column {name}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
             table=target.store.root,
             hint=partition_values.LENGTH_HINT,
+            code="DELTA_INVALID_PARTITION_VALUE",
         )
 
 
@@ -385,6 +392,9 @@ def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[st
         spelled: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+            f"column {name}: {error.message}",
+            table=target.store.root,
+            hint=error.hint,
+            code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
     return spelled

@@ -69,6 +69,7 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
                 f"{rows} rows",
                 table=store.root,
                 hint="Restore the log from a backup, or read an older version",
+                code="DELTA_DELETION_VECTOR_CORRUPTED",
             )
         return _words(np.frombuffer(bitmap.to_array(), dtype=np.uint64))
 

@@ -169,6 +169,7 @@ def spark_failures() -> Iterator[None]:
         raise StoreError(
             f"the Spark job failed: {gist}",
             hint=workers.hint() if unfit else "Spark's own log has the whole report",
+            code="DELTA_SPARK_JOB_FAILED",
         ) from error
 
 

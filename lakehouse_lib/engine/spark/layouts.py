@@ -69,6 +69,7 @@ def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
             f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
             table=store.root,
             hint="Restore the file from a backup, or an older version without it",
+            code="DELTA_DATA_FILE_UNREADABLE",
         ) from error
     return frozenset(_ids(schema))
 

@@ -60,6 +60,7 @@ def scan_listed(
             f"{_IGNORED} is true in this Spark session, which would then read no file at all",
             table=store.root,
             hint=f'Call spark.conf.set("{_IGNORED}", "false"), or read in another session',
+            code="DELTA_SPARK_CONFIGURATION",
         )
     reader = spark.read.schema(struct_type(schema)).options(**options).option("__globPaths__", "false")
     return reader.parquet(manifest(files, store, numbered=numbered))

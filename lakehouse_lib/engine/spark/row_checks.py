@@ -54,6 +54,7 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
             f"a binary partition value of column {column.name!r} is not UTF-8",
             table=table,
             hint="Partition by another column.",
+            code="DELTA_INVALID_PARTITION_VALUE",
         )
     if found["what"] == _TEXT:
         return SchemaMismatchError(
@@ -63,13 +64,17 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
         )
     if found["what"] in (_LONG, _NUL):
         return InvalidArgumentError(
-            f"column {column.name}: the data has {found['what']}", table=table, hint=partition_values.LENGTH_HINT
+            f"column {column.name}: the data has {found['what']}",
+            table=table,
+            hint=partition_values.LENGTH_HINT,
+            code="DELTA_INVALID_PARTITION_VALUE",
         )
     kind = f"{column.type}{'' if column.nullable else ' not null'}"
     return SchemaMismatchError(
         f"the data does not fit the table's schema: {column.name}: expected {kind}, got a null where it allows none",
         table=table,
         hint="Fill or drop these rows.",
+        code="DELTA_NOT_NULL_VIOLATED",
     )
 
 

@@ -63,6 +63,7 @@ def scan_options(spark: Any, store: ObjectStore) -> dict[str, str]:
                     table=store.root,
                     hint="Hadoop keeps its connection to a bucket: read it with the same options, or start another "
                     "Spark application",
+                    code="DELTA_SPARK_CONFIGURATION",
                 )
     return properties(store)
 
@@ -86,6 +87,7 @@ def _check_has_s3a(context: Any, store: ObjectStore) -> None:
         table=store.root,
         hint=f"Start it with spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}, or leave Spark out: "
         "to_pyarrow_table() gives rows that spark.createDataFrame takes",
+        code="DELTA_SPARK_CONFIGURATION",
     )
 
 

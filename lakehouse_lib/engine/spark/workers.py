@@ -72,12 +72,17 @@ def version() -> str | None:
 def _check(spark: Any) -> None:
     (answer,) = spark.range(1).coalesce(1).mapInArrow(_question(), _ANSWER).collect()
     if answer.error is not None:
-        raise StoreError(f"Spark's Python workers ({answer.python}) lack this library: {answer.error}", hint=hint())
+        raise StoreError(
+            f"Spark's Python workers ({answer.python}) lack this library: {answer.error}",
+            hint=hint(),
+            code="DELTA_SPARK_CONFIGURATION",
+        )
     ours = version()
     if ours is not None and answer.version is not None and answer.version != ours:
         raise StoreError(
             f"Spark's Python workers ({answer.python}) have {_DISTRIBUTION} {answer.version}; expected {ours}",
             hint=hint(),
+            code="DELTA_SPARK_CONFIGURATION",
         )
 
 

@@ -219,11 +219,17 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
             spelled[name] = partition_values.to_strings(typed, kind).to_pylist()
         except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
             raise InvalidArgumentError(
-                f"column {name}: {error.message}", table=target.store.root, hint=partition_values.YEARS_HINT
+                f"column {name}: {error.message}",
+                table=target.store.root,
+                hint=partition_values.YEARS_HINT,
+                code="DELTA_INVALID_PARTITION_VALUE",
             ) from error
         except InvalidArgumentError as error:
             raise InvalidArgumentError(
-                f"column {name}: {error.message}", table=target.store.root, hint=error.hint
+                f"column {name}: {error.message}",
+                table=target.store.root,
+                hint=error.hint,
+                code="DELTA_INVALID_PARTITION_VALUE",
             ) from error
     return [{name: spelled[name][index] for name in target.partition_columns} for index in range(len(paths))]
 

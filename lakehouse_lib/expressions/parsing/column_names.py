@@ -31,7 +31,9 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     name = ".".join(parts)
     if not isinstance(within, StructType):
         return InvalidPredicateError(
-            f"no column {name!r}", hint=f"{'.'.join(path)!r} is of type {within}, which has no members."
+            f"no column {name!r}",
+            hint=f"{'.'.join(path)!r} is of type {within}, which has no members.",
+            code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
         )
     by_lower = {one.lower(): one for one in within.names}
     close = [by_lower[one] for one in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
@@ -39,4 +41,4 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
     listed = ", ".join(".".join([*path, one]) for one in shown) + rest
     hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "The table has none."
-    return InvalidPredicateError(f"no column {name!r}", hint=hint)
+    return InvalidPredicateError(f"no column {name!r}", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")

@@ -55,7 +55,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
                 hint="Its text is not shown, as its values are personal; compare the columns it names with the schema.",
             ) from None
         raise InvalidPredicateError(
-            f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint
+            f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint, code=error.code
         ) from error.__cause__
 
 
@@ -90,7 +90,7 @@ def from_filters(
         root = disjunction([conjunction(one) for one in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
-            f"{error.message} in the filters {shown(filters)}", table=table, hint=error.hint
+            f"{error.message} in the filters {shown(filters)}", table=table, hint=error.hint, code=error.code
         ) from None
     return Predicate(render(root), root, table)
 

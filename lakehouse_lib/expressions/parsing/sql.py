@@ -161,7 +161,9 @@ def _parts(tree: Any) -> list[str]:
     if isinstance(tree, exp.Column):
         return [part for one in tree.parts for part in _parts(one)]
     raise InvalidPredicateError(
-        f"{tree.sql(dialect='spark')!r} is no column", hint="Name a column or a struct's member."
+        f"{tree.sql(dialect='spark')!r} is no column",
+        hint="Name a column or a struct's member.",
+        code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
     )
 
 

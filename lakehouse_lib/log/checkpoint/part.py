@@ -358,6 +358,8 @@ class JsonPart:
 class UnreadableCheckpointError(LogCorruptedError):
     """The checkpoint is at fault, so that another one or the commits may say the same."""
 
+    code = "DELTA_CHECKPOINT_CORRUPTED"
+
 
 def unreadable(store: ObjectStore, path: str, version: int, why: str) -> UnreadableCheckpointError:
     return UnreadableCheckpointError(

@@ -83,6 +83,7 @@ def new_properties(configuration: Mapping[str, str | None] | None, *, table: str
             f"{_INTERVAL} = {properties[_INTERVAL]} is more than other engines can hold",
             table=table,
             hint=f"Set it to {_MOST} or less",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     asked = {feature for key, (feature, off) in _NEED_MORE.items() if properties.get(key, off).lower() != off}
     asked |= {"checkConstraints" for key in properties if key.startswith(_CONSTRAINT)}
@@ -132,17 +133,22 @@ def _check_values(properties: Mapping[str, str], table: str | None) -> None:
     for key in _SWITCHES & properties.keys():
         if properties[key] not in ("true", "false"):
             raise InvalidArgumentError(
-                f"{key} = {properties[key]!r} is neither on nor off", table=table, hint='Set it to "true" or "false"'
+                f"{key} = {properties[key]!r} is neither on nor off",
+                table=table,
+                hint='Set it to "true" or "false"',
+                code="DELTA_INVALID_TABLE_PROPERTY",
             )
     if is_on(properties, row_tracking.STABLE) and is_on(properties, row_tracking.SUSPENDED):
         raise InvalidArgumentError(
             f"{row_tracking.STABLE} and {row_tracking.SUSPENDED} are both true",
             table=table,
             hint="Leave out one of them",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )
     if checkpoint_policy(properties) not in ("classic", "v2"):
         raise InvalidArgumentError(
             f"{_POLICY} = {properties[_POLICY]!r} is no policy of checkpoints",
             table=table,
             hint="Set it to classic or v2",
+            code="DELTA_INVALID_TABLE_PROPERTY",
         )

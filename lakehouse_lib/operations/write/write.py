@@ -178,6 +178,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
             table=table,
             version=snapshot.version,
             hint="Leave partition_by out",
+            code="DELTA_PARTITIONING_MISMATCH",
         )
     if what.schema_mode == "merge":
         return with_new_columns(snapshot, incoming)
@@ -256,13 +257,17 @@ def _check_modes(what: Write, store: ObjectStore) -> None:
         raise unknown_mode(what.mode, store)
     if what.schema_mode not in (None, "merge", "overwrite"):
         raise InvalidArgumentError(
-            f"the schema mode {what.schema_mode!r}", table=store.root, hint='Use "merge", "overwrite" or None'
+            f"the schema mode {what.schema_mode!r}",
+            table=store.root,
+            hint='Use "merge", "overwrite" or None',
+            code="DELTA_INVALID_WRITE_MODE",
         )
     if what.schema_mode == "overwrite" and what.mode != "overwrite":
         raise InvalidArgumentError(
             f"schema_mode 'overwrite' with mode {what.mode!r}",
             table=store.root,
             hint='Use mode "overwrite", or schema_mode "merge" to add columns',
+            code="DELTA_INVALID_WRITE_MODE",
         )
 
 

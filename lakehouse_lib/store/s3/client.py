@@ -245,4 +245,5 @@ class S3Client:
                 table=self._root,
                 hint="Give the same address as the storage option endpoint_url (with allow_http=true for http), or set "
                 "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true if AWS is meant",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )

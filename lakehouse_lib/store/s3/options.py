@@ -127,6 +127,7 @@ class _Reader:
                 table=self._table,
                 hint="Give access_key_id and secret_access_key together (session_token with temporary ones), or none "
                 "of them: then boto3 looks in the environment and in its profiles",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         if key is not None and self._flag("skip_signature"):
             raise self._bad("skip_signature", "Leave it out, or the keys: requests that are not signed use none")
@@ -158,16 +159,21 @@ class _Reader:
                 "let none of them write to the table"
                 if unsafe
                 else f"Known are {', '.join(sorted(_NAMES))}, each with aws_ in front if you like",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         if not isinstance(value, str):
             raise InvalidArgumentError(
-                f"the storage option {name!r} is no text", table=self._table, hint="Give texts: 'true', '20'"
+                f"the storage option {name!r} is no text",
+                table=self._table,
+                hint="Give texts: 'true', '20'",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         if self._texts.get(key, value) != value:
             raise InvalidArgumentError(
                 f"the storage options {self._named[key]!r} and {name!r} contradict each other",
                 table=self._table,
                 hint="They are two names of one option; give one",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         self._texts[key], self._named[key] = value, name
 
@@ -182,16 +188,21 @@ class _Reader:
                 f"{name} has credentials in it",
                 table=self._table,
                 hint="Give them as access_key_id and secret_access_key",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         if parts is None or not _is_endpoint(parts):
             raise InvalidArgumentError(
-                f"{name} = {shown(text)}", table=self._table, hint="Write it as https://host or https://host:port"
+                f"{name} = {shown(text)}",
+                table=self._table,
+                hint="Write it as https://host or https://host:port",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         if parts.scheme == "http" and not may_be_plain:
             raise InvalidArgumentError(
                 f"{name} = {text!r} is not encrypted",
                 table=self._table,
                 hint="Use https, or set allow_http=true if all between is yours",
+                code="DELTA_INVALID_STORAGE_OPTION",
             )
         return parts.geturl().rstrip("/")
 
@@ -224,7 +235,12 @@ class _Reader:
         return tuple(roots)
 
     def _bad(self, name: str, hint: str) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{self._named[name]} = {self._texts[name]!r}", table=self._table, hint=hint)
+        return InvalidArgumentError(
+            f"{self._named[name]} = {self._texts[name]!r}",
+            table=self._table,
+            hint=hint,
+            code="DELTA_INVALID_STORAGE_OPTION",
+        )
 
 
 def option_of(name: str) -> str | None:
@@ -244,6 +260,7 @@ def check_key(text: str | None, name: str, table: str) -> None:
             f"{name} has a line's end, a space or another character in it that no key has",
             table=table,
             hint="Give it as it was issued; what was read from a file may end in a line break",
+            code="DELTA_INVALID_STORAGE_OPTION",
         )
 
 
@@ -272,16 +289,21 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
             f"{shown(uri)} is no location in a bucket",
             table=table,
             hint="Write s3://bucket/folder; endpoint and credentials are storage options",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     if bucket.endswith("--x-s3"):
         raise InvalidArgumentError(
             f"{shown(uri)} is in a directory bucket, whose listings have no order",
             table=table,
             hint="Put the table into a general purpose bucket",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     prefix = path.strip("/")
     if prefix and any(one in ("", ".", "..") for one in prefix.split("/")):
         raise InvalidArgumentError(
-            f"{shown(uri)} has empty steps, '.' or '..' in it", table=table, hint="Write the folder's plain name"
+            f"{shown(uri)} has empty steps, '.' or '..' in it",
+            table=table,
+            hint="Write the folder's plain name",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     return bucket, prefix
