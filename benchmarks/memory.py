@@ -40,20 +40,8 @@ def family() -> int:
     return sum(_resident(one) for one in (process, *process.children(recursive=True)))
 
 
-def largest_worker() -> int:
-    """Of the largest Python process below this one."""
-    return max((_resident(one) for one in psutil.Process().children(recursive=True) if _is_python(one)), default=0)
-
-
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.NoSuchProcess:
         return 0
-
-
-def _is_python(process: psutil.Process) -> bool:
-    try:
-        return "python" in process.name()
-    except psutil.NoSuchProcess:
-        return False

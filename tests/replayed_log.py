@@ -1,4 +1,4 @@
-"""A log that happens step by step, what is left of it, and whether a snapshot in buckets says the same of it."""
+"""A log that happens step by step, and what is left of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.distributed_snapshot import distribute
-from lakehouse_lib.engine.spark.engine import SparkEngine
-from lakehouse_lib.expressions import parse
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_commit, put_parts, put_sidecar, put_v2
 from tests.log_tables import METADATA
@@ -120,24 +114,3 @@ class Log:
 def in_order(files: pa.Table) -> list[dict[str, object]]:
     rows = files.to_pylist(maps_as_pydicts="strict")
     return sorted(rows, key=lambda row: (row["path"], json.dumps(row["deletionVector"])))
-
-
-def assert_alike(snapshot: Snapshot, engine: ArrowEngine | SparkEngine) -> None:
-    whole = load_snapshot(snapshot.store, snapshot.version)
-    with distribute(snapshot, engine) as found:
-        assert found.file_count == whole.file_count
-        assert found.size_in_bytes == sum(whole.files["size"].to_pylist())
-        assert found.tombstone_count == len(whole.tombstones)
-        assert found.tombstone_bytes == sum(size or 0 for size in whole.tombstones["size"].to_pylist())
-        everything = found.prune(None)
-        assert everything.schema.equals(FILE_SCHEMA)
-        assert in_order(everything) == in_order(whole.files)
-        for condition in ("id = 25", "id < 30 OR id >= 70", "id IS NULL"):
-            predicate = parse(condition, whole.schema)
-            assert in_order(found.prune(predicate)) == in_order(whole.prune(predicate))
-        totals = found.totals(2 * 104)
-        small = [size for size in whole.files["size"].to_pylist() if size < 104]
-        assert (totals.files, totals.bytes) == (found.file_count, found.size_in_bytes)
-        assert (totals.small_files, totals.small_bytes) == (len(small), sum(small))
-        vectors = whole.files["deletionVector"]
-        assert totals.files_with_deletion_vectors == len(vectors) - vectors.null_count

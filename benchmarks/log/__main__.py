@@ -27,7 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="files of the tables of `growth`")
     parser.add_argument("--scan-files", type=int, default=10_000, help="files of the table that is read (%(default)s)")
-    parser.add_argument("--spread-files", type=int, default=10_000_000, help="files of the table of `spread`")
     parser.add_argument("--commit-files", type=int, default=100_000, help="files of each commit of `commits`")
     parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
     parser.add_argument("--write", action="store_true", help="put the kept results into docs/benchmarks.md")
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: give 1 or more")
-    for count in (options.files, options.scan_files, options.spread_files, options.commit_files, *options.sizes):
+    for count in (options.files, options.scan_files, options.commit_files, *options.sizes):
         if count < 100:
             parser.error(f"{count} files: give 100 or more")
     results = options.home / "log-results"
@@ -45,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.rounds,
         tuple(options.sizes),
         options.scan_files,
-        options.spread_files,
         options.commit_files,
     )
     for name in [] if options.write_only else options.only:

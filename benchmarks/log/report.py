@@ -112,17 +112,6 @@ def _scanning(result: _Result) -> str:
     return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows) + f"\n\n{_OPENED_AGAIN}"
 
 
-def _spreading(result: _Result) -> str:
-    rows = [
-        [step["title"], *(seconds(_median(step.get(name))) for name in ("spread", "process"))]
-        for step in result["steps"]
-    ]
-    peaks = ["peak MB of a Python process", *(f"{result['peak_mb'][name]:,.0f}" for name in ("worker", "process"))]
-    driver = ["peak MB of the driver's Python", f"{result['peak_mb']['driver']:,.0f}", "-"]
-    shown = table(["", "on Spark", "in one process"], [*rows, peaks, driver])
-    return f"{result['files']:,} files, {result['workers']} workers\n\n{shown}\n\n{_PYTHON_ALONE}"
-
-
 #: What a figure is not, said right below the tables that have it.
 _WARM = (
     "Warm compares unequal work: this library remembers what it has read of a log in the process, and looks only "
@@ -132,7 +121,6 @@ _OPENED_AGAIN = (
     "The turns before have opened the table in this process, whose log is remembered: opening lists it, and reads "
     "nothing twice. Plain Parquet lists the folder each time."
 )
-_PYTHON_ALONE = "Memory is that of Python processes; the JVM's, which runs Spark, is not counted."
 
 _HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
 _SHOWN: dict[str, Callable[[_Result], str]] = {
@@ -143,7 +131,6 @@ _SHOWN: dict[str, Callable[[_Result], str]] = {
     "partitions": _partitions,
     "growth": _growth,
     "scan": _scanning,
-    "spread": _spreading,
 }
 
 

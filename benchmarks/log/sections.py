@@ -30,7 +30,6 @@ class Options(NamedTuple):
     rounds: runs of each, of which the median counts.
     sizes: of the growth section.
     scan_files: of the table with data.
-    spread_files: of the table whose snapshot stays on the cluster.
     commit_files: of each commit of the tables without a checkpoint.
     """
 
@@ -39,7 +38,6 @@ class Options(NamedTuple):
     rounds: int = 5
     sizes: tuple[int, ...] = SIZES
     scan_files: int = 10_000
-    spread_files: int = 10_000_000
     commit_files: int = 100_000
 
 
@@ -125,13 +123,6 @@ def scanning(options: Options) -> dict[str, Any]:
     return _in_a_process("benchmarks.log.scan", options, str(options.scan_files), str(options.rounds))
 
 
-def spreading(options: Options) -> dict[str, Any]:
-    """A snapshot that stays on the cluster beside that of one process."""
-    table = _make(options, tables.Shape(options.spread_files))
-    rounds = min(options.rounds, _LARGE_ROUNDS)
-    return _in_a_process("benchmarks.log.spread", options, str(table), str(rounds))
-
-
 SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "open": opening,
     "commits": committing,
@@ -140,7 +131,6 @@ SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "partitions": partitions,
     "growth": growth,
     "scan": scanning,
-    "spread": spreading,
 }
 
 

@@ -1,13 +1,11 @@
 """The log's benchmarks at their smallest: they run, compare the answers, and say what they measured."""
 
 import json
-import time
-from unittest.mock import MagicMock
 
 import pytest
 from deltalake import DeltaTable
 
-from benchmarks.log import contest, page, plot, report, scan, spread, tables
+from benchmarks.log import contest, page, plot, report, scan, tables
 from benchmarks.log.__main__ import main
 from benchmarks.log.runs import digest, names
 from lakehouse_lib import DeltaTable as OurTable
@@ -79,31 +77,6 @@ def test_scans_are_measured_beside_plain_spark(spark, tmp_path):
     assert "8 files, 16,000 rows" in shown
     assert "Plain Parquet lists the folder each time" in shown
     assert shown.count("- processor seconds") == len(result["questions"])
-
-
-def test_workers_memory_is_theirs_alone(monkeypatch):
-    """The one process is started in turns with Spark, below the same parent."""
-    resident = 50_000_000
-
-    def spark_s_turn(*_):
-        time.sleep(0.2)
-        return dict.fromkeys(spread._STEPS, 1.0), [3]
-
-    def the_other_s_turn(_):
-        nonlocal resident
-        resident = 900_000_000
-        time.sleep(0.2)
-        resident = 50_000_000
-        return {"laps": dict.fromkeys(spread._STEPS, 2.0), "answers": [3], "peak_mb": 900.0}
-
-    monkeypatch.setattr(spread, "session", MagicMock())
-    monkeypatch.setattr(spread, "on_spark", spark_s_turn)
-    monkeypatch.setattr(spread, "_in_a_new_process", the_other_s_turn)
-    monkeypatch.setattr(spread, "largest_worker", lambda: resident)
-    result = spread.measure("table", 2)
-    assert result["peak_mb"] == {"worker": 50.0, "driver": result["peak_mb"]["driver"], "process": 900.0}
-    shown = report.show("spread", result | {"workers": 2})
-    assert "the JVM's, which runs Spark, is not counted" in shown
 
 
 def test_different_sums_are_no_result_but_for_the_last_digits():

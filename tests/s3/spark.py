@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.s3a import properties
 from lakehouse_lib.errors import InvalidArgumentError
@@ -70,8 +69,6 @@ def test_every_verb_of_the_engine(server, location, spark):
     found = table.to_spark(spark, ["id", "shop"], filters="shop = 'shop 2' AND id < 50").collect()
     assert sorted((row.id, row.shop) for row in found) == [(one, "shop 2") for one in range(2, 50, 4)]
     assert all(one.startswith("s3a://bucket/") for one in table.to_spark(spark).inputFiles())
-    with distribute(DeltaTable(location, storage_options=options).snapshot, engine) as spread:
-        assert spread.file_count == table.snapshot.file_count
 
 
 @pytest.mark.parametrize("name", ["deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"])

@@ -5,11 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lakehouse_lib.change_data.versions import commit_range
-from lakehouse_lib.engine import distributed_snapshot
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.history import history, version_at
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.protocol.actions import Protocol
@@ -107,43 +104,6 @@ def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
     replaced(begins_at_5)()
     with pytest.raises(VersionNotFoundError, match="version 7 is cleaned up; the next one that can be read is 15"):
         paths(old)
-
-
-@pytest.mark.parametrize("step", ["_tasks", "read_checkpoint"])
-def test_nor_is_that_of_a_version_that_is_distributed(begins_at_5, tmp_path, monkeypatch, step):
-    old = load_snapshot(LocalStore(str(tmp_path)), 7)
-    go_on, happen = getattr(distributed_snapshot, step), [replaced(begins_at_5)]
-
-    def overtaken(*arguments):
-        if happen:
-            CACHE.clear()
-            happen.pop()()
-        return go_on(*arguments)
-
-    monkeypatch.setattr(distributed_snapshot, step, overtaken)
-    with (
-        pytest.raises(VersionNotFoundError, match="version 7 is cleaned up; the next one that can be read is 15"),
-        distributed_snapshot.distribute(old, ArrowEngine()),
-    ):
-        pass
-    assert not happen
-
-
-def test_a_snapshot_is_distributed(tmp_path, monkeypatch):
-    log = PastLog(tmp_path / "table").commits(21)
-    snapshot = load_snapshot(LocalStore(str(tmp_path / "table")))
-    planned, happen = distributed_snapshot._tasks, [cleaned(log)]
-
-    def plan(*arguments):
-        tasks = planned(*arguments)
-        if happen:
-            happen.pop()()
-        return tasks
-
-    monkeypatch.setattr(distributed_snapshot, "_tasks", plan)
-    with distributed_snapshot.distribute(snapshot, ArrowEngine(), scratch=tmp_path) as distributed:
-        assert sorted(distributed.prune(None)["path"].to_pylist()) == sorted(log.live[20])
-    assert not happen
 
 
 def test_a_snapshot_is_updated(tmp_path):

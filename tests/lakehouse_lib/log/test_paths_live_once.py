@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.distributed_snapshot import distribute
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
@@ -108,7 +107,7 @@ def test_deletion_vectors_of_compactions_that_are_not_reconciled(tmp_path, order
 
 
 @pytest.mark.parametrize("with_checkpoint", [False, True])
-@pytest.mark.parametrize("road", ["open", "update", "distribute"])
+@pytest.mark.parametrize("road", ["open", "update"])
 def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoint, road):
     log = vectors_log(tmp_path)
     store = LocalStore(str(tmp_path), fsync=False)
@@ -122,9 +121,6 @@ def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoi
         log.commit(log.add(log.file("g", [20])))
         table.update_incremental()
     assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [*range(3, 10), *[20] * (road == "update")]
-    if road == "distribute":
-        with distribute(load_snapshot(store), ArrowEngine()) as buckets:
-            assert buckets.file_count == 1
     assert list(table.repair()["compactions_wrong"]) == [path]
 
 
@@ -246,13 +242,11 @@ def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_ve
 
 @pytest.mark.parametrize("kind", ["classic", "v2"])
 def test_a_checkpoint_with_an_add_twice_is_passed_over_for_the_commits(tmp_path, kind):
-    store = checkpointed(tmp_path, kind)
+    checkpointed(tmp_path, kind)
     by_commits = tmp_path.parent / f"{tmp_path.name} by commits"
     shutil.copytree(tmp_path, by_commits, ignore=shutil.ignore_patterns("*checkpoint*"))
     judge = sorted(deltalake.DeltaTable(str(by_commits)).to_pyarrow_table()["id"].to_pylist())
     assert ids(tmp_path) == judge == list(range(8))
-    with distribute(load_snapshot(store), ArrowEngine()) as buckets:
-        assert buckets.file_count == len(buckets.prune(None)) == 4
     table = DeltaTable(tmp_path)
     table.optimize.compact()
     assert ids(tmp_path) == judge
@@ -307,8 +301,6 @@ def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, poli
     for road in ("files", "read", "count", "prune"):
         with pytest.raises(LogCorruptedError, match="'f2' is live twice"):
             ROADS[road](table)
-    with pytest.raises(LogCorruptedError, match="'f2' is live twice"), distribute(load_snapshot(store), ArrowEngine()):
-        pass
     assert table.repair()["paths_live_twice"] == ["f2"]
     assert DeltaTable(tmp_path, version=4).to_pyarrow_table().num_rows == 40
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.health import Health, health
 from lakehouse_lib.fleet.overlap import _mean_depth
-from lakehouse_lib.fleet.recommendations import Policy, recommendations
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
 from tests.peers import files_delta_rs
@@ -114,7 +113,6 @@ def test_an_empty_table_is_healthy(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     found = of(tmp_path / "t", clustered_by=["id"])
     assert (found.files, found.bytes, found.rows, found.mean_file_size, found.partitions) == (0, 0, 0, None, 0)
-    assert recommendations(found) == []
 
 
 def test_no_data_file_is_opened(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,29 +153,3 @@ def test_overlap_is_what_counting_one_by_one_gives(files: list[tuple[int, int] |
     expected = [sum(f is None or f[0] <= point <= f[1] for f in files) for point in points]
     found = _mean_depth(low, high)
     assert found == (pytest.approx(np.mean(expected)) if points else None)
-
-
-def test_a_neglected_table_hears_what_to_do_and_why(table: Path) -> None:
-    found = of(table, clustered_by=["noise"], now=time.time() + 8 * DAY)
-    told = recommendations(found, Policy(commits=5))
-    assert [one.verb for one in told] == ["compact", "cluster", "checkpoint", "vacuum"]
-    assert f"{found.compactable_files} of {found.files} files" in told[0].why
-    assert "noise" in told[1].why
-    assert f"{found.version + 1} commits" in told[2].why
-    assert str(found.reclaimable_bytes) in told[3].why
-
-
-def test_advice_stops_once_it_is_followed(table: Path) -> None:
-    DeltaTable(table).optimize.compact()
-    DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    DeltaTable(table).create_checkpoint()
-    assert recommendations(of(table)) == []
-
-
-@pytest.mark.parametrize(("text", "size"), [("16mb", 16 << 20), ("1 GB", 1 << 30), ("4096", 4096), ("big", 100 << 20)])
-def test_files_are_measured_against_the_size_that_the_writer_takes(tmp_path: Path, text: str, size: int) -> None:
-    write_deltalake(tmp_path / "t", pa.table({"v": [1]}))
-    commit = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
-    properties = json.dumps({"delta.targetFileSize": text})
-    commit.write_text(commit.read_text().replace('"configuration":{}', f'"configuration":{properties}'))
-    assert of(tmp_path / "t").target_file_size == size
