@@ -24,7 +24,7 @@ from lakehouse_lib.protocol.partition_values import (
     to_typed,
 )
 from lakehouse_lib.schema import ArrayType, PrimitiveType
-from tests.lakehouse_lib.predicates.predicate_cases import VALUES, array
+from tests.lakehouse_lib.expressions.predicate_cases import VALUES, array
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1)
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 import hypothesis.strategies as st
-from tests.lakehouse_lib.predicates.brute_force import (
+
+from tests.lakehouse_lib.expressions.brute_force import (
     DAY,
     FLOATS,
     TIMES,

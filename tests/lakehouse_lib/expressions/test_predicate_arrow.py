@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, conditions, rows
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse, to_arrow, to_spark_sql
 from lakehouse_lib.schema import Field, Schema
+from tests.lakehouse_lib.expressions.predicate_cases import SCHEMA, conditions, rows
 
 
 @pytest.fixture(scope="module")

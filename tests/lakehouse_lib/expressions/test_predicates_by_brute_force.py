@@ -14,13 +14,13 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.lakehouse_lib.predicates.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
-from tests.lakehouse_lib.predicates.foreign_statistics import partition_text, statistics
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.expressions import matches, parse, to_arrow
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Field, Schema, StructType
+from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
+from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
-from tests.lakehouse_lib.predicates.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.data_skipping.file_pruning import Known, decide, needs
@@ -23,6 +22,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.partition_values import to_strings
 from lakehouse_lib.schema import ArrayType, Field, MapType, Schema
 from lakehouse_lib.statistics import Bounds, float_ranges, from_footer, indexed_columns
+from tests.lakehouse_lib.expressions.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
 EVERYTHING = indexed_columns(SCHEMA, {}, [])
 

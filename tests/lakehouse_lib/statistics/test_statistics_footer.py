@@ -30,7 +30,7 @@ from lakehouse_lib.statistics import (
     num_records,
     union,
 )
-from tests.lakehouse_lib.predicates.predicate_cases import SCHEMA, VALUES, array, rows
+from tests.lakehouse_lib.expressions.predicate_cases import SCHEMA, VALUES, array, rows
 
 WIDE = Decimal("12345678901234567890.1234567891")
 ALL = indexed_columns(SCHEMA, {"delta.dataSkippingNumIndexedCols": "-1"}, [])
