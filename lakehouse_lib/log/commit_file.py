@@ -182,7 +182,7 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
         f"{where} {what}",
         table=table,
         version=version,
-        hint="Restore the file from a backup, or read an older version, whose repair() tells what else is wrong",
+        hint="Restore the file from a backup, or read an older version, whose repair() reports what else is wrong",
     )
 
 

@@ -166,7 +166,8 @@ def swap_id(keys: dict[str, Any]) -> None:
 def test_an_edited_document_is_refused(tables: Path, folder: Path, name: str, change: Any) -> None:
     run = approved(2)
     edit(folder / run.request / f"{name}.json", change)
-    refuses(tables, run, f"^LedgerError: the document {run.request}/{name}.json .* has a wrong seal: it was edited")
+    edited = f"the document {run.request}/{name}.json .* has a wrong seal: it was edited"
+    refuses(tables, run, rf"^LedgerError: \[DELTA_LEDGER_INVALID\] {edited}")
 
 
 def test_keys_that_are_not_those_of_the_plan_are_refused(tables: Path) -> None:

@@ -190,7 +190,8 @@ def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
 
     assert asyncio.run(first_event()).payload == {"version": 1, "baseline_version": 0}
     assert (
-        f"StoreError: _delta_log: Permission denied (table {tmp_path / 't'}); looking again" in capfd.readouterr().out
+        f"StoreError: [DELTA_STORE_ERROR] _delta_log: Permission denied (table {tmp_path / 't'}); looking again"
+        in capfd.readouterr().out
     )
 
 
@@ -223,7 +224,8 @@ def test_an_error_that_lasts_ends_the_wait_in_its_own_words(
 
     monkeypatch.setattr(LocalStore, "list_from", no_table)
     event = asyncio.run(first_event(str(tmp_path / "t")))
-    assert event.payload == {"error": f"InvalidArgumentError: an option that is none (table {tmp_path / 't'})"}
+    description = f"[DELTA_INVALID_ARGUMENT] an option that is none (table {tmp_path / 't'})"
+    assert event.payload == {"error": f"InvalidArgumentError: {description}"}
 
 
 @pytest.mark.parametrize("soft_fail", [False, True])
@@ -256,7 +258,7 @@ def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
 ) -> None:
     commit(tmp_path / "t", 0, 1)
     waiting = sensor(tmp_path / "t", deferrable=True, soft_fail=True, **known)
-    with pytest.raises(AirflowException, match="StoreError: _delta_log: Permission denied") as error:
+    with pytest.raises(AirflowException, match=r"DELTA_STORE_ERROR.* _delta_log: Permission denied") as error:
         waiting.resume_execution(*TIMED_OUT, {})
     assert type(error.value) is AirflowException  # which is retried
     failing_store.undo()

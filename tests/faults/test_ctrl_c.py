@@ -18,9 +18,9 @@ _WRITER = """
 import sys
 import numpy as np, pyarrow as pa
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine import data_writer
+from lakehouse_lib.engine.parquet import writer
 
-data_writer._ROW_GROUP_ROWS = 2_000
+writer._ROW_GROUP_ROWS = 2_000
 uri = sys.argv[1]
 rows = pa.table({"p": np.arange(20_000) % 3, "x": np.random.default_rng(0).random(20_000)})
 late = rows.set_column(1, "x", pa.array([*[0.5] * 19_999, float("nan")]))

@@ -17,12 +17,12 @@ from tests.spark_jobs.loading import Shop
 # Runs the job as it is, with one function of it wrapped to kill the process before or after its work.
 KILLED_JOB = """
 import os, signal, sys
-from lakehouse_lib.ingestion import append, intent
-from spark_jobs import batch, ingest, job
+from lakehouse_lib.ingestion import append, batch, intent_log
+from spark_jobs import ingest, job
 
 when, table = sys.argv[1], sys.argv[2]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-put, commit, append_once = intent.IntentLog.put, append.OptimisticTransaction.commit, batch.append_once
+put, commit, append_once = intent_log.IntentLog.put, append.OptimisticTransaction.commit, batch.append_once
 
 def killed_put(self, entry):
     if when == "before the intent":
@@ -44,7 +44,7 @@ def killed_append(engine, store, rows, **options):
         die()
     return version
 
-intent.IntentLog.put = killed_put
+intent_log.IntentLog.put = killed_put
 append.OptimisticTransaction.commit = killed_commit
 batch.append_once = killed_append
 sys.exit(job.run_job(ingest.arguments(), ingest.prepare, sys.argv[3:]))

@@ -363,7 +363,7 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
         return replace(node, path=(names[node.path[0]], *node.path[1:]))
     if isinstance(node, tuple):
         return tuple(_renamed(one, names) for one in node)
-    if not is_dataclass(node) or isinstance(node, type) or not type(node).__module__.endswith("predicates.nodes"):
+    if not is_dataclass(node) or isinstance(node, type) or type(node).__module__ != Column.__module__:
         return node
     return replace(node, **{one.name: _renamed(getattr(node, one.name), names) for one in fields(node) if one.init})
 
