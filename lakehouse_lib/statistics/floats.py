@@ -7,9 +7,11 @@ its footer, and the log's statistics of it come from the rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,12 +45,23 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
     found = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
         for path, values in _float_leaves((name,), column):
-            is_nan = pc.is_nan(values)
-            has_nan = bool(pc.any(is_nan, min_count=0).as_py())
-            # After a signalling NaN (R's NA is one) Arrow's min and max forget the numbers before it.
-            bounds = pc.min_max(pc.if_else(is_nan, None, values) if has_nan else values)
-            found[path] = FloatRange(bounds["min"].as_py(), bounds["max"].as_py(), values.null_count, has_nan)
+            found[path] = _range(values)
     return found
+
+
+def _range(values: pa.ChunkedArray) -> FloatRange:
+    if len(values) and not values.null_count:
+        # A seventh of the time that Arrow takes for it; of a chunk with a NaN both are NaN.
+        with np.errstate(invalid="ignore"):
+            chunks = [chunk.to_numpy() for chunk in values.chunks if len(chunk)]
+            lows, highs = [chunk.min().item() for chunk in chunks], [chunk.max().item() for chunk in chunks]
+        if not any(map(math.isnan, lows)):
+            return FloatRange(min(lows), max(highs), 0, has_nan=False)
+    is_nan = pc.is_nan(values)
+    has_nan = bool(pc.any(is_nan, min_count=0).as_py())
+    # After a signalling NaN (R's NA is one) Arrow's min and max forget the numbers before it.
+    bounds = pc.min_max(pc.if_else(is_nan, None, values) if has_nan else values)
+    return FloatRange(bounds["min"].as_py(), bounds["max"].as_py(), values.null_count, has_nan)
 
 
 def union(
