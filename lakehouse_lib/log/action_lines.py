@@ -77,13 +77,12 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Whole lines, without the last line end; a line that is longer than MAX_LINE_BYTES ends the reading."""
     rest = b""
     for block in blocks:
-        data, start = rest + block, 0
-        last = data.rfind(b"\n")
+        start, last = 0, block.rfind(b"\n")
         while start <= last:
-            end = data.find(b"\n", min(start + _PIECE_BYTES, last))
-            yield data[start:end]
-            start = end + 1
-        rest = data[start:]
+            end = block.find(b"\n", min(start + _PIECE_BYTES, last))
+            yield b"".join((rest, memoryview(block)[start:end]))
+            rest, start = b"", end + 1
+        rest += block[start:]
         if len(rest) > MAX_LINE_BYTES:
             break
     if rest:

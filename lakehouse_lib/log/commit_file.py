@@ -17,6 +17,7 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, check_line, read_actions
 from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.duplicate_paths import are_surely_distinct
 from lakehouse_lib.log.file_actions import TornLineError, check_files
 from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, parse_line
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
@@ -133,7 +134,7 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
 def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
     """Each path once. A line that repeats another word for word says nothing new; any other two of one path are
     forbidden (PROTOCOL.md, section Add File and Remove File), and readers differ in which of them they believe."""
-    if len(files) < 2 or pc.count_distinct(files["path"]).as_py() == len(files):
+    if are_surely_distinct(files["path"]):
         return files
     counts = files["path"].value_counts()
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

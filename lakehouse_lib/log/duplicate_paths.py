@@ -43,6 +43,16 @@ def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
     return numbers
 
 
+def are_surely_distinct(texts: pa.ChunkedArray) -> bool:
+    """Whether every text occurs once, by their fingerprints: True is certain, and False almost.
+
+    Args:
+        texts: a string column without nulls.
+    """
+    numbers = np.sort(np.concatenate([np.zeros(0, np.uint64), *map(fingerprints, texts.chunks)]))
+    return not bool((numbers[1:] == numbers[:-1]).any())
+
+
 def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
     """The positions, ascending, of the texts that occur more than once. Exact.
 

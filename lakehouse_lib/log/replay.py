@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import bools, numbers_of
 from lakehouse_lib.log.checkpoint.read import CheckpointState
 from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.duplicate_paths import are_surely_distinct
 from lakehouse_lib.log.file_keys import file_keys
 from lakehouse_lib.log.live_files import FileSet
 from lakehouse_lib.protocol.actions import (
@@ -109,9 +110,9 @@ def _select(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
 
 def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which rows hold the newest action of their key."""
-    encoded = keys.dictionary_encode()
-    if len(encoded.dictionary) == len(keys):
+    if are_surely_distinct(pa.chunked_array([keys])):
         return np.ones(len(keys), np.bool_)
+    encoded = keys.dictionary_encode()
     codes = numbers_of(encoded.indices, np.int32)
     newest = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
     order = np.arange(len(codes))
