@@ -22,7 +22,8 @@ from lakehouse_airflow.registry import load_registry
 # A lost race or executor passes; bad input fails at once all the same.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
-NAMED = {"map_index_template": "{{ task.table }}", "max_active_tis_per_dagrun": 2}
+# The tables' names come from XCom, which any user may edit: a location would be opened by the connection's keys.
+NAMED = {"map_index_template": "{{ task.table }}", "max_active_tis_per_dagrun": 2, "registered_only": True}
 
 with DAG(
     "lakehouse_maintenance",

@@ -56,3 +56,21 @@ def registered(table: str) -> Table | None:
     if "/" in table or not is_configured():  # no name has a slash
         return None
     return load_registry().find(table)
+
+
+def require_registered(table: object) -> str:
+    """The name of a table, if the registry has it: for names from XCom, which any user may edit.
+
+    Raises:
+        InvalidArgumentError: anything else, such as a location, which would be opened by the connection's keys.
+        RegistryError: as ``load_registry``.
+    """
+    from lakehouse_lib.errors import InvalidArgumentError
+
+    if not isinstance(table, str) or load_registry().find(table) is None:
+        raise InvalidArgumentError(
+            f"the table {table!r} is not in the registry; expected the name of a table that is",
+            hint="XCom has it, which users may edit: run the DAG again, or add the table to the registry",
+            code="DELTA_TABLE_NOT_REGISTERED",
+        )
+    return table

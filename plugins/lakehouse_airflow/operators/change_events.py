@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, lakehouse_asset
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.registry import load_registry
+from lakehouse_airflow.registry import load_registry, require_registered
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -86,6 +86,9 @@ class LakehousePublishOperator(BaseOperator):
     be looked at is left out with a warning: events of the others do not wait for it. While the task has tries left, an
     error that may pass is raised instead, and so is any where there is no event of another table.
 
+    The versions are an XCom, which any user may edit: a table that the registry does not have is not looked at, and
+    ``to_version`` is read from the table. Another ``from_version`` that the table may have had is taken as it is.
+
     Args:
         versions: {table: version before, None or ``unknown``} (templated).
 
@@ -149,9 +152,20 @@ def _names(given: Any) -> list[str]:
     return list(given)
 
 
-def _changed(hook: LakehouseHook, table: str, before: int | str | None) -> tuple[int, int] | None:
+def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int] | None:
+    from lakehouse_lib.errors import InvalidArgumentError
+
+    require_registered(table)
+    if before is None:
+        return hook.changed_rows(table, -1)
+    if isinstance(before, int) and not isinstance(before, bool) and before >= 0:
+        return hook.changed_rows(table, before)
     if before != UNKNOWN:
-        return hook.changed_rows(table, -1 if before is None else int(before))
+        raise InvalidArgumentError(
+            f"the version of {table!r} before the run is {before!r}; expected a whole number from 0, null or {UNKNOWN}",
+            hint="XCom has it, which users may edit: run the DAG again",
+            code="DELTA_INVALID_VERSION",
+        )
     # From -1 on it would be new. The last commit is the run's own, if it made one; if not, an event too many costs less
     # than one too few, because whoever is released reads by a cursor.
     latest = hook.version(table)

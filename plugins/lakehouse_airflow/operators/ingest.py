@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -17,6 +19,9 @@ class LakehouseIngestOperator(LakehouseJobOperator):
     """
 
     job = "ingest"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        super().__init__(table=table, registered_only=True, **kwargs)
 
     def locations(self, hook: LakehouseHook) -> list[str]:
         quarantine = load_registry().table(self.table).quarantine

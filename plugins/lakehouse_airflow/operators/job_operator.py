@@ -15,6 +15,7 @@ from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.job_submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink
+from lakehouse_airflow.registry import require_registered
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -107,20 +108,25 @@ class LakehouseJobOperator(SubmitOperator):
 
     Args:
         table: a table's name in the registry, or its location (templated).
+        registered_only: refuse a location. For a ``table`` from XCom or a param, which users may edit.
     """
 
     template_fields: Sequence[str] = ("table",)
     operator_extra_links = (TableVersionLink(),)
 
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
+    def __init__(self, *, table: str, registered_only: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.table = table
+        self.registered_only = registered_only
         self.made_version: tuple[str, int] | None = None
 
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [hook.uri(self.table)]
 
     def execute(self, context: Context) -> dict[str, Any]:
+        if self.registered_only:
+            with as_task_failure():
+                require_registered(self.table)
         result = super().execute(context)
         if result.get("version") is not None:
             self.made_version = (self.table, result["version"])

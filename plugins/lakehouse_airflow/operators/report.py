@@ -39,7 +39,8 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         inputs: names in the registry; each is a view of that name in the query.
         sql_file: path of the query.
         app_id: whose cursor.
-        app_version: the version of the first input that this run answers for (templated).
+        app_version: the version of the first input that this run answers for (templated). One that the table does not
+            have yet is refused: as a cursor it would keep later runs from doing anything.
     """
 
     job = "aggregate"
@@ -58,10 +59,19 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         return [*super().locations(hook), *(hook.uri(name) for name in self.inputs)]
 
     def arguments(self, hook: LakehouseHook) -> list[str]:
+        from lakehouse_lib.errors import InvalidArgumentError
+
         try:
             version = int(self.app_version)
         except ValueError:
             raise AirflowFailException(f"app_version is {self.app_version!r}; it has to be a table's version") from None
+        latest = hook.version(self.inputs[0])
+        if latest is not None and version > latest:
+            raise InvalidArgumentError(
+                f"app_version is {version}; expected at most {latest}, the version of the table {self.inputs[0]!r}",
+                hint="Where XCom has it, which users may edit, run the DAG again",
+                code="DELTA_INVALID_VERSION",
+            )
         return [
             *(argument for name in self.inputs for argument in ("--input", f"{name}={hook.uri(name)}")),
             *("--sql-file", self.sql_file),

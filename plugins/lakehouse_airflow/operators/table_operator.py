@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink
+from lakehouse_airflow.registry import require_registered
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,6 +24,7 @@ class LakehouseTableOperator(BaseOperator):
 
     Args:
         table: a table's name in the registry, or its location.
+        registered_only: refuse a location. For a ``table`` from XCom or a param, which users may edit.
         lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
 
     Raises:
@@ -34,9 +36,17 @@ class LakehouseTableOperator(BaseOperator):
     operator_extra_links = (TableVersionLink(),)
     ui_color = "#e6f4ea"
 
-    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        table: str,
+        registered_only: bool = False,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.table = table
+        self.registered_only = registered_only
         self.lakehouse_conn_id = lakehouse_conn_id
         self.made_version: tuple[str, int] | None = None
 
@@ -46,6 +56,8 @@ class LakehouseTableOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:  # noqa: ARG002
         with as_task_failure():
+            if self.registered_only:
+                require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
         # Not the latest: others may have committed since.

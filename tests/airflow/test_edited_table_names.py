@@ -1,0 +1,137 @@
+"""XComs that name tables and versions, after a user has edited them: no other table is opened or announced.
+
+Airflow's role ``user`` may edit XComs and mark tasks as success. The runs here are real but for Spark, whose steps are
+marked as success.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
+from lakehouse_airflow.operators.report import LakehouseAggregateOperator
+from lakehouse_lib.errors import InvalidArgumentError
+from tests.airflow.api_runs import ApiRun
+from tests.airflow.dag_runs import api_client, let_run, load_dag
+from tests.peers import parquet_files
+
+DAG = "lakehouse_maintenance"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A table that the registry does not name, with a file that a vacuum would delete."""
+    table = tmp_path / "elsewhere"
+    for mode in ("append", "overwrite"):
+        write_deltalake(table, pa.table({"k": pa.array([1], pa.int64())}), mode=mode)
+    for file in parquet_files(table):
+        os.utime(file, (0, 0))
+    commit = table / "_delta_log" / f"{1:020d}.json"
+    commit.write_text(re.sub('"deletionTimestamp":[0-9]+', '"deletionTimestamp":0', commit.read_text()))
+    return table
+
+
+@pytest.fixture
+def orders(registry_file: Path) -> Path:
+    table = registry_file.parent / "tables" / "orders"
+    for key in (1, 2):
+        write_deltalake(table, pa.table({"k": pa.array([key], pa.int64())}), mode="append")
+    return table
+
+
+class Run:
+    """The context of an ``execute``, which collects the events."""
+
+    try_number = max_tries = 1
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def context(self) -> Any:
+        return {"ti": self, "outlet_events": self}
+
+    def __getitem__(self, alias: object) -> "Run":
+        return self
+
+    def add(self, asset: object, extra: dict[str, Any]) -> None:
+        self.events.append(extra)
+
+
+def publish(run: Run, versions: dict[str, Any]) -> dict[str, list[int]]:
+    return LakehousePublishOperator(task_id="publish", versions=versions).execute(run.context())
+
+
+def test_the_vacuum_of_the_table_would_delete_its_file(elsewhere: Path) -> None:
+    assert len(LakehouseHook().table(str(elsewhere)).vacuum(dry_run=True)) == 1
+
+
+@pytest.mark.usefixtures("airflow_db")
+def test_maintenance_opens_no_location_that_a_user_wrote_into_the_list(
+    registry_file: Path, orders: Path, elsewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = parquet_files(elsewhere)
+    let_run(DAG)
+    bob = api_client("bob", "USER")
+    run = ApiRun(bob, DAG, {"tables": ["orders"]})
+    run.work(only="tables")
+    assert run.edit_xcom(bob, "tables", [str(elsewhere)]).status_code == 200
+    for step in ("optimize", "z_order", "checkpoint"):
+        run.work(only="none")  # makes the mapped instances of the next step
+        marked = bob.patch(run.path(f"taskInstances/maintain.{step}/0"), json={"new_state": "success"})
+        assert marked.status_code == 200, marked.text
+    result = run.work(only="maintain.vacuum")
+    assert result.states["maintain.vacuum[0]"] == "failed", result.states
+    assert "[DELTA_TABLE_NOT_REGISTERED] the table '" in capfd.readouterr().out
+    assert parquet_files(elsewhere) == before
+    assert not list((elsewhere / "_delta_log").glob("*.checkpoint.parquet"))
+
+
+def test_every_step_of_maintenance_takes_registered_tables_alone(registry_file: Path) -> None:
+    steps = [task for task in load_dag(DAG).tasks if task.task_id.startswith("maintain.")]
+    assert len(steps) == 5
+    assert all(step.registered_only for step in steps)
+
+
+@pytest.mark.parametrize("name", ["/", "../elsewhere", "s3://lake/elsewhere", "nothing", 7, None, ["orders"]])
+def test_a_step_says_which_table_it_does_not_take(registry_file: Path, name: Any) -> None:
+    dag = load_dag(DAG)
+    steps = [dag.get_task(f"maintain.{step}") for step in ("optimize", "vacuum")]
+    for task in [*steps, LakehouseIngestOperator(task_id="ingest", table="orders")]:
+        task.table = name
+        with pytest.raises(AirflowFailException, match=r"^InvalidArgumentError: \[DELTA_TABLE_NOT_REGISTERED\] the ta"):
+            task.execute({})
+
+
+def test_an_event_is_of_a_registered_table_alone(orders: Path, elsewhere: Path) -> None:
+    run = Run()
+    forged = {str(elsewhere): -1, f"file://{elsewhere}": None, "../elsewhere": None, "": None}
+    assert publish(run, {**forged, "orders": 0}) == {"orders": [0, 1]}
+    assert [event["table"] for event in run.events] == ["orders"]
+    with pytest.raises(AirflowFailException, match=r"\[DELTA_TABLE_NOT_REGISTERED\]"):
+        publish(run, {str(elsewhere): None})
+
+
+@pytest.mark.parametrize("before", [-1, True, "0", "x", 0.5, [0], {"version": 0}])
+def test_a_version_that_no_table_has_makes_no_event(orders: Path, before: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_VERSION\] the version of 'orders' before the run"):
+        publish(Run(), {"orders": before})
+
+
+def test_a_cursor_beyond_the_table_is_refused(orders: Path) -> None:
+    def arguments(version: int) -> list[str]:
+        report = LakehouseAggregateOperator(
+            task_id="t", table="/x", inputs=["orders"], sql_file="x.sql", app_id="x", app_version=version
+        )
+        return report.arguments(LakehouseHook())
+
+    assert arguments(DeltaTable(str(orders)).version())[-1] == "1"
+    with pytest.raises(InvalidArgumentError, match=r"^\[DELTA_INVALID_VERSION\] app_version is 2; expected at most 1"):
+        arguments(2)
