@@ -5,10 +5,14 @@ Locations are in no message: they may hold a secret. Keys of the registry name t
 
 from __future__ import annotations
 
+import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store.uris import parse
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
@@ -42,14 +46,25 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
             yield f"report.output is where {owners[output]} is, which it would replace: give it a place of its own"
         owners[output] = "report.output"
     if registry.ledger is not None:
-        ledger = place(registry.ledger)
-        for owned, owner in owners.items():
-            if _lies_in(ledger, owned) or _lies_in(owned, ledger):
-                yield f"ledger and {owner} are in the same place, or one of them in the other: move the ledger"
+        yield from _around_the_ledger(registry, registry.ledger, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
                 yield f"{key} is in the folder of {owners[folder]}, where vacuum deletes what is no data of it: move it"
+
+
+def _around_the_ledger(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:
+    """Name what shares a folder with the ledger: jobs and suppliers write there, and could delete its documents."""
+    landings = [
+        (table.source.landing, f"tables.{name}.source.landing")
+        for name, table in registry.tables.items()
+        if table.source is not None
+    ]
+    ledger_place = _real_place(place(ledger))
+    for owned, owner in [*owners.items(), *landings]:
+        folder = _real_place(place(owned))
+        if _lies_in(ledger_place, folder) or _lies_in(folder, ledger_place):
+            yield f"ledger and {owner} are in the same place, or one of them in the other: move the ledger"
 
 
 def _files(registry: Registry) -> dict[str, str]:
@@ -62,14 +77,21 @@ def _files(registry: Registry) -> dict[str, str]:
 
 
 def place(location: str) -> str:
-    """One spelling of a location, by which two of them are compared."""
-    scheme, found, rest = location.partition("://")
-    if not found:
+    """One spelling of a location, by which two of them are compared: that of the store that opens it."""
+    if "://" not in location:
         return posixpath.normpath(location)
-    name = scheme.lower()
-    if name == "file":
-        return posixpath.normpath(rest)
-    return f"{'s3' if name == 's3a' else name}://{rest.rstrip('/')}"
+    try:
+        scheme, host, path = parse(location)
+    except InvalidArgumentError:  # no store opens it
+        return location
+    if scheme == "file":
+        return posixpath.normpath(path)
+    return f"{'s3' if scheme == 's3a' else scheme}://{host}/{path.strip('/')}".rstrip("/")
+
+
+def _real_place(place: str) -> str:
+    """The place without symbolic links, as far as it is there."""
+    return os.path.realpath(f"/{place.lstrip('/')}") if place.startswith("/") else place
 
 
 def _lies_in(inner: str, folder: str) -> bool:

@@ -100,16 +100,49 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         (("ledger",), "tables", r"ledger and tables\.\w+ are in the same place"),
         (("ledger",), "tables/orders_quarantine/x", r"ledger and tables\.orders\.quarantine are"),
         (("ledger",), "tables/orders_by_customer", r"ledger and report\.output are"),
+        (("ledger",), "landing/orders", r"ledger and tables\.orders\.source\.landing are"),
+        (("ledger",), "landing/orders/_ledger/", r"ledger and tables\.orders\.source\.landing are"),
+        (("ledger",), "landing/", r"ledger and tables\.orders\.source\.landing are"),
+        (("ledger",), "file://{here}/landing/x/../orders//ledger/", r"ledger and tables\.orders\.source\.landing are"),
+        (("ledger",), "FILE://localhost{here}/tables/%6Frders/l", r"ledger and tables\.orders are"),
+        (("ledger",), "link/orders/ledger", r"ledger and tables\.orders are"),
+        (("ledger",), "{here}/link", r"ledger and tables\.\w+ are"),
+        (("tables", "lineitem", "uri"), "link_to_ledger/t", r"ledger and tables\.lineitem are"),
+        (
+            ("tables", "orders", "source", "landing"),
+            "link_to_ledger",
+            r"ledger and tables\.orders\.source\.landing are",
+        ),
     ],
 )
 def test_places_that_get_in_each_others_way_are_refused(
     registry_file: Path, keys: tuple[str, ...], value: Any, message: str
 ) -> None:
     here = str(registry_file.parent)
+    (registry_file.parent / "link").symlink_to("tables")
+    (registry_file.parent / "link_to_ledger").symlink_to("ledger")
     edit(registry_file, *keys, value=value.replace("{here}", here) if isinstance(value, str) else value)
     with pytest.raises(RegistryError, match=message) as error:
         load_registry()
     assert here not in str(error.value).removeprefix(str(registry_file))
+
+
+@pytest.mark.parametrize(
+    ("ledger", "table"),
+    [
+        ("s3://lake/tables/orders", "s3a://lake/tables/orders/"),
+        ("s3://lake/tables/orders/ledger", "S3://lake//tables/orders"),
+        ("s3://lake/tables/%6Frders/", "s3://lake/tables/orders"),
+        ("s3://lake", "s3://lake/tables/orders"),
+        ("s3://lake/", "s3://lake/tables/orders"),
+    ],
+)
+def test_a_ledger_in_s3_is_apart_from_tables(registry_file: Path, ledger: str, table: str) -> None:
+    edit(registry_file, "ledger", value=ledger)
+    assert load_registry().ledger == ledger
+    edit(registry_file, "tables", "lineitem", "uri", value=table)
+    with pytest.raises(RegistryError, match=r"ledger and tables\.lineitem are in the same place"):
+        load_registry()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +157,8 @@ def test_places_that_get_in_each_others_way_are_refused(
         (("ledger",), "tables/ledger"),
         (("ledger",), "s3://lake/ledger"),
         (("ledger",), "tables/orders_ledger"),
+        (("ledger",), "landing/ledger"),
+        (("ledger",), "landing/orders_ledger"),
     ],
 )
 def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str, ...], value: Any) -> None:
