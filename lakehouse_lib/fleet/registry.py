@@ -60,6 +60,9 @@ def _no_uri(path: str) -> str:
     return path
 
 
+#: Hours after which an unanswered question expires, where a policy does not say.
+RESPONSE_HOURS = 720
+
 #: A path or URI; relative ones are relative to the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
 #: What jobs read by plain files; relative ones are relative to the registry file.
@@ -148,7 +151,7 @@ class ApprovalPolicy(_Strict):
     approvers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     four_eyes: bool = Field(default=True, description="the user who triggered the run may not be the one who approves")
     response_hours: float = Field(
-        default=720, gt=0, le=87_600, description="hours after which an unanswered question expires"
+        default=RESPONSE_HOURS, gt=0, le=87_600, description="hours after which an unanswered question expires"
     )
     notifiers: tuple[Reference, ...] = ()
 

@@ -14,7 +14,7 @@ from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow.approval import APPROVE, NotApprovedError
 from lakehouse_airflow.markdown import code
-from lakehouse_lib.fleet.registry import Registry, Subject
+from lakehouse_lib.fleet.registry import RESPONSE_HOURS, Registry, Subject
 
 if TYPE_CHECKING:
     from lakehouse_airflow.hook import LakehouseHook
@@ -102,8 +102,9 @@ def delete_identifiers(ledger: Ledger, request: str) -> None:
 def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
     """Whether nothing will need the keys of a request: its record stands, the answer was no, or it has none in time.
 
-    Its own run deletes them, unless that was killed, deleted or marked by hand. No answer counts as none a day after
-    the request's time. An approved request without a record is not over: no other one might find its keys again.
+    Its own run deletes them, unless that was killed, deleted or marked by hand, or its DAG went with the subject. No
+    answer counts as none a day after the request's time, which is the default where the registry does not have the
+    subject any more. An approved request without a record is not over: no other one might find its keys again.
 
     Raises:
         LedgerError: one of its documents is edited or sealed with another key.
@@ -114,9 +115,8 @@ def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> 
     decision = ledger.find(request, "decision")
     if decision is not None:
         return decision["answer"] != APPROVE or ledger.find(request, "record") is not None
-    if plan["subject"] not in registry.subjects:
-        return False
-    waits = timedelta(hours=registry.subject(plan["subject"]).response_hours, days=1)
+    policy = registry.subjects.get(plan["subject"])
+    waits = timedelta(hours=RESPONSE_HOURS if policy is None else policy.response_hours, days=1)
     return datetime.fromisoformat(plan["found_at"]) + waits < now
 
 

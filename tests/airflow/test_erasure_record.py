@@ -163,6 +163,25 @@ def test_keys_of_requests_that_no_one_answers_do_not_stay(
     approved.finish()
 
 
+def test_keys_of_a_subject_that_was_removed_do_not_stay(
+    tables: Path, registry_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unanswered, approved = Run(1), Run(2)
+    unanswered.look()
+    approved.locate()
+    body = json.loads(registry_file.read_text())
+    body["subjects"]["buyer"] = body["subjects"].pop("customer")
+    registry_file.write_text(json.dumps(body))
+    now = datetime.now(UTC)
+    for days, there in ((30.9, True), (31.1, False)):
+        monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda days=days: now + timedelta(days=days)))
+        other = Run(1)
+        other.context["params"]["buyer_id"] = 1
+        locate.LakehouseLocateSubjectOperator(task_id="locate", subject="buyer").execute(other.context)
+        assert (folder / unanswered.request / "keys.json").exists() is there
+    assert (folder / approved.request / "keys.json").exists()
+
+
 def test_a_broken_document_of_another_request_stops_no_run(
     tables: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
