@@ -49,7 +49,7 @@ class JobSubmission(SparkSubmitHook):
 
     Raises:
         AirflowFailException: there is no such connection (the provider would go on with YARN), its extra is not a JSON
-            object, or it has a value that must not come from a connection (``_check_extra``).
+            object, or it has a value that must not come from a connection (``_check_extra``) or is of the wrong kind.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class JobSubmission(SparkSubmitHook):
             ) from None
         extra = extra_of(connection)
         _check_extra(conn_id, extra)
+        _check_kinds(conn_id, connection.extra_dejson)
         local = (connection.host or "").startswith("local")
         spark_submit = _spark_submit(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
         super().__init__(
@@ -194,6 +195,28 @@ def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
             f"the Spark connection {conn_id!r} has keytab in its extra, which would be left in a file on the worker: "
             "keep the keytab on the workers and set spark.kerberos.keytab and spark.kerberos.principal in spark_conf"
         )
+
+
+def _check_kinds(conn_id: str, extra: Mapping[str, Any]) -> None:
+    """Refuse extras of a kind that the provider cannot read: its own error names neither connection nor key.
+
+    Args:
+        extra: as Airflow parses it, nulls included: the provider takes a null port for one.
+
+    Raises:
+        AirflowFailException: names the connection, the key of the extra and the value.
+    """
+    port = extra.get("rest-port", 6066)
+    try:
+        int(port)
+    except (TypeError, ValueError):
+        raise AirflowFailException(
+            f"the Spark connection {conn_id!r} has rest-port {port!r}; expected a whole number, or nothing, because no "
+            "job uses it"
+        ) from None
+    for key in ("queue", "namespace", "principal"):
+        if not isinstance(extra.get(key), str | None):
+            raise AirflowFailException(f"the Spark connection {conn_id!r} has {key} {extra[key]!r}; expected a text")
 
 
 def _spark_submit(name: str) -> str:

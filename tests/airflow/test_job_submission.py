@@ -5,6 +5,7 @@ A script takes spark-submit's place where only the shape of its output matters.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -100,6 +101,25 @@ def test_a_connection_brings_no_spark_and_no_keytab(
         submission()
     assert value not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("rest-port", "http", "a whole number"),
+        ("rest-port", None, "a whole number"),
+        ("rest-port", [6066], "a whole number"),
+        ("queue", 7, "a text"),
+        ("principal", {"name": "x"}, "a text"),
+    ],
+)
+def test_an_extra_of_the_wrong_kind_is_named(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: Any, expected: str
+) -> None:
+    with_extra(monkeypatch, **{key: value})
+    message = f"the Spark connection 'spark_default' has {key} {value!r}; expected {expected}"
+    with pytest.raises(AirflowFailException, match=f"^{re.escape(message)}"):
+        submission()
 
 
 def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
