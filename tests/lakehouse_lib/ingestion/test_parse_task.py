@@ -195,6 +195,20 @@ def test_csv_file_that_does_not_fit_is_refused_whole(
     assert all(text in refused for text in said)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyarrow prints it
+def test_a_record_of_the_wrong_width_that_is_not_text_refuses_the_file_and_is_shown(tmp_path: Path) -> None:
+    refused = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,x\n2,1,y,\xff\n", CSV).refused
+    assert refused.startswith(
+        "a.csv cannot be read as utf-8 CSV: CSV parse error: Row #3: Expected 3 columns, got 4: 2,1,y"
+    )
+
+
+@pytest.mark.parametrize("content", [b"id,price,note", b"id,price,note\n", b"id,price,note\r\n"])
+def test_a_header_alone_loads_no_rows(tmp_path: Path, content: bytes) -> None:
+    parsed = Parsed(tmp_path, "a.csv", content, CSV)
+    assert (parsed.rows, parsed.rejected, parsed.report["refused"]) == ([], [], None)
+
+
 def test_bytes_that_the_encoding_does_not_have_refuse_the_file(tmp_path: Path) -> None:
     parsed = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,\x81\n", SourceFormat("csv", encoding="cp1252"))
     assert "cannot be read as cp1252 CSV" in parsed.refused
