@@ -1,11 +1,10 @@
 """Where the id of an erased person still is when the erasure is over: only where docs/erasure.md says.
 
-The whole DAG runs, its Spark job included, for an id of one digit and for one of 20 characters. Then everything is read
-that the run has written: logs, every column of Airflow's database, the tables' logs, their pages, the ledger.
+The whole DAG runs, its Spark job included, for a number of 19 digits and for a text of four characters. Then everything
+is read that the run has written: logs, every column of Airflow's database, the tables' logs, their pages, the ledger.
 """
 
 import json
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -26,14 +25,10 @@ from tests.peers import parquet_files
 
 pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
 DAG = "lakehouse_erasure_customer"
-LONG_ID = "C-90218-ZYXWVUT-4711"
-KINDS = {LONG_ID: pa.string(), 2: pa.int64()}
+#: Airflow masks the first one in logs. The second one has too few characters for that, and among them some that no
+#: number, hash or time has, so that whatever holds it is a trace.
+KINDS = {4711_0815_2342_1234_567: pa.int64(), "q7Zx": pa.string()}
 TABLES = ("customer", "orders", "lineitem", "orders_quarantine")
-# Keys of JSON objects whose values are counts, versions and times, where a 2 is not the customer.
-COUNTS = re.compile(
-    r"rows|files|version|records|mentions|bytes|unreadable|^num|_ms$|Ms$|erased|try|priority|weight|^customer$"
-    r"|^orders$|^lineitem$|^orders_quarantine$|retries|slots|count|duration|index|number|tasks|max_|min_"
-)
 #: Tables and columns of Airflow's database that hold the id, as docs/erasure.md has them.
 LEFT = {("dag_run", "conf"), ("log", "extra")}
 
@@ -53,7 +48,7 @@ class Erased:
         return self.root / "tables"
 
 
-@pytest.fixture(params=list(KINDS), ids=["long", "short"])
+@pytest.fixture(params=list(KINDS), ids=["number", "short_text"])
 def erased(
     request: pytest.FixtureRequest,
     registry_file: Path,
@@ -124,39 +119,8 @@ def database() -> Iterator[tuple[str, str, str]]:
 
 
 def names_person(text: str, person: int | str) -> bool:
-    """Whether a text holds the id: anywhere, or in places that look like a value where it is as short as a count."""
-    if isinstance(person, str):
-        return person in text
-    typed = r"""(?:=|<=>|IN\s*\(|customer_id['"]?\s*[:=]|custkey['"`]?\s*[:=]|customer|id['"]?\s*:|subject_id)\s*"""
-    return (
-        re.search(rf"{typed}['\"(]?{person}\b(?![.\d])", text) is not None
-        or re.search(rf'(?:WHERE|BETWEEN)[^\n"]*\b{person}\b', text) is not None
-        or _in_json(text, person)
-    )
-
-
-def _in_json(text: str, person: int) -> bool:
-    """Whether a JSON text has the id as a value that is not a count."""
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return False
-    if not isinstance(body, dict | list):
-        return False
-    hits: list[str] = []
-
-    def walk(value: Any, key: str) -> None:
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                walk(inner, name)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner, key)
-        elif value in (person, str(person)) and not isinstance(value, bool) and not COUNTS.search(key):
-            hits.append(key)
-
-    walk(body, "")
-    return bool(hits)
+    """Whether a text holds the id, anywhere: no other value that a run writes is spelled like one of these."""
+    return str(person) in text
 
 
 def commits(tables: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -172,11 +136,9 @@ def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erase
     assert [hit for hit in found if hit[:2] not in LEFT] == []
     assert {hit[:2] for hit in found} == LEFT
 
-    lines = [re.sub(r"\b(max_tries|_startcount)=\d+", "", line) for line in erased.output.splitlines()]
-    lines = [line for line in lines if names_person(line, person)]
-    assert lines == []
+    assert [line for line in erased.output.splitlines() if names_person(line, person)] == []
     for file in (path for path in (HOME / "logs").rglob("*") if path.is_file()):
-        assert not (isinstance(person, str) and person in file.read_text(errors="replace")), file
+        assert not names_person(file.read_text(errors="replace"), person), file
 
     deletes = []
     for file, action in commits(erased.tables):
@@ -192,14 +154,14 @@ def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erase
         for version in range(DeltaTable(str(erased.tables / table)).version() + 1):
             page = viewer.get(f"/lakehouse/tables/{table}/versions/{version}")
             assert page.status_code == 200, page.text
-            assert not names_person(re.sub(r"<[^>]*>", "\n", page.text), person), (table, version)
+            assert not names_person(page.text, person), (table, version)
 
     documents = sorted((erased.root / "ledger").rglob("*.json"))
     assert {file.name for file in documents} >= {"plan.json", "decision.json", "record.json"}
     for file in documents:
         assert not names_person(file.read_text(), person), file
         assert not names_person(str(file.relative_to(erased.root)), person), file
-    assert not [file for file in parquet_files(erased.tables) if person in _values(file)]
+    assert not [file for file in parquet_files(erased.tables) if {person, str(person)} & _values(file)]
 
     clean_airflow(erased)
     left = Counter(database()) & Counter(erased.database)
@@ -212,7 +174,7 @@ def clean_airflow(erased: Erased) -> None:
     later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
     clean = ["db", "clean", "--tables", "log", "--dag-ids", DAG, "--clean-before-timestamp", later]
     command = [sys.executable, "-m", "airflow", *clean, "--skip-archive", "--yes"]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
 
 
 def _values(file: Path) -> set[Any]:
