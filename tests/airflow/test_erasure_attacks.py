@@ -130,6 +130,16 @@ def test_without_an_attack_the_person_is_erased_and_no_one_else(erasable: Shop) 
     assert shop.state()["rows"] == {"customer": 9, "orders": 27, "lineitem": 27, "elsewhere": 10}
 
 
+def test_an_open_question_holds_up_no_other_request(erasable: Shop) -> None:
+    shop = erasable
+    waiting = shop.trigger(7)
+    assert shop.approved(2).work().state == "success"
+    assert waiting.work().states["approve"] == "awaiting_input"
+    assert waiting.answer(user("ann")).status_code == 200
+    assert waiting.work().state == "success"
+    assert shop.state()["rows"] == {"customer": 8, "orders": 24, "lineitem": 24, "elsewhere": 10}
+
+
 @pytest.mark.parametrize(("name", "role"), [("bob", "USER"), ("otto", "OP"), ("root", "ADMIN")])
 def test_sql_in_place_of_the_request_is_refused(shop: Shop, name: str, role: str) -> None:
     run = shop.approved()
