@@ -28,7 +28,7 @@ from tests.s3_server import Answer, Forward, LostAnswer, Request, S3Server
 #: In the storage options, and in the predicate as a person's key is.
 SECRET, PERSON = "hunter2/the+secret=of+a+killed+worker", "person-0123456789-of-a-killed-worker"
 FILES = 3
-_SECONDS_TO_DIE = 10
+_SECONDS_TO_COME, _SECONDS_TO_DIE = 600, 60  # on a machine that is busy with other tests
 
 _DAG = """
 import os
@@ -144,7 +144,7 @@ class Scene:
     def run(self) -> None:
         """Run one worker without killing it."""
         with self._worker() as worker:
-            assert worker.wait(180) == 0, self._log()
+            assert worker.wait(_SECONDS_TO_COME) == 0, self._log()
 
     def kill_at(self, moment: Moment) -> None:
         """Start a worker, kill it at that moment, and wait until no process of it is left.
@@ -171,7 +171,7 @@ class Scene:
                 raise LostAnswer
 
             with self.s3.interfering(interfere):
-                deadline = time.monotonic() + 180
+                deadline = time.monotonic() + _SECONDS_TO_COME
                 while not killed.is_set():
                     assert time.monotonic() < deadline, f"{moment.name}: never; {self._log()}"
                     assert worker.poll() is None, f"{moment.name}: ended before; {self._log()}"

@@ -35,7 +35,7 @@ def parse_all() -> dict[str, object]:
     assert len(files) == len(DAGS)
     # Warnings are errors here: Airflow would print them into every parse's log.
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _TIMED, *files], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", _TIMED, *files], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -134,7 +134,7 @@ stems = {"hook", "registry", "pages", "ingest", "sensors", "plugin"} & set(sys.m
 assert not stems, stems
 assert "fastapi" not in {name for name in sys.modules if name == "lakehouse_airflow.pages"}
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr + done.stdout
 
 
@@ -170,7 +170,7 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
         # Without the module site: the environment's own packages, and what their .pth files add, are not on the path.
         command = [sys.executable, "-S", "-P", "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr + done.stdout
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -183,7 +183,7 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
 
 def test_the_command_line_lists_the_plugin_once(registry_file: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "airflow", "plugins", "-o", "json"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "airflow", "plugins", "-o", "json"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout[done.stdout.index("[") :])

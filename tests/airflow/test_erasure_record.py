@@ -310,7 +310,7 @@ def test_two_erasures_of_the_same_tables_at_once_lose_nothing(tables: Path) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)
     for run in runs:
         if ledger().find(run.request, "record") is None:  # files of the other one were too young to go
             run.finish()

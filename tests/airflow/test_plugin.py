@@ -34,7 +34,7 @@ print(json.dumps(answer))
 def started(module: str, error: str) -> dict[str, object]:
     """Airflow's own API server in a process where importing ``module`` raises ``error``."""
     done = subprocess.run(
-        [sys.executable, "-c", _SERVER, module, error], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", _SERVER, module, error], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     answer: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
