@@ -168,5 +168,7 @@ def released_runs(dag_id: str) -> list[tuple[str, list[dict[str, Any]]]]:
         SchedulerJobRunner(job=Job())._create_dagruns_for_dags(guard, session)
         guard.commit()
     with create_session() as session:
-        runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.triggered_by != "TEST"))
+        runs = session.scalars(
+            select(DagRun).where(DagRun.dag_id == dag_id, DagRun.triggered_by != "TEST").order_by(DagRun.id)
+        )
         return [(str(run.run_type), [event.extra for event in run.consumed_asset_events]) for run in runs]
