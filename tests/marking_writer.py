@@ -26,7 +26,7 @@ def mark_one_file(snapshot: Snapshot, choice: random.Random) -> set[int]:
     """Delete a few rows of some file; their ``k``, nothing when somebody else was faster."""
     file = choice.choice(snapshot.files.to_pylist())
     before = file["deletionVector"]
-    deleted = BitMap64() if before is None else deletion_vector.load(snapshot.store, before)
+    deleted = deletion_vector.load(snapshot.store, before)
     keys = pq.ParquetFile(Path(snapshot.store.root) / file["path"]).read(["k"])["k"].to_pylist()
     alive = [place for place in range(len(keys)) if place not in deleted]
     rows = choice.sample(alive, min(5, len(alive) - 1))

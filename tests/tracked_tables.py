@@ -55,8 +55,7 @@ def ids_on_disk(root: Path, key: str = "id") -> dict[int, tuple[int, int]]:
     for file in snapshot.files.to_pylist():
         table = pq.ParquetFile(root / file["path"]).read()
         told = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for name in names]
-        vector = file["deletionVector"]
-        deleted = set() if vector is None else set(deletion_vector.load(snapshot.store, vector))
+        deleted = deletion_vector.load(snapshot.store, file["deletionVector"])
         for place, (value, row, version) in enumerate(zip(table[key].to_pylist(), *told, strict=True)):
             if place not in deleted:
                 assert value not in found

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
-from lakehouse_lib.change_data.vectors import hidden_rows, hide_all_but
 from lakehouse_lib.errors import LogCorruptedError, StoreError
 from lakehouse_lib.log.commit_file import CommitActions
 from lakehouse_lib.log.file_keys import file_keys
-from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import num_records
@@ -102,12 +102,13 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(other, 1), new)]
         if vectors[0] == vectors[1]:
             continue
-        old_hidden, new_hidden = (hidden_rows(store, vector) for vector in vectors)
+        old_hidden, new_hidden = (deletion_vector.load(store, vector) for vector in vectors)
         rows = _rows(new, store)
         for found, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(found):
+                deletion_vector.check_rows(found, new["path"][0].as_py(), rows, table=store.root)
                 # Bounds are of the rows that the new vector leaves, and may leave out those that it hides.
-                shown = {"deletionVector": hide_all_but(found, rows), "stats": None}
+                shown = {"deletionVector": all_but(found, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (
         pc.and_(alone_added, changes_added),
@@ -115,6 +116,15 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         pa.Table.from_pylist(deleted, schema=FILE_SCHEMA),
         pa.Table.from_pylist(restored, schema=FILE_SCHEMA),
     )
+
+
+def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
+    """A deletion vector that leaves just ``shown`` of a file of so many rows."""
+    hidden = BitMap64()
+    hidden.add_range(0, rows)
+    hidden -= shown
+    hidden.run_optimize()
+    return deletion_vector.inline(hidden)
 
 
 def _positions(mask: pa.Array) -> list[int]:

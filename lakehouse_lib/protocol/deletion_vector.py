@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,11 +42,11 @@ _BYTES_A_POSITION = 32
 _BYTES_WITHOUT_POSITIONS = 1 << 16
 
 
-def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
+def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
     """The positions that are deleted in a data file, counted from 0 over the whole file.
 
     Args:
-        descriptor: the ``deletionVector`` of the file's ``add`` or ``remove`` action.
+        descriptor: the ``deletionVector`` of the file's ``add`` or ``remove`` action; None deletes no row.
 
     Raises:
         LogCorruptedError: the descriptor makes no sense, or what it names is not what it says: other sizes, another
@@ -53,11 +54,13 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
         ObjectNotFoundError: the vector's file is missing.
         PathOutsideTableError: the vector's file is not in the table's folder.
     """
+    if descriptor is None:
+        return BitMap64()
     where = "inline in the log"
     try:
         kind, size, cardinality = _checked(descriptor)
         if kind == "i":
-            data = _inline(str(descriptor["pathOrInlineDv"]), size)
+            data = _inline_data(str(descriptor["pathOrInlineDv"]), size)
         else:
             text = str(descriptor["pathOrInlineDv"])
             where = file_paths.decode(text if kind == "p" else file_paths.encode(_named_by_uuid(text)), store)
@@ -82,14 +85,36 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any]) -> BitMap64:
 def save(store: ObjectStore, deleted: BitMap64) -> dict[str, Any]:
     """A vector that a commit may refer to, and its descriptor: in the log while it is small, else durable in a new file
     beside the table."""
-    data = struct.pack("<I", _MAGIC) + deleted.serialize()
-    known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
+    data = _data(deleted)
     if len(data) <= _INLINE_BYTES:
-        return {"storageType": "i", "pathOrInlineDv": _z85_encode(data + bytes(-len(data) % 4)), **known}
+        return inline(deleted)
     name = uuid.uuid4()
     framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     store.put(f"deletion_vector_{name}.bin", bytes([_VERSION]) + framed)
+    known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
     return {"storageType": "u", "pathOrInlineDv": _z85_encode(name.bytes), "offset": _FIRST, **known}
+
+
+def inline(deleted: BitMap64) -> dict[str, Any]:
+    """The descriptor of a vector that is in the descriptor itself, however large it is."""
+    data = _data(deleted)
+    text = _z85_encode(data + bytes(-len(data) % 4))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(deleted)}
+
+
+def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
+    """Check that a vector's positions are rows of its file.
+
+    Raises:
+        LogCorruptedError: the data file ``path`` has ``rows`` rows, and the vector deletes one beyond them.
+    """
+    if len(deleted) and deleted.max() >= rows:
+        raise LogCorruptedError(
+            f"the deletion vector of {path} deletes row {deleted.max()}, and the file has {rows} rows",
+            table=table,
+            hint="Restore the log from a backup, or read an older version",
+            code="DELTA_DELETION_VECTOR_CORRUPTED",
+        )
 
 
 def unique_id(descriptor: Mapping[str, Any]) -> str:
@@ -131,11 +156,20 @@ def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
     """A mask of the rows ``start`` to ``start + count`` of a file: true for those that are not deleted."""
     window = BitMap64()
     window.add_range(start, start + count)
-    positions = np.frombuffer((deleted & window).to_array(), dtype=np.uint64)
     kept = np.ones(count, dtype=bool)
-    kept[(positions - np.uint64(start)).astype(np.int64)] = False
+    kept[positions(deleted & window) - start] = False
     bits = pa.py_buffer(np.packbits(kept, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), count, [None, bits])
+
+
+def positions(bitmap: BitMap64) -> npt.NDArray[np.int64]:
+    """The positions in a bitmap, ascending."""
+    return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
+
+
+def bitmap_of(positions: npt.NDArray[np.int64]) -> BitMap64:
+    """The bitmap of these positions."""
+    return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
 
 
 class _Broken(Exception):
@@ -166,7 +200,7 @@ def _named_by_uuid(text: str) -> str:
     return f"{folder}/{file}" if folder else file
 
 
-def _inline(text: str, size: int) -> bytes:
+def _inline_data(text: str, size: int) -> bytes:
     data = _z85_decode(text)
     if not size <= len(data) < size + 4:
         raise _Broken(f"{len(data)} bytes, where sizeInBytes is {size}")
@@ -200,6 +234,10 @@ def _stored(store: ObjectStore, path: str, offset: object, size: int) -> bytes:
     if zlib.crc32(data) != checksum:
         raise _Broken(f"the checksum of its {size} bytes at offset {start} does not match")
     return data
+
+
+def _data(deleted: BitMap64) -> bytes:
+    return struct.pack("<I", _MAGIC) + deleted.serialize()
 
 
 def _bitmap(data: bytes, cardinality: int) -> BitMap64:

@@ -177,7 +177,7 @@ class Actor:
         for file in self._random.sample(files, min(len(files), self._random.choice((1, 1, 2)))):
             held = pa.parquet.ParquetFile(self.store.open_input(file["path"])).read(["id"])["id"].to_pylist()
             before = file["deletionVector"]
-            deleted = BitMap64() if before is None else deletion_vector.load(self.store, before)
+            deleted = deletion_vector.load(self.store, before)
             alive = [place for place in range(len(held)) if place not in deleted]
             if not alive:
                 continue

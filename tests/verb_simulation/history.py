@@ -124,7 +124,7 @@ class Reading:
             if not _is_true(json.loads(add["stats"]), table):
                 raise Violation(f"version {version} says of {path}, whose rows are {table}: {add['stats']}")
             vector = add.get("deletionVector")
-            gone = set() if vector is None else set(deletion_vector.load(self._store, vector))
+            gone = set(deletion_vector.load(self._store, vector))
             part = add["partitionValues"].get("part")
             for place, row in enumerate(table):
                 if place in gone:

@@ -16,8 +16,9 @@ from lakehouse_lib.operations.dml.delete import DeletePlan, plan_delete
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact, rewrite
 from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, vector
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
+from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -35,7 +36,7 @@ def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, Marke
     for number, group in groups.items():
         gone, start = BitMap64(), 0
         for (was, now), count in zip(group.vectors, live_records(group.copied).to_pylist(), strict=True):
-            gone |= BitMap64([start + place for place in vector(store, now) - vector(store, was)])
+            gone |= BitMap64([start + place for place in load(store, now) - load(store, was)])
             start += count
         found[number] = [gone]
     return found

@@ -146,17 +146,12 @@ class TableReader:
         file = self._opened(decoded)
         file.ids = ids
         if vector is not None:
-            deleted = deletion_vector.load(self.store, vector)
-            if len(deleted) and deleted.max() >= file.metadata.num_rows:
+            file.deleted = deletion_vector.load(self.store, vector)
+            try:
+                deletion_vector.check_rows(file.deleted, decoded, file.metadata.num_rows, table=self.store.root)
+            except LogCorruptedError:
                 file.close()
-                raise LogCorruptedError(
-                    f"the deletion vector of {decoded} deletes row {deleted.max()}, and the file has "
-                    f"{file.metadata.num_rows} rows",
-                    table=self.store.root,
-                    hint="Restore the log from a backup, or read an older version",
-                    code="DELTA_DELETION_VECTOR_CORRUPTED",
-                )
-            file.deleted = deleted
+                raise
         return file
 
     def reopened(self, file: DataFile) -> DataFile:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
 
@@ -63,15 +62,10 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
 
     def words(index: np.int64) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         bitmap = deletion_vector.load(store, vectors[int(index)].as_py())
-        if len(bitmap) and counts[index].is_valid and bitmap.max() >= (rows := counts[index].as_py()):
-            raise LogCorruptedError(
-                f"the deletion vector of {files['path'][int(index)]} deletes row {bitmap.max()}, and the file has "
-                f"{rows} rows",
-                table=store.root,
-                hint="Restore the log from a backup, or read an older version",
-                code="DELTA_DELETION_VECTOR_CORRUPTED",
-            )
-        return _words(np.frombuffer(bitmap.to_array(), dtype=np.uint64))
+        if counts[index].is_valid:
+            path = files["path"][int(index)].as_py()
+            deletion_vector.check_rows(bitmap, path, counts[index].as_py(), table=store.root)
+        return _words(deletion_vector.positions(bitmap))
 
     numbers: list[npt.NDArray[np.int32]] = []
     blocks: list[npt.NDArray[np.int32]] = []
@@ -89,11 +83,11 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
     return pa.table(columns, names=["file", "block", "bits"])
 
 
-def _words(positions: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+def _words(positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Ascending positions as blocks of 64 and their bits."""
     if not len(positions):
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    block = (positions >> np.uint64(6)).astype(np.int32)
-    bit = np.uint64(1) << (positions & np.uint64(63))
+    block = (positions >> 6).astype(np.int32)
+    bit = np.int64(1) << (positions & 63)
     first = np.flatnonzero(np.r_[True, block[1:] != block[:-1]])
-    return block[first], np.bitwise_or.reduceat(bit, first).view(np.int64)
+    return block[first], np.bitwise_or.reduceat(bit, first)

@@ -9,7 +9,6 @@ same way once more (``clustering.marks``).
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
@@ -110,27 +110,12 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
         start = 0
         for (was, now), count in zip(group.vectors, counts.to_pylist(), strict=True):
             if was != now:
-                left_out, deleted = vector(store, was), vector(store, now)
+                left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
                 if not left_out <= deleted:
                     break  # rows have come back, and were not copied
                 new = positions(deleted - left_out)
-                marks |= bitmap(start + new - np.searchsorted(positions(left_out), new))
+                marks |= bitmap_of(start + new - np.searchsorted(positions(left_out), new))
             start += count
         else:
             found[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
     return found
-
-
-def vector(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
-    """The rows that a deletion vector names; none where there is no vector."""
-    return BitMap64() if descriptor is None else deletion_vector.load(store, descriptor)
-
-
-def positions(marks: BitMap64) -> NDArray[np.int64]:
-    """Its numbers, ascending."""
-    return np.frombuffer(marks.to_array(), dtype=np.uint64).astype(np.int64)
-
-
-def bitmap(numbers: NDArray[np.int64]) -> BitMap64:
-    """The other way round."""
-    return BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
-from lakehouse_lib.change_data.vectors import hide_all_but
+from lakehouse_lib.change_data.files import all_but
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import LocalStore
@@ -143,7 +143,7 @@ class TestDeletionVectors:
         log.file("a.parquet", [0, 1, 2])
         log.commit(log.add("a.parquet", rows=3))
         log.commit(log.remove("a.parquet"), log.add("a.parquet", rows=3, deletionVector=inline([5])))
-        with pytest.raises(LogCorruptedError, match="row 5 of a file of 3 rows"):
+        with pytest.raises(LogCorruptedError, match="deletes row 5, and the file has 3 rows"):
             log.changes(starting_version=2)
 
     @pytest.mark.parametrize("shown", [[], [0], [9], [3, 4, 5], list(range(10))], ids=str)
@@ -151,7 +151,7 @@ class TestDeletionVectors:
         from pyroaring import BitMap64
 
         store = LocalStore(str(tmp_path))
-        hidden = load(store, hide_all_but(BitMap64(shown), 10))
+        hidden = load(store, all_but(BitMap64(shown), 10))
         assert list(hidden) == [row for row in range(10) if row not in shown]
 
 

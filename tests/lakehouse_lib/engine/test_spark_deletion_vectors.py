@@ -136,7 +136,7 @@ def test_a_vector_outside_the_table(tmp_path: Path, engine: Engine) -> None:
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 1 << 20), max_size=300))
 def test_words_say_the_positions(positions: set[int]) -> None:
-    blocks, bits = _words(np.array(sorted(positions), dtype=np.uint64))
+    blocks, bits = _words(np.array(sorted(positions), dtype=np.int64))
     assert len(set(blocks.tolist())) == len(blocks)
     said = {
         block * 64 + bit

@@ -29,7 +29,9 @@ from lakehouse_lib.operations.optimize.clustering.shuffle import (
     row_groups,
     sent,
 )
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, bitmap, positions, vector
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.store import ObjectStore
 
 #: Where a row was: its file's number in the group, and below that the position in the file.
@@ -145,7 +147,7 @@ class PlacesOfKeys:
             if number in remembered:
                 self._remembered[number] = _Written.of(numbers)
             elif sum(map(len, numbers)) == len(marked[number]):
-                found[number] = [bitmap(one) for one in numbers]
+                found[number] = [bitmap_of(one) for one in numbers]
         return found
 
     def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
@@ -187,7 +189,7 @@ class _Written:
         places = np.sort(self.order[at])
         cuts = np.searchsorted(places, self.edges)
         return [
-            bitmap(places[low:high] - start)
+            bitmap_of(places[low:high] - start)
             for low, high, start in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
         ]
 
@@ -247,7 +249,7 @@ def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
     found: list[_Rows] = [np.zeros(0, np.int64)]
     for number, (was, now) in enumerate(group.vectors):
         if was != now:
-            left_out, deleted = vector(store, was), vector(store, now)
+            left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
             if not left_out <= deleted:
                 return None
             found.append((number << _FILE) + positions(deleted - left_out))
