@@ -23,6 +23,7 @@ from lakehouse_lib.expressions.ir import (
     Or,
 )
 from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.schema.quoting import quoted
 
 _DAY = 86_400_000_000
 _OF_DAYS = ("year", "month", "day")
@@ -37,7 +38,7 @@ _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": 
 def render(node: Node) -> str:
     match node:
         case Column():
-            return ".".join(f"`{name.replace('`', '``')}`" for name in node.path)
+            return ".".join(quoted(name) for name in node.path)
         case Literal():
             return _literal(node.value, node.type)
         case Cast():

@@ -25,11 +25,6 @@ def literal(value: int | str) -> str:
     return str(exp.convert(value).sql(dialect=DIALECT))
 
 
-def name(column: str) -> str:
-    """A column's name, quoted."""
-    return str(_column(column).sql(dialect=DIALECT))
-
-
 def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> str:
     """``column = v``, ``column IN (v, ...)`` or, without values, ``FALSE``; values of the column's own type.
 
@@ -39,13 +34,9 @@ def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> 
     literals = [exp.convert(value) for value in sorted(of_type(values, data_type))]
     if not literals:
         return NOTHING
-    this = _column(column)
+    this = exp.column(exp.to_identifier(column, quoted=True))
     condition = this.eq(literals[0]) if len(literals) == 1 else exp.In(this=this, expressions=literals)
     return str(condition.sql(dialect=DIALECT))
-
-
-def _column(column: str) -> exp.Column:
-    return exp.column(exp.to_identifier(column, quoted=True))
 
 
 def of_type(values: Iterable[int | str], data_type: DataType) -> set[int] | set[str]:

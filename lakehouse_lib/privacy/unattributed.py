@@ -27,6 +27,7 @@ from lakehouse_lib.privacy import sql
 from lakehouse_lib.privacy.key_texts import KeyTexts
 from lakehouse_lib.privacy.keys import ColumnKeys, RecordLines
 from lakehouse_lib.schema import PrimitiveType
+from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
 _RAW = "_raw"
@@ -68,7 +69,7 @@ class Unattributed:
     def condition(self) -> str:
         """SQL that is true of all of them but the unreadable ones, and holds no value of any record."""
         unread = f"`_column` = {sql.literal(self.key)} AND `_rule` IS NULL"
-        return f"`{_RAW}` IS NOT NULL OR {sql.name(self.key)} IS NULL OR ({unread})"
+        return f"`{_RAW}` IS NOT NULL OR {quoted(self.key)} IS NULL OR ({unread})"
 
     @property
     def predicate(self) -> str:

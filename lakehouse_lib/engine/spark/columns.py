@@ -13,6 +13,7 @@ from typing import Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.widening import changes_of
 
 #: The name of a column or of a struct's member in some files.
@@ -91,11 +92,6 @@ def _has_floats(kind: StructType) -> bool:
         _has_floats(field.type) if isinstance(field.type, StructType) else field.type in _FLOATING
         for field in kind.fields
     )
-
-
-def quoted(name: str) -> str:
-    """A name as Spark's SQL reads it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def spark_type(kind: DataType) -> Any:

@@ -28,6 +28,7 @@ from lakehouse_lib.expressions import to_spark_sql
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.schema.column_mapping import physical_name
+from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
 __all__ = ["OPTIONS", "read_frame", "struct_type"]
@@ -65,7 +66,7 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
         frame = spark.createDataFrame([], struct_type(spark_columns.as_schema(schema)))
     if scan.predicate is not None:
         frame = frame.where(to_spark_sql(scan.predicate))
-    return frame.select(*map(spark_columns.quoted, scan.columns))
+    return frame.select(*map(quoted, scan.columns))
 
 
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:

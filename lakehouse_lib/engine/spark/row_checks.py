@@ -15,10 +15,10 @@ from operator import or_
 from typing import Any
 
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.spark.columns import quoted
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.quoting import quoted
 
 _NULL, _BINARY = "a null where none is allowed", "a binary that is not UTF-8"
 _TEXT = "text that is not UTF-8"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine.spark import reading, s3a
-from lakehouse_lib.engine.spark.columns import quoted
 from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
 from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.engine.spark.tasks import RESULTS, failure, result
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.schema import align_batches
+from lakehouse_lib.schema.quoting import quoted
 
 
 def files_of(frame: Any, target: WriteTarget) -> Any:
     """Write the DataFrame, which has the table's columns, once it is collected: RESULTS, a row a task that had rows."""
     if target.partition_columns:
         # Spark's own writer does, too: else each partition's rows come in many small pieces.
-        frame = frame.sortWithinPartitions(*(f"`{name.replace('`', '``')}`" for name in target.partition_columns))
+        frame = frame.sortWithinPartitions(*map(quoted, target.partition_columns))
     return frame.mapInArrow(partial(write_rows, target), RESULTS)
 
 

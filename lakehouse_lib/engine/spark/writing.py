@@ -23,6 +23,7 @@ from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 from lakehouse_lib.store.local import LocalStore
 
@@ -125,7 +126,7 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
         elif source is None:
             column = F.lit(None).cast(_spark_type(one.type))
         else:
-            column = _shaped(F.col(f"`{source.name.replace('`', '``')}`"), source.type, one.type)
+            column = _shaped(F.col(quoted(source.name)), source.type, one.type)
         if spelled and one.name in target.partition_columns:
             column = _spelled(column, one.type)
         columns.append(column.alias(one.name))
