@@ -19,6 +19,7 @@ from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import reading, row_checks, s3a, worker_writing, workers, writing
+from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
 from lakehouse_lib.errors import DeltaError, StoreError
@@ -112,7 +113,7 @@ class SparkEngine:
         if not rows.is_spark:
             batches = align_batches(rows.rows, target.schema, table=target.store.root)
             table = pa.Table.from_batches(batches, target.schema.to_arrow())
-            frame = self.spark.createDataFrame(table, reading.struct_type(target.schema))
+            frame = self.spark.createDataFrame(table, struct_type(target.schema))
         with spark_failures():
             if s3a.is_in_s3(target.store):
                 workers.make_ready(self.spark)

@@ -31,8 +31,6 @@ from lakehouse_lib.schema.column_mapping import physical_name
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
-__all__ = ["OPTIONS", "read_frame", "struct_type"]
-
 _MOST_BRANCHES = 8
 _FILE, _ROW, _VALUE = "__lakehouse_file", "__lakehouse_row", "__lakehouse_value_"
 

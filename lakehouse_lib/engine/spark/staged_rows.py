@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse_lib.engine.spark import reading, s3a
+from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.quoting import quoted
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def empty(spark: SparkSession, schema: Schema) -> DataFrame:
     """No rows, of a schema."""
-    return spark.createDataFrame([], _struct_type(schema))
+    return spark.createDataFrame([], struct_type(schema))
 
 
 def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequence[str]) -> DataFrame:
@@ -25,7 +26,7 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     if not paths:
         return empty(spark, schema)
     # A table's path may hold a * or a [.
-    reader = spark.read.schema(_struct_type(schema)).option("__globPaths__", "false")
+    reader = spark.read.schema(struct_type(schema)).option("__globPaths__", "false")
     # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
     reader = reader.options(**reading.OPTIONS, **s3a.scan_options(spark, store))
     return reader.parquet(*(f"{s3a.folder(store)}/{path}" for path in paths))
@@ -61,9 +62,3 @@ def broken(
         F.col(VIOLATIONS).alias("_violations"),
         F.lit(None).cast("string").alias("_raw"),
     )
-
-
-def _struct_type(schema: Schema) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(schema.json())

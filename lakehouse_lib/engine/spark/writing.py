@@ -20,6 +20,7 @@ from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.writer import codec_of
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
@@ -124,7 +125,7 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
                 continue
             column = F.lit(None).cast("string")
         elif source is None:
-            column = F.lit(None).cast(_spark_type(one.type))
+            column = F.lit(None).cast(spark_type(one.type))
         else:
             column = _shaped(F.col(quoted(source.name)), source.type, one.type)
         if spelled and one.name in target.partition_columns:
@@ -160,7 +161,7 @@ def _shaped(column: Any, source: DataType, wanted: DataType) -> Any:
         for one in wanted.fields:
             inner = source.get(one.name)
             member = (
-                F.lit(None).cast(_spark_type(one.type))
+                F.lit(None).cast(spark_type(one.type))
                 if inner is None
                 else _shaped(column.getField(inner.name), inner.type, one.type)
             )
@@ -171,7 +172,7 @@ def _shaped(column: Any, source: DataType, wanted: DataType) -> Any:
     if isinstance(source, MapType) and isinstance(wanted, MapType):
         keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, wanted.key_type))
         return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, wanted.value_type))
-    return column.cast(_spark_type(wanted))
+    return column.cast(spark_type(wanted))
 
 
 def _same(source: DataType, wanted: DataType) -> bool:
@@ -184,13 +185,6 @@ def _same(source: DataType, wanted: DataType) -> bool:
     if isinstance(source, MapType) and isinstance(wanted, MapType):
         return _same(source.key_type, wanted.key_type) and _same(source.value_type, wanted.value_type)
     return source == wanted
-
-
-def _spark_type(kind: DataType) -> Any:
-    from lakehouse_lib.engine.spark.reading import struct_type
-    from lakehouse_lib.schema import Field
-
-    return struct_type(Schema([Field("value", kind, True)])).fields[0].dataType
 
 
 @contextmanager
