@@ -20,13 +20,13 @@ import json
 import re
 import uuid
 from collections.abc import Container, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_lib.errors import IngestError, InvalidArgumentError
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.threads import in_order
 
 _READERS = 16
 _ENTRY = re.compile(r"^(\d{20})(\.outcome)?\.json$")
@@ -104,13 +104,12 @@ class IntentLog:
             for meta in self.store.list_from(self.folder)
             if (match := _ENTRY.match(meta.path.rpartition("/")[2]))
         ]
-        with ThreadPoolExecutor(_READERS) as readers:
-            contents = readers.map(lambda entry: self.store.read(entry[0]), entries)
-            for (path, match), content in zip(entries, contents, strict=True):
-                if match[2]:
-                    outcomes[int(match[1])] = Outcome.from_bytes(content, path)
-                else:
-                    intents[int(match[1])] = Intent.from_bytes(content, path)
+        contents = in_order(self.store.read, [path for path, _ in entries], _READERS)
+        for (path, match), content in zip(entries, contents, strict=True):
+            if match[2]:
+                outcomes[int(match[1])] = Outcome.from_bytes(content, path)
+            else:
+                intents[int(match[1])] = Intent.from_bytes(content, path)
         return intents, outcomes
 
     def put(self, entry: Intent | Outcome) -> bool:

@@ -13,7 +13,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta
 from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, read_regular
+from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,9 +195,8 @@ class LocalStore:
             return
         files = [self._full(path) for path in paths if not self._is_allowed(path)]
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
-        with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-            for _ in pool.map(self._sync_one, [*files, *folders]):
-                pass
+        for _ in in_order(self._sync_one, [*files, *folders], _SYNC_THREADS):
+            pass
 
     def open_input(self, path: str) -> pa.NativeFile:
         with self._failures(path):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+
+from lakehouse_lib.threads import ProcessLock
 
 _MOST_KEPT = 100
 _RENEWED_BEFORE_SECONDS = 300.0
@@ -43,16 +44,7 @@ class SessionKeys:
 # digest of the inputs, because they hold secrets. What has failed is not in here.
 _Key = tuple[int, bytes]
 _kept: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
-_lock = threading.Lock()
-
-
-def _begin_in_child() -> None:
-    """A lock that another thread held at a fork is nobody's in the child, and would be waited for for ever."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+_lock = ProcessLock()
 
 
 def kept(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,9 +42,6 @@ class _Inline:
         except Exception as error:
             done.set_exception(error)
         return done
-
-    def map(self, work: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-        return iter([work(*arguments) for arguments in zip(*items, strict=False)])
 
     def shutdown(self, *_: object, **__: object) -> None: ...
 

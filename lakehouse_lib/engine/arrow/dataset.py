@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from lakehouse_lib.schema.usable import check_readable, has_variant
 from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
+from lakehouse_lib.threads import in_order
 
 #: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
 _CERTAIN = -25_202
@@ -154,10 +154,8 @@ def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
             )
 
     paths = files["path"].to_pylist()
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        found = next((path for path, odd in zip(paths, pool.map(differs, paths), strict=True) if odd), None)
-        pool.shutdown(wait=False, cancel_futures=True)
-    return found
+    odd = in_order(differs, paths, _FOOTERS_AT_ONCE)
+    return next((path for path, is_odd in zip(paths, odd, strict=True) if is_odd), None)
 
 
 def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:

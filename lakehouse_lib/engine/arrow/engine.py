@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import align_batches
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.threads import in_order
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -51,10 +51,7 @@ class ArrowEngine:
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         if not tasks:
             return FILE_SCHEMA.empty_table()
-        if len(tasks) == 1:
-            return function(tasks[0])
-        with ThreadPoolExecutor(self.parallelism, "lakehouse-task") as pool:
-            return pa.concat_tables(_results(pool, [pool.submit(function, task) for task in tasks]))
+        return pa.concat_tables(in_order(function, tasks, self.parallelism))
 
     def exchange(
         self,
@@ -63,18 +60,12 @@ class ArrowEngine:
         tasks: Sequence[T],
         groups: Sequence[G],
     ) -> pa.Table:
-        with (
-            scratch_folder() as folder,
-            ThreadPoolExecutor(self.parallelism, "lakehouse-task") as pool,
-        ):
+        with scratch_folder() as folder:
             kept = _Pieces(Path(folder), len(groups))
-            _results(pool, [pool.submit(kept.collect, number, scatter(task)) for number, task in enumerate(tasks)])
-            futures = [
-                pool.submit(gather, group, kept.drain(number))
-                for number, group in enumerate(groups)
-                if kept.has(number)
-            ]
-            results = _results(pool, futures)
+            for _ in in_order(lambda task: kept.collect(task[0], scatter(task[1])), enumerate(tasks), self.parallelism):
+                pass
+            sent = [number for number in range(len(groups)) if kept.has(number)]
+            results = list(in_order(lambda number: gather(groups[number], kept.drain(number)), sent, self.parallelism))
         return pa.concat_tables(results) if results else FILE_SCHEMA.empty_table()
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
@@ -97,30 +88,10 @@ class ArrowEngine:
         row_ids: bool = False,
     ) -> pa.RecordBatchReader:
         scan = Scan.of(snapshot, columns, predicate, row_ids=row_ids)
-        return pa.RecordBatchReader.from_batches(scan.result_schema, self._batches(scan, snapshot.prune(predicate)))
-
-    def _batches(self, scan: Scan, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Row groups in the files' order, decoded ahead by as many threads as there are, so memory is bounded."""
-        ahead: deque[Future[pa.Table]] = deque()
-        with ThreadPoolExecutor(self.parallelism, "lakehouse-read") as pool:
-            try:
-                for load in scan.loads(files):
-                    ahead.append(pool.submit(load))
-                    if len(ahead) > self.parallelism:
-                        yield from ahead.popleft().result().to_batches(_BATCH_ROWS)
-                while ahead:
-                    yield from ahead.popleft().result().to_batches(_BATCH_ROWS)
-            finally:
-                for future in ahead:
-                    future.cancel()
-
-
-def _results(pool: ThreadPoolExecutor, futures: Sequence[Future[Any]]) -> list[Any]:
-    try:
-        return [future.result() for future in futures]
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
+        loads = scan.loads(snapshot.prune(predicate))
+        # Row groups in the files' order, decoded ahead by as many threads as there are, so that memory is bounded.
+        batches = in_order(lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism)
+        return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
 
 
 @dataclass(frozen=True)

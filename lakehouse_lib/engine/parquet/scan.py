@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -17,8 +14,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns, columns_of
 from lakehouse_lib.schema import Schema, usable, widening
 from lakehouse_lib.snapshot import Snapshot
-
-T = TypeVar("T")
+from lakehouse_lib.threads import in_order
 
 #: What rows keep, in columns after those asked for: the row's id, and the version that it came with or was changed by
 #: last. delta-spark's names.
@@ -96,8 +92,8 @@ class Scan:
             with self.reader.open(paths[index], files["deletionVector"][index].as_py(), ids[index]) as file:
                 return file, self.reader.candidates(file, paths[index], self.predicate)
 
-        far = "://" in self.reader.store.root
-        for index, (file, groups) in enumerate(_in_order(opened, len(paths), _FAR_FILES_AHEAD if far else 0)):
+        ahead = _FAR_FILES_AHEAD if self.reader.store.is_far else 0
+        for index, (file, groups) in enumerate(in_order(opened, range(len(paths)), ahead, ahead=ahead)):
             values = {name: column[index] for name, column in constants.items()}
             for group in groups:
                 yield partial(self._load, file, group, values)
@@ -124,22 +120,3 @@ def _row_ids(snapshot: Snapshot) -> RowIdColumns:
             hint="Create the table with delta.enableRowTracking = true",
         )
     return found
-
-
-def _in_order(function: Callable[[int], T], count: int, ahead: int) -> Iterator[T]:
-    """The results for 0, 1, ... in that order; so many are worked on before they are asked for."""
-    if not ahead or count < 2:
-        yield from map(function, range(count))
-        return
-    begun: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(ahead, "lakehouse-open") as pool:
-        try:
-            for index in range(count):
-                begun.append(pool.submit(function, index))
-                if len(begun) > ahead:
-                    yield begun.popleft().result()
-            while begun:
-                yield begun.popleft().result()
-        finally:
-            for future in begun:
-                future.cancel()

@@ -7,8 +7,6 @@ that lost every row one bit a row, and Spark packs the two keys into one number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.threads import in_order
 
 _THREADS = 8
 # A word takes some 50 bytes in Spark's hash table. Beyond this many Spark is not told to send them to every executor.
@@ -70,12 +69,10 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
     numbers: list[npt.NDArray[np.int32]] = []
     blocks: list[npt.NDArray[np.int32]] = []
     bits: list[npt.NDArray[np.int64]] = []
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found: Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = pool.map(words, marked)
-        for index, (block, word) in zip(marked, found, strict=True):
-            numbers.append(np.full(len(block), index, dtype=np.int32))
-            blocks.append(block)
-            bits.append(word)
+    for index, (block, word) in zip(marked, in_order(words, marked, _THREADS), strict=True):
+        numbers.append(np.full(len(block), index, dtype=np.int32))
+        blocks.append(block)
+        bits.append(word)
     columns = [
         pa.array(np.concatenate([np.empty(0, kind), *parts]).astype(kind))
         for kind, parts in ((np.int32, numbers), (np.int32, blocks), (np.int64, bits))

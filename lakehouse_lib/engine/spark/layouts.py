@@ -10,7 +10,6 @@ their columns alike are scanned together, by those names.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -24,6 +23,7 @@ from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import field_id, physical_name
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.threads import in_order
 
 _THREADS = 8
 _FIELD_ID = b"PARQUET:field_id"
@@ -42,8 +42,7 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
     if mode != "id":
         yield partial(physical_name, mode=mode), files
         return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(partial(_layout, snapshot.store), files["path"].to_pylist()))
+    found = list(in_order(partial(_layout, snapshot.store), files["path"].to_pylist(), _THREADS))
     groups: dict[frozenset[tuple[int, str]], int] = {}
     numbers = np.array([groups.setdefault(layout, len(groups)) for layout in found])
     for layout, number in groups.items():

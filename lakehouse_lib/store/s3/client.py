@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.store.s3.deadline import limit_answers
 from lakehouse_lib.store.s3.errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
 from lakehouse_lib.store.s3.options import S3Options, check_key
+from lakehouse_lib.threads import ProcessLock
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -61,16 +61,7 @@ class _Connection:
 
 # By process, the one used last at the end: a child that was forked must not share its parent's connections.
 _connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
-_lock = threading.RLock()
-
-
-def _begin_in_child() -> None:
-    """A lock that another thread held at a fork is nobody's in the child, and would be waited for for ever."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+_lock = ProcessLock()
 
 
 class S3Client:

@@ -9,13 +9,10 @@ commits reads the log back. pyarrow, whose puts are unconditional, reads and wri
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,6 +25,7 @@ from lakehouse_lib.store.s3.client import S3Client
 from lakehouse_lib.store.s3.errors import code_of, is_absent, is_transient, status_of
 from lakehouse_lib.store.s3.hints import hint_for_arrow
 from lakehouse_lib.store.s3.options import S3Options, location
+from lakehouse_lib.threads import ProcessLock, in_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,16 +42,7 @@ _FOLDER_OF_PROBES = "_delta_log"
 
 # Buckets that were seen to refuse a put, by endpoint and name, in this process.
 _proved: set[tuple[str | None, str]] = set()
-_probing = threading.Lock()
-
-
-def _begin_in_child() -> None:
-    """See ``s3_client``: no lock of another thread's outlives a fork."""
-    global _probing
-    _probing = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+_probing = ProcessLock()
 
 
 class S3Store:
@@ -165,13 +154,8 @@ class S3Store:
     def delete_many(self, paths: Iterable[str]) -> None:
         keys = (self._own(path)["Key"] for path in paths)
         batches = list(iter(lambda: list(islice(keys, _MOST_KEYS_A_DELETE)), []))
-        if len(batches) < 2:
-            for batch in batches:
-                self._delete(batch)
-            return
-        with ThreadPoolExecutor(_DELETES_AT_ONCE, "lakehouse-delete") as pool:
-            for _ in pool.map(self._delete, batches):
-                pass
+        for _ in in_order(self._delete, batches, _DELETES_AT_ONCE):
+            pass
 
     def head(self, path: str) -> ObjectMeta | None:
         place = self._readable(path)

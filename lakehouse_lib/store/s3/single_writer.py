@@ -7,13 +7,12 @@ that one who was there all the same is found out, once an object of ours has oth
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreRefusedError
 from lakehouse_lib.store.s3.s3_store import S3Store
+from lakehouse_lib.threads import ProcessLock
 
 _MOST_REMEMBERED = 256
 
@@ -22,20 +21,11 @@ _MOST_REMEMBERED = 256
 class _Ours:
     """What this process has put into a table, the latest last."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: ProcessLock = field(default_factory=ProcessLock)
     digests: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
 
 _tables: dict[S3Store, _Ours] = {}
-
-
-def _begin_in_child() -> None:
-    """See ``s3_client``: no lock of another thread's outlives a fork."""
-    for ours in _tables.values():
-        ours.lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
 
 
 class SingleWriterS3Store(S3Store):

@@ -9,7 +9,6 @@ times the mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.operations.optimize.clustering.keys import is_text, keys, vocabulary
 from lakehouse_lib.operations.optimize.clustering.shuffle import FilePart
+from lakehouse_lib.threads import in_order
 
 Keys = NDArray[Any]
 
@@ -72,8 +72,7 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], known: FileRange
     def one(turn: int) -> pa.Table | None:
         return _read(reader, files[read[turn]], rows_each, groups_each, turn)
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        tables = list(pool.map(one, range(len(read))))
+    tables = list(in_order(one, range(len(read)), _THREADS))
     sizes = np.array([0 if table is None else len(table) for table in tables])
     if not sizes.any():
         return Sample([np.empty(0, np.int64) for _ in reader.schema.names], np.empty(0), (None,) * len(reader.schema))

@@ -1,0 +1,62 @@
+"""Work in threads, and locks that a fork leaves free."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def in_order(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int, *, ahead: int | None = None
+) -> Iterator[_Result]:
+    """The results of ``work`` on each item, in the order of the items; the first error in that order is raised.
+
+    What has not begun by then, or when the results are no longer taken, never begins.
+
+    Args:
+        threads: 0, or a single item: the work is done in the thread that takes the results.
+        ahead: how many items beyond the one whose result is next are begun, and asked for, so that a slow taker does
+            not fill the memory; None: all of them.
+    """
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    items = chain(first, rest)
+    if not threads or len(first) < 2:
+        yield from map(work, items)
+        return
+    begun: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(threads, "lakehouse") as pool:
+        try:
+            for item in items:
+                begun.append(pool.submit(work, item))
+                if ahead is not None and len(begun) > ahead:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class ProcessLock:
+    """A reentrant lock of each process by itself.
+
+    A child that was forked while a thread of its parent held an ordinary lock would wait for it for ever, because that
+    thread does not exist in the child.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[int, threading.RLock] = {}
+
+    def __enter__(self) -> None:
+        self._locks.setdefault(os.getpid(), threading.RLock()).acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._locks[os.getpid()].release()

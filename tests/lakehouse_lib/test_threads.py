@@ -1,0 +1,111 @@
+"""Work in threads keeps its order, its bounds and its errors; locks of a process are free in a forked child."""
+
+import multiprocessing
+import threading
+import warnings
+
+import pytest
+
+from lakehouse_lib.threads import ProcessLock, in_order
+
+
+def test_results_come_in_the_order_of_the_items_from_all_threads():
+    met = threading.Barrier(4)
+
+    def work(number):
+        met.wait(30)  # no thread goes on before all are here
+        return number, threading.get_ident()
+
+    results = list(in_order(work, range(8), 4))
+    assert [number for number, _ in results] == list(range(8))
+    assert len({thread for _, thread in results}) == 4
+
+
+@pytest.mark.parametrize(("items", "threads"), [(range(9), 0), (range(1), 4), (range(0), 4)])
+def test_the_caller_works_itself_where_threads_gain_nothing(items, threads):
+    results = list(in_order(lambda _: threading.get_ident(), items, threads))
+    assert results == [threading.get_ident()] * len(items)
+
+
+@pytest.mark.parametrize("ahead", [1, 5])
+def test_no_more_items_are_asked_for_than_ahead_of_who_takes_the_results(ahead):
+    asked = []
+
+    def items():
+        for number in range(100):
+            asked.append(number)
+            yield number
+
+    results = in_order(lambda number: number, items(), 3, ahead=ahead)
+    for number in range(20):
+        assert next(results) == number
+        assert len(asked) == number + 1 + ahead
+    assert list(results) == list(range(20, 100))
+
+
+def test_the_first_error_in_the_order_of_the_items_is_raised_and_the_rest_never_begins():
+    begun = []
+    late = threading.Event()
+
+    def work(number):
+        begun.append(number)
+        if number == 0:
+            late.wait(30)
+        if number == 1:
+            late.set()
+        if number < 2:
+            raise ValueError(f"item {number}")
+        threading.Event().wait(0.05)
+
+    with pytest.raises(ValueError, match="item 0"):
+        list(in_order(work, range(1000), 2))
+    assert len(begun) < 100
+
+
+def test_what_has_not_begun_never_begins_when_results_are_no_longer_taken():
+    begun = []
+    go_on = threading.Event()
+
+    def work(number):
+        begun.append(number)
+        if number:
+            go_on.wait(0.2)
+        return number
+
+    results = in_order(work, range(1000), 2)
+    assert next(results) == 0
+    results.close()
+    assert len(begun) < 10
+
+
+def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child():
+    lock = ProcessLock()
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with lock, lock:
+            held.set()
+            over.wait()
+
+    def use():
+        with lock:
+            pass
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    other = threading.Thread(target=use, daemon=True)
+    other.start()
+    other.join(0.1)
+    assert other.is_alive()  # in this process it is held
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, from Python 3.12 on
+            child = multiprocessing.get_context("fork").Process(target=use, daemon=True)
+            child.start()
+        child.join(30)
+        assert child.exitcode == 0
+    finally:
+        over.set()
+        thread.join()
+        child.kill()
