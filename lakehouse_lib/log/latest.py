@@ -10,16 +10,8 @@ from lakehouse_lib.store.base import ObjectStore
 _TELLING = ("commit", "classic", "uuid-json", "uuid-parquet")
 
 
-def latest_version(store: ObjectStore, known: int | None = None) -> int | None:
-    """The latest version of the table, or None while there is none.
-
-    Args:
-        known: a version that is or was there. Where it is the latest, or nearly, it is found by one short listing.
-    """
-    if known is not None:
-        latest = _newest(store, known)
-        if latest is not None:
-            return latest
+def latest_version(store: ObjectStore) -> int | None:
+    """The latest version of the table, or None while there is none."""
     hint = read_hint(store)
     latest = _newest(store, hint or 0)
     return latest if latest is not None or not hint else _newest(store, 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -55,22 +55,6 @@ class Subject:
 
     id_type: IdType
     rows: tuple[SubjectRows, ...]
-
-    def with_quarantines(self, quarantines: Mapping[str, str]) -> Subject:
-        """The same subject with its refused rows: those in quarantine, and those found through refused rows.
-
-        Args:
-            quarantines: name of the quarantine table by name of the table.
-        """
-        rows: list[SubjectRows] = []
-        for one in self.rows:
-            ways: list[Through | None] = [one.through]
-            if one.through is not None and one.through.table in quarantines:
-                ways.append(replace(one.through, table=quarantines[one.through.table], quarantine=True))
-            rows.extend(replace(one, through=way) for way in ways)
-            if one.table in quarantines:
-                rows.extend(replace(one, table=quarantines[one.table], through=way, quarantine=True) for way in ways)
-        return replace(self, rows=tuple(rows))
 
     def value(self, subject_id: object) -> int | str:
         """The identifier, checked: an int for ``long``, a str for ``string``.

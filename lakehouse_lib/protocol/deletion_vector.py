@@ -117,13 +117,6 @@ def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
         )
 
 
-def unique_id(descriptor: Mapping[str, Any]) -> str:
-    """What tells two vectors apart: with the data file's path it is the key of a file in the log."""
-    offset = descriptor.get("offset")
-    suffix = "" if offset is None else f"@{offset}"
-    return f"{descriptor['storageType']}{descriptor['pathOrInlineDv']}{suffix}"
-
-
 def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
     """The files that vectors are in, each once, as canonical store paths; vectors in the log itself have none.
 

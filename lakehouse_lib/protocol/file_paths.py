@@ -45,9 +45,9 @@ def encode(path: str) -> str:
     return f"./{encoded}" if re.match(_SCHEME, encoded) else encoded
 
 
-def decode(path: str, store: ObjectStore, *, version: int | None = None) -> str:
+def decode(path: str, store: ObjectStore) -> str:
     """A log path as a store path; ``decode_all`` of one."""
-    decoded: str = decode_all(strings([path]), store, version=version)[0].as_py()
+    decoded: str = decode_all(strings([path]), store)[0].as_py()
     return decoded
 
 

@@ -190,8 +190,8 @@ def _actions(data: bytes) -> list[dict[str, Any]]:
 
 
 def _key(action: Mapping[str, Any]) -> tuple[str, str]:
-    vector = action.get("deletionVector")
-    return action["path"], "" if vector is None else deletion_vector.unique_id(vector)
+    vector = action.get("deletionVector") or {}
+    return action["path"], "".join(str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset"))
 
 
 def _is_true(stats: Mapping[str, Any], rows: list[dict[str, int]]) -> bool:

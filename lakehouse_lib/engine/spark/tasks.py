@@ -18,8 +18,6 @@ from lakehouse_lib.arrow.values import column, int64s
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import DeltaError
 
-#: A task on its way out: (function, task) pickled by the driver of the same job.
-TASKS = "position int, task binary"
 #: A task's answer: an Arrow IPC stream, or a pickled DeltaError.
 RESULTS = "position int, result binary, error binary"
 #: A piece between the waves. The group's own task travels first, as a row of order -2; an error as one of order -1.

@@ -44,19 +44,6 @@ def test_a_wrong_hint_changes_nothing(table, hint):
     assert latest_version(table.store) == 12
 
 
-@pytest.mark.parametrize("known", [0, 9, 11, 12])
-def test_the_latest_version_is_found_from_one_that_is_known(table, known, monkeypatch):
-    monkeypatch.setattr(LocalStore, "read", lambda *_: pytest.fail("the hint was asked"))
-    assert latest_version(table.store, known) == 12
-
-
-def test_the_latest_version_is_found_though_the_known_one_is_gone(table):
-    table.store.delete_many([file_names.commit(v) for v in (11, 12)])
-    assert latest_version(table.store, 12) == 10
-    table.store.delete_many([one.path for one in list(table.store.walk())])
-    assert latest_version(table.store, 12) is None
-
-
 def test_the_hint_never_moves_backwards(table):
     write_hint(table.store, LastCheckpoint(5, 1, 1, 1))
     assert read_hint(table.store) == 10

@@ -43,23 +43,6 @@ def test_a_configuration_becomes_a_subject() -> None:
     )
 
 
-def test_quarantines_are_searched_and_searched_through() -> None:
-    subject = subject_from_config(CONFIG).with_quarantines({"orders": "orders_q", "lineitem": "lineitem_q"})
-    through, through_q = (
-        Through("orders", "o_custkey", "o_orderkey"),
-        Through("orders_q", "o_custkey", "o_orderkey", True),
-    )
-    assert subject.rows == (
-        SubjectRows("customer", "c_custkey"),
-        SubjectRows("orders", "o_custkey"),
-        SubjectRows("orders_q", "o_custkey", quarantine=True),
-        SubjectRows("lineitem", "l_orderkey", through),
-        SubjectRows("lineitem", "l_orderkey", through_q),
-        SubjectRows("lineitem_q", "l_orderkey", through, quarantine=True),
-        SubjectRows("lineitem_q", "l_orderkey", through_q, quarantine=True),
-    )
-
-
 @pytest.mark.parametrize(
     ("config", "place"),
     [
