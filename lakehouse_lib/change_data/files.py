@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from lakehouse_lib.errors import LogCorruptedError, StoreError
+from lakehouse_lib.engine.parquet.footer import read_footer
+from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.commit_file import CommitActions
 from lakehouse_lib.log.file_keys import file_keys
 from lakehouse_lib.protocol import deletion_vector, file_paths
@@ -137,17 +137,7 @@ def _rows(file: pa.Table, store: ObjectStore) -> int:
     known = num_records(file)[0].as_py()
     if known is not None:
         return int(known)
-    path = file_paths.decode(file["path"][0].as_py(), store)
-    try:
-        with store.open_input(path) as source:
-            return int(pq.read_metadata(source).num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(
-            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
-            table=store.root,
-            hint="Restore the file from a backup",
-            code="DELTA_DATA_FILE_UNREADABLE",
-        ) from error
+    return int(read_footer(store, file_paths.decode(file["path"][0].as_py(), store)).num_rows)
 
 
 def _as_files(actions: pa.Table) -> pa.Table:

@@ -8,7 +8,7 @@ void into anything nullable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,12 +212,18 @@ def _align_array(array: pa.Array, target: pa.Field, name: str, table: str | None
 
 def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | None) -> None:
     if not target.nullable and array.null_count:
-        raise SchemaMismatchError(
-            f"{name}: expected no nulls, got {array.null_count} in {len(array)} rows",
-            table=table,
-            hint="Fill or drop these rows: the column is not nullable.",
-            code="DELTA_NOT_NULL_VIOLATED",
-        )
+        raise not_null_violated({name: f"{array.null_count} in {len(array)} rows"}, table)
+
+
+def not_null_violated(nulls: Mapping[str, object], table: str | None) -> SchemaMismatchError:
+    """The error for nulls in columns that allow none: how many, by column."""
+    listed = "; ".join(f"{name}: expected no nulls, got {count}" for name, count in sorted(nulls.items()))
+    return SchemaMismatchError(
+        f"the data does not fit the table's schema: {listed}",
+        table=table,
+        hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is null",
+        code="DELTA_NOT_NULL_VIOLATED",
+    )
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:

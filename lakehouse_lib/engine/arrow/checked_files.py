@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.fs
 
-from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
 _FORM = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")

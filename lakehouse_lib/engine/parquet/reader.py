@@ -18,8 +18,8 @@ from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import as_types, without_views
 from lakehouse_lib.arrow.values import flags_of
 from lakehouse_lib.engine.parquet.conform import DoesNotFit, Members, conform, has_field_ids
-from lakehouse_lib.engine.parquet.missing_file import missing_file
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.engine.parquet.footer import missing_file, unreadable_file
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, UnsupportedFeatureError
 from lakehouse_lib.expressions import Predicate, matches, to_arrow
 from lakehouse_lib.expressions.ir import Column
 from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns
@@ -173,7 +173,7 @@ class TableReader:
         except ObjectNotFoundError as error:
             raise missing_file(path, table=self.store.root) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
-            raise self._damaged(path, error) from error
+            raise unreadable_file(path, error, table=self.store.root) from error
         file.path, file.source = path, None if isinstance(source, pa.OSFile) else source
         return file
 
@@ -216,7 +216,7 @@ class TableReader:
             if places and len(table) != file.metadata.row_group(index).num_rows:
                 raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
         except (pa.ArrowException, OSError) as error:
-            raise self._damaged(file.path, error) from error
+            raise unreadable_file(file.path, error, table=self.store.root) from error
         kept = None if deleted_too else file.kept(index)
         if kept is not None:
             plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])
@@ -323,14 +323,6 @@ class TableReader:
     def _mode(self, file: DataFile) -> Mode:
         """Files from before a table had field ids have their columns under the physical names."""
         return "name" if self.mapping == "id" and not file.has_field_ids else self.mapping
-
-    def _damaged(self, path: str, error: Exception) -> StoreError:
-        return StoreError(
-            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
-            table=self.store.root,
-            hint="Restore the file from a backup, or an older version without it",
-            code="DELTA_DATA_FILE_UNREADABLE",
-        )
 
     def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
         try:

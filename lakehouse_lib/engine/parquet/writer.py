@@ -22,6 +22,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatc
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.store.s3.hints import hint_for_arrow
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -357,19 +358,13 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ordered = table.take(pa.array(order)) if len(starts) > 1 else table
     firsts = ordered.take(pa.array(starts))
-    spelled = [_spelled(firsts.column(name), name, target) for name in target.partition_columns]
+    spelled = [partition_texts(firsts.column(name), name, target) for name in target.partition_columns]
     _refuse_overlong(dict(zip(target.partition_columns, spelled, strict=True)), target)
     ends = [*starts[1:], len(table)]
     for name, column in zip(target.partition_columns, spelled, strict=True):
         nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
         if nulls and not target.schema.field(name).nullable:
-            raise SchemaMismatchError(
-                f"the data does not fit the table's schema: {name}: expected no nulls, got {nulls}",
-                table=target.store.root,
-                hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is "
-                "null",
-                code="DELTA_NOT_NULL_VIOLATED",
-            )
+            raise not_null_violated({name: nulls}, target.store.root)
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
 
@@ -387,9 +382,14 @@ def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarge
         )
 
 
-def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
+def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
+    """The log's spelling of a partition column's values.
+
+    Raises:
+        InvalidArgumentError: names the column of a value that the log has no spelling for.
+    """
     try:
-        spelled: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
+        texts: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"column {name}: {error.message}",
@@ -397,4 +397,4 @@ def _spelled(values: pa.ChunkedArray, name: str, target: WriteTarget) -> list[st
             hint=error.hint,
             code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
-    return spelled
+    return texts

@@ -14,11 +14,9 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.engine.parquet.footer import read_footer
 from lakehouse_lib.engine.spark.columns import Names
-from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import field_id, physical_name
 from lakehouse_lib.snapshot import Snapshot
@@ -58,19 +56,7 @@ def _name(layout: dict[int, str], field: Field) -> str:
 
 
 def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
-    try:
-        with store.open_input(path) as source:
-            schema = pq.ParquetFile(source).schema_arrow
-    except ObjectNotFoundError as error:
-        raise missing_file(path, table=store.root) from error
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(
-            f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
-            table=store.root,
-            hint="Restore the file from a backup, or an older version without it",
-            code="DELTA_DATA_FILE_UNREADABLE",
-        ) from error
-    return frozenset(_ids(schema))
+    return frozenset(_ids(read_footer(store, path).schema.to_arrow_schema()))
 
 
 def _ids(schema: pa.Schema) -> Iterator[tuple[int, str]]:

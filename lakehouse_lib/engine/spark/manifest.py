@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.engine.parquet.missing_file import missing_file
+from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import s3a
 from lakehouse_lib.engine.spark.columns import struct_type

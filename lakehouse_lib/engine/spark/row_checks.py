@@ -18,6 +18,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.schema.quoting import quoted
 
 _NULL, _BINARY = "a null where none is allowed", "a binary that is not UTF-8"
@@ -70,12 +71,7 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
             code="DELTA_INVALID_PARTITION_VALUE",
         )
     kind = f"{column.type}{'' if column.nullable else ' not null'}"
-    return SchemaMismatchError(
-        f"the data does not fit the table's schema: {column.name}: expected {kind}, got a null where it allows none",
-        table=table,
-        hint="Fill or drop these rows.",
-        code="DELTA_NOT_NULL_VIOLATED",
-    )
+    return not_null_violated({column.name: f"one where {kind} allows none"}, table)
 
 
 def _faults(column: Any, source: Field, wanted: Field, target: WriteTarget) -> Iterator[tuple[str, Any]]:

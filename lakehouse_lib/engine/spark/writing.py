@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.writer import codec_of
+from lakehouse_lib.engine.parquet.writer import codec_of, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark.columns import spark_type
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, SchemaMismatchError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 from lakehouse_lib.store.local import LocalStore
@@ -211,7 +212,6 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
         kind = target.schema.field(name).type
         try:
             typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
-            spelled[name] = partition_values.to_strings(typed, kind).to_pylist()
         except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
             raise InvalidArgumentError(
                 f"column {name}: {error.message}",
@@ -219,13 +219,7 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
                 hint=partition_values.YEARS_HINT,
                 code="DELTA_INVALID_PARTITION_VALUE",
             ) from error
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(
-                f"column {name}: {error.message}",
-                table=target.store.root,
-                hint=error.hint,
-                code="DELTA_INVALID_PARTITION_VALUE",
-            ) from error
+        spelled[name] = partition_texts(typed, name, target)
     return [{name: spelled[name][index] for name in target.partition_columns} for index in range(len(paths))]
 
 
@@ -240,12 +234,7 @@ def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None]
             if name in required and chunk.statistics is not None and chunk.statistics.null_count:
                 nulls[name] = nulls.get(name, 0) + chunk.statistics.null_count
     if nulls:
-        listed = "; ".join(f"{name}: expected no nulls, got {count}" for name, count in sorted(nulls.items()))
-        raise SchemaMismatchError(
-            f"the data does not fit the table's schema: {listed}",
-            table=target.store.root,
-            hint="Fill or drop these rows: the columns are not nullable.",
-        )
+        raise not_null_violated(nulls, target.store.root)
 
 
 def _discard(target: WriteTarget, folder: str) -> None:

@@ -1,0 +1,47 @@
+"""Footers of data files, and the errors for files that are missing or are not Parquet."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.store import ObjectStore
+
+
+def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
+    """The footer of the data file at a store path.
+
+    Raises:
+        ObjectNotFoundError: the file is missing although the log refers to it.
+        StoreError: it is not a Parquet file, or a damaged one.
+    """
+    try:
+        with store.open_input(path) as source:
+            return pq.read_metadata(source)
+    except ObjectNotFoundError as error:
+        raise missing_file(path, table=store.root) from error
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable_file(path, error, table=store.root) from error
+
+
+def missing_file(path: str, *, table: str, version: int | None = None) -> ObjectNotFoundError:
+    """The error for a data file that the log refers to and the store does not have."""
+    return ObjectNotFoundError(
+        f"the data file {path} is missing although the log refers to it",
+        table=table,
+        version=version,
+        hint="A vacuum with too short a retention or another program deleted it; read the newest version, or restore "
+        "the file",
+        code="DELTA_DATA_FILE_MISSING",
+    )
+
+
+def unreadable_file(path: str, error: Exception, *, table: str) -> StoreError:
+    """The error for a data file that pyarrow cannot read."""
+    return StoreError(
+        f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
+        table=table,
+        hint="Restore the file from a backup, or an older version without it",
+        code="DELTA_DATA_FILE_UNREADABLE",
+    )
