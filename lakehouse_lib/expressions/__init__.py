@@ -1,14 +1,16 @@
 """Conditions on rows: SQL parsed once into an intermediate representation, evaluated on Arrow, rendered for Spark."""
 
 from lakehouse_lib.expressions.evaluate_arrow import matches, to_arrow
-from lakehouse_lib.expressions.parsing.parser import from_filters, parse
-from lakehouse_lib.expressions.predicate import Predicate, to_spark_sql
+from lakehouse_lib.expressions.parsing.parser import from_filters, parse, predicate_of
+from lakehouse_lib.expressions.predicate import Predicate, conjoin, to_spark_sql
 
 __all__ = [
     "Predicate",
+    "conjoin",
     "from_filters",
     "matches",
     "parse",
+    "predicate_of",
     "to_arrow",
     "to_spark_sql",
 ]

@@ -56,6 +56,13 @@ class Predicate:
         return replace(self, sql=render(first), root=first), replace(self, sql=render(second), root=second)
 
 
+def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | None:
+    """The predicate that is true where both are; None is true of every row."""
+    if first is None or second is None:
+        return first or second
+    return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
+
+
 def to_spark_sql(predicate: Predicate) -> str:
     """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
     return render(predicate.root)

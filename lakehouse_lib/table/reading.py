@@ -241,6 +241,8 @@ class ReadableTable:
         import pyarrow as pa
         import pyarrow.dataset as pads
 
+        from lakehouse_lib.expressions import conjoin
+
         if isinstance(filters, pads.Expression):
             from lakehouse_lib.engine.arrow.dataset import check_expression, dataset
 
@@ -254,7 +256,8 @@ class ReadableTable:
                     return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
-        return self._arrow_engine.read(self._snapshot, columns, self._conjunction(partitions, filters)).read_all()
+        condition = conjoin(self._predicate(partitions), self._predicate(filters))
+        return self._arrow_engine.read(self._snapshot, columns, condition).read_all()
 
     def to_pyarrow_dataset(
         self,
@@ -369,29 +372,10 @@ class ReadableTable:
         return self.engine if isinstance(self.engine, ArrowEngine) else ArrowEngine()
 
     def _predicate(self, condition: str | Filters | None, label: str | None = None) -> Predicate | None:
-        from lakehouse_lib.expressions import from_filters, parse
+        from lakehouse_lib.expressions import predicate_of
 
-        if condition is not None and not isinstance(condition, Sequence):
-            raise InvalidArgumentError(
-                f"a condition of type {type(condition).__module__}.{type(condition).__qualname__}",
-                table=self.table_uri,
-                hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
-            )
-        if condition is None or (not isinstance(condition, str) and not len(condition)):
-            return None
-        snapshot, table = self._snapshot, self.table_uri
-        if isinstance(condition, str):
-            return parse(condition, snapshot.schema, table=table, label=label)
-        return from_filters(condition, snapshot.schema, partition_columns=snapshot.partition_columns, table=table)
-
-    def _conjunction(self, partitions: Sequence[Filter] | None, filters: str | Filters | None) -> Predicate | None:
-        from lakehouse_lib.expressions import Predicate
-        from lakehouse_lib.expressions.ir import conjunction
-
-        first, second = self._predicate(partitions), self._predicate(filters)
-        if first is None or second is None:
-            return first or second
-        return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
+        schema, partition_columns = self._snapshot.schema, self._snapshot.partition_columns
+        return predicate_of(condition, schema, partition_columns=partition_columns, table=self.table_uri, label=label)
 
     def _one_of(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
         if older is not None and newer is not None:

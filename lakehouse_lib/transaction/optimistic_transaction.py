@@ -23,9 +23,7 @@ from lakehouse_lib import features
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import (
     CommitFailedError,
-    CommitUnknownError,
     ConcurrentTransactionError,
-    DeltaError,
     DeltaProtocolError,
     InvalidArgumentError,
     MetadataChangedError,
@@ -197,14 +195,14 @@ class OptimisticTransaction:
             data = serialize(commit, self._store.root)
             put = put_commit(self._store, commit.version, data, txn_id)
             if isinstance(put, StoreError):
-                return self._unknown(commit.version, txn_id, put)
+                return Unknown.of(commit.version, txn_id, put, table=self._store.root)
             if put:
                 if self._snapshot is not None:
                     freed = check_name(commit, looked, self._snapshot.configuration, self._store)
                     if isinstance(freed, CommitFailedError):
                         return Conflict(freed)
                     if freed is not None:
-                        return self._unknown(commit.version, txn_id, freed)
+                        return Unknown.of(commit.version, txn_id, freed, table=self._store.root)
                     self._snapshot.remember(OwnCommit(commit, len(data)))
                     run_hooks(self._snapshot, commit)
                 return Committed(commit.version, attempt)
@@ -253,17 +251,6 @@ class OptimisticTransaction:
         if conflict is not None:
             return Conflict(conflict)
         return replace(before.after(winners, self._store.root), landmark=landmark)
-
-    def _unknown(self, version: int, txn_id: str, cause: DeltaError) -> Unknown:
-        error = CommitUnknownError(
-            f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
-            table=self._store.root,
-            version=version,
-            hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "
-            "only what carries an application transaction is safe to be written again without looking",
-        )
-        error.__cause__ = cause
-        return Unknown(version, txn_id, error)
 
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
         """The commit without what the version before it has a say in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse_lib.errors import CommitFailedError, CommitUnknownError
+from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,19 @@ class Unknown:
     version: int
     txn_id: str
     error: CommitUnknownError
+
+    @classmethod
+    def of(cls, version: int, txn_id: str, cause: DeltaError, *, table: str) -> Unknown:
+        """The outcome of a put that ``cause`` kept from being answered."""
+        error = CommitUnknownError(
+            f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
+            table=table,
+            version=version,
+            hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "
+            "only what carries an application transaction is safe to be written again without looking",
+        )
+        error.__cause__ = cause
+        return cls(version, txn_id, error)
 
 
 Outcome = Committed | Conflict | Unknown

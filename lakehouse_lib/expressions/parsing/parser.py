@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, IsNull, Literal, Node, Not, conjunction, disjunction
 from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare
@@ -57,6 +57,33 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
         raise InvalidPredicateError(
             f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint, code=error.code
         ) from error.__cause__
+
+
+def predicate_of(
+    condition: str | Sequence[Filter] | Sequence[Sequence[Filter]] | None,
+    schema: Schema,
+    *,
+    partition_columns: Sequence[str] = (),
+    table: str | None = None,
+    label: str | None = None,
+) -> Predicate | None:
+    """A condition in either form, ``parse``'s or that of ``from_filters``; None without a condition.
+
+    Raises:
+        InvalidArgumentError: it is in another form.
+        InvalidPredicateError: as ``parse`` and ``from_filters``.
+    """
+    if condition is not None and not isinstance(condition, Sequence):
+        raise InvalidArgumentError(
+            f"a condition of type {type(condition).__module__}.{type(condition).__qualname__}",
+            table=table,
+            hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
+        )
+    if condition is None or (not isinstance(condition, str) and not len(condition)):
+        return None
+    if isinstance(condition, str):
+        return parse(condition, schema, table=table, label=label)
+    return from_filters(condition, schema, partition_columns=partition_columns, table=table)
 
 
 def from_filters(
