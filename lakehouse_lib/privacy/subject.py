@@ -7,15 +7,18 @@ names are rendered by sqlglot for the type of the column they are compared with.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.privacy.sql import literal
 
 IdType = Literal["long", "string"]
+Name = Annotated[str, Field(min_length=1)]
 
+_EXACT = ConfigDict(extra="forbid")
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
@@ -24,10 +27,12 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 class Through:
     """The subject's rows of ``table`` (where ``key`` is the identifier) give their ``select`` to look for."""
 
-    table: str
-    key: str
-    select: str
-    quarantine: bool = False
+    __pydantic_config__ = _EXACT
+
+    table: Name
+    key: Name
+    select: Name
+    quarantine: StrictBool = False
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,12 @@ class SubjectRows:
     ``quarantine``: the table holds refused rows, every column as text, and exists only once there was one.
     """
 
-    table: str
-    key: str
+    __pydantic_config__ = _EXACT
+
+    table: Name
+    key: Name
     through: Through | None = None
-    quarantine: bool = False
+    quarantine: StrictBool = False
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,10 @@ class Subject:
             erasing orders before line items leaves line items that cannot be found any more.
     """
 
+    __pydantic_config__ = _EXACT
+
     id_type: IdType
-    rows: tuple[SubjectRows, ...]
+    rows: Annotated[tuple[SubjectRows, ...], Field(min_length=1)]
 
     def value(self, subject_id: object) -> int | str:
         """The identifier, checked: an int for ``long``, a str for ``string``.
@@ -79,9 +88,8 @@ class Subject:
             )
         return int(text)
 
-    def literal(self, subject_id: object) -> str:
-        """The identifier as a SQL literal; raises as ``value`` does."""
-        return literal(self.value(subject_id))
+
+_SUBJECT = TypeAdapter(Subject)
 
 
 def subject_from_config(config: Mapping[str, Any]) -> Subject:
@@ -94,49 +102,12 @@ def subject_from_config(config: Mapping[str, Any]) -> Subject:
     Raises:
         InvalidArgumentError: a key that is missing, unknown or of the wrong type, with its place in the configuration.
     """
-    _only(config, "subject", {"id_type", "rows"})
-    id_type: Any = config.get("id_type")
-    if id_type not in get_args(IdType):
-        raise _wrong("subject.id_type", id_type, "'long' or 'string'")
-    rows = config.get("rows")
-    if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
-        raise _wrong("subject.rows", rows, "a list of at least one {table, key}")
-    return Subject(id_type, tuple(_rows(row, f"subject.rows[{i}]") for i, row in enumerate(rows)))
-
-
-def _rows(body: Any, place: str) -> SubjectRows:
-    _only(body, place, {"table", "key", "through", "quarantine"})
-    through = body.get("through")
-    if through is not None:
-        _only(through, f"{place}.through", {"table", "key", "select", "quarantine"})
-        table, key, select = (_name(through, name, f"{place}.through") for name in ("table", "key", "select"))
-        through = Through(table, key, select, _flag(through, "quarantine", f"{place}.through"))
-    return SubjectRows(
-        _name(body, "table", place), _name(body, "key", place), through, _flag(body, "quarantine", place)
-    )
-
-
-def _only(body: Any, place: str, known: set[str]) -> None:
-    if not isinstance(body, Mapping):
-        raise _wrong(place, body, f"an object with {', '.join(sorted(known))}")
-    unknown = sorted(set(body) - known)
-    if unknown:
-        raise _wrong(f"{place}.{unknown[0]}", body[unknown[0]], f"one of {', '.join(sorted(known))} and nothing else")
-
-
-def _name(body: Mapping[str, Any], key: str, place: str) -> str:
-    value = body.get(key)
-    if not isinstance(value, str) or not value:
-        raise _wrong(f"{place}.{key}", value, "a name")
-    return value
-
-
-def _flag(body: Mapping[str, Any], key: str, place: str) -> bool:
-    value = body.get(key, False)
-    if not isinstance(value, bool):
-        raise _wrong(f"{place}.{key}", value, "true or false")
-    return value
-
-
-def _wrong(place: str, value: object, wanted: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{place} is {value!r}", hint=f"It has to be {wanted}", code="DELTA_INVALID_SUBJECT")
+    try:
+        return _SUBJECT.validate_python(config)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong["loc"])
+        value = None if wrong["type"] == "missing" else wrong["input"]
+        raise InvalidArgumentError(
+            f"subject{place} is {value!r}", hint=wrong["msg"], code="DELTA_INVALID_SUBJECT"
+        ) from error
