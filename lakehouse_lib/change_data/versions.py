@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.history import commit_times
+from lakehouse_lib.log.history import commit_times, moment_of
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.store import ObjectStore
 
@@ -126,13 +126,4 @@ def _last_until(moment: int | None, times: dict[int, int], latest: int) -> int:
 
 
 def _milliseconds(moment: str | datetime | None, root: str) -> int | None:
-    if moment is None:
-        return None
-    try:
-        found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        return round(aware.timestamp() * 1000)
-    except (ValueError, AttributeError, OverflowError):
-        raise InvalidArgumentError(
-            f"{moment!r} is no time", table=root, hint="Write it as 2026-01-31T12:00:00Z", code="DELTA_INVALID_VERSION"
-        ) from None
+    return None if moment is None else round(moment_of(moment, root).timestamp() * 1000)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.casts import decode_texts, mask
@@ -120,7 +121,7 @@ def _block(
 ) -> tuple[TextBlock, int, int]:
     """Number the lines of a batch's rows and of the invalid records before and between them."""
     rows = batch.num_rows
-    columns = [_one_array(batch.column(schema_name)) for schema_name in schema.names]
+    columns = [whole(batch.column(schema_name)) for schema_name in schema.names]
     breaks = np.zeros(rows, np.int64)
     for column in columns:
         if pc.any(pc.match_substring(column, "\n")).as_py():
@@ -206,10 +207,6 @@ class _Marked:
 
     def close(self) -> None:
         self.closed = True
-
-
-def _one_array(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _first_line(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lakehouse_lib.errors import LandingError
 from lakehouse_lib.store.regular_files import open_regular
+from lakehouse_lib.store.uris import is_utf8
 
 _DIGEST_CHUNK = 1 << 20
 
@@ -79,7 +80,7 @@ def scan(landing: Path) -> dict[str, SourceFile]:
             raise LandingError(
                 f"{landing / entry.name} cannot be looked at: {error.strerror}", hint="Correct or remove it"
             ) from error
-        if entry.is_symlink() and _is_utf8(entry.name):
+        if entry.is_symlink() and is_utf8(entry.name):
             source_path(landing / entry.name)
         if stat.S_ISDIR(status.st_mode):
             raise LandingError(
@@ -90,7 +91,7 @@ def scan(landing: Path) -> dict[str, SourceFile]:
             raise LandingError(
                 f"{landing / entry.name} is not a readable file", hint="Grant read rights on it, or take it away"
             )
-        if not _is_utf8(entry.name):
+        if not is_utf8(entry.name):
             raise LandingError(
                 f"{_printable(landing / entry.name)} has a name that is not UTF-8",
                 hint="Rename it, or rename it to start with '_' to have it left alone",
@@ -158,14 +159,6 @@ def inside(landing: Path, names: Iterable[str]) -> list[Path]:
             raise LandingError(f"{name!r} is not the name of a file in {landing}", hint="Names must not hold a path")
         paths.append(landing / name)
     return paths
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _printable(path: Path) -> str:

@@ -92,7 +92,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     commits = list_commits(store)
     if not commits:
         raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=store.root)
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    aware = moment_of(moment, store.root)
     wanted = int(aware.timestamp() * 1000)
     properties = _properties(store)
     if wanted > clock.now() + _CLOCK_SKEW_MS:
@@ -175,6 +175,23 @@ def _rising(commits: Sequence[Commit]) -> list[int]:
     for commit in commits:
         times.append(commit.modified if not times or commit.modified > times[-1] else times[-1] + 1)
     return times
+
+
+def moment_of(value: str | datetime, table: str) -> datetime:
+    """A time as users give it, ISO 8601 or a datetime; in UTC where it names no zone.
+
+    Raises:
+        InvalidArgumentError: it is not a time.
+    """
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        moment.timestamp()  # NaT of pandas is a datetime and has none
+    except (ValueError, AttributeError, OverflowError):
+        raise InvalidArgumentError(
+            f"{value!r} is no time", table=table, hint="Write it as 2026-01-31T12:00:00Z", code="DELTA_INVALID_VERSION"
+        ) from None
+    return moment
 
 
 def _text(moment: int) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of
+from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of, whole
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import Schema, column_mapping
@@ -27,7 +27,7 @@ def live_records(files: pa.Table) -> pa.Array:
     """
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
     counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
-    return counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
+    return whole(counts)
 
 
 def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:

@@ -61,7 +61,7 @@ def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
     """(rows, files) of the version for which ``sql`` is true. Raises InvalidPredicateError."""
     predicate = parse(sql, snapshot.schema, table=snapshot.store.root, label=LABEL)
     counted = _run(snapshot, predicate, snapshot.prune(predicate), engine, own_schema=False, skip_by_footer=False)
-    return _total(counted), int(pc.sum(pc.greater(counted["matches"], 0)).as_py() or 0)
+    return matching_rows(counted), int(pc.sum(pc.greater(counted["matches"], 0)).as_py() or 0)
 
 
 def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool) -> pa.Table:
@@ -213,5 +213,6 @@ def _true(mask: pa.Array) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def _total(counted: pa.Table) -> int:
+def matching_rows(counted: pa.Table) -> int:
+    """Matching rows of all these files, as ``count_stored`` counts them."""
     return int(pc.sum(counted["matches"]).as_py() or 0)

@@ -20,8 +20,9 @@ from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
+from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
-from lakehouse_lib.privacy.matches import GONE, count_live, count_stored
+from lakehouse_lib.privacy.matches import GONE, count_live, count_stored, matching_rows
 from lakehouse_lib.privacy.stored_files import stored_files
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -177,8 +178,8 @@ def purge(
         version=latest.version,
         dry_run=dry_run,
         files=tuple(paths),
-        rows=int(pc.sum(going["matches"]).as_py() or 0),
-        bytes=int(pc.sum(going["size"]).as_py() or 0),
+        rows=matching_rows(going),
+        bytes=total_size(going),
         versions_lost=tuple(_versions_with(latest, frozenset(paths))),
         kept=_rows(kept),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
@@ -217,7 +218,7 @@ def prove(
         table=snapshot.store.root,
         version=snapshot.version,
         files=len(counted),
-        rows=int(pc.sum(found["matches"]).as_py() or 0),
+        rows=matching_rows(found),
         matches=_rows(found),
         skipped=_notes(without),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
@@ -240,7 +241,7 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
     paths = _paths(marked, snapshot.store)
     candidates = stored.filter(pc.is_in(stored["path"], value_set=paths))
     counted = count_stored(snapshot, predicate_sql, candidates, engine, skip_by_footer=False)
-    rows = pc.sum(counted["matches"]).as_py() or 0
+    rows = matching_rows(counted)
     if rows:
         raise RetentionError(
             f"files of the current version still hold {rows} rows, hidden by deletion vectors, for which the predicate "

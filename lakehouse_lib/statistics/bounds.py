@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, null
+from lakehouse_lib.arrow.values import literal, null, whole
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.columns import ColumnPath
 from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
@@ -120,7 +120,7 @@ def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
         high = _descend(parsed, "maxValues", path, _json_type(kind))
         if kind.type in ("date", "timestamp", "timestamp_ntz"):
             low, high = from_text(low, kind), from_text(high, kind)
-    return sound(kind, low, high, nulls, _flat(parsed.column("numRecords")), _flat(parsed.column("tightBounds")))
+    return sound(kind, low, high, nulls, whole(parsed.column("numRecords")), whole(parsed.column("tightBounds")))
 
 
 def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
@@ -159,7 +159,7 @@ def sound(
 
 
 def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) -> pa.Array:
-    column = _flat(parsed.column(key))
+    column = whole(parsed.column(key))
     for name in path:
         column = pc.struct_field(column, [column.type.get_field_index(name)])
     return column.cast(kind)
@@ -184,9 +184,5 @@ def _one_unit(scale: int) -> pa.Scalar:
     return pa.scalar(Decimal(1).scaleb(-scale), pa.decimal256(50, scale))
 
 
-def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _concat(parts: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([_flat(one) for one in parts]) if parts else pa.nulls(0, kind)
+    return pa.concat_arrays([whole(one) for one in parts]) if parts else pa.nulls(0, kind)

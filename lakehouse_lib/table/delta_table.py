@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import latest_version
+from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
@@ -106,15 +107,7 @@ class DeltaTable(ReadableTable):
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         if isinstance(version, str):
-            try:
-                version = datetime.fromisoformat(version)
-            except ValueError:
-                raise InvalidArgumentError(
-                    f"{version!r} is no time",
-                    table=self.table_uri,
-                    hint="Write it as 2026-01-31T12:00:00Z",
-                    code="DELTA_INVALID_VERSION",
-                ) from None
+            version = moment_of(version, self.table_uri)
         if version is None:
             raise InvalidArgumentError(
                 "the version None",
@@ -124,8 +117,7 @@ class DeltaTable(ReadableTable):
             )
         self._snapshot.check_same_table()
         if isinstance(version, datetime):
-            moment = version if version.tzinfo is not None else version.replace(tzinfo=UTC)
-            self._snapshot = load_snapshot(self.store, timestamp=moment)
+            self._snapshot = load_snapshot(self.store, timestamp=version)
         else:
             self._snapshot = load_snapshot(self.store, version)
 

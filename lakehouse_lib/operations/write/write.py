@@ -14,7 +14,7 @@ from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.parquet.writer import stored_schema
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import check_removal, has_change_data_feed
-from lakehouse_lib.operations.files import record_count
+from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.operations.write.create import (
     MODE_NAMES,
     check_kinds,
@@ -275,5 +275,5 @@ def _metrics(files: pa.Table) -> dict[str, object]:
     return {
         "numFiles": len(files),
         "numOutputRows": record_count(files),
-        "numOutputBytes": pc.sum(files["size"]).as_py() or 0,
+        "numOutputBytes": total_size(files),
     }
