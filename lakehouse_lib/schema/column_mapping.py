@@ -8,10 +8,12 @@ there too). Without mapping both are the same. These functions cross from one si
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, get_args
 
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Schema, StructType
+from lakehouse_lib.schema.nesting import replaced
+from lakehouse_lib.schema.types import DataType, Field, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
 
@@ -72,15 +74,5 @@ def physical_schema(schema: StructType, mode: Mode) -> Schema:
 
 
 def _physical(field: Field, mode: Mode) -> Field:
-    return Field(physical_name(field, mode), _physical_type(field.type, mode), field.nullable, field.metadata)
-
-
-def _physical_type(kind: DataType, mode: Mode) -> DataType:
-    if isinstance(kind, StructType):
-        return StructType([_physical(field, mode) for field in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_physical_type(kind.element_type, mode), kind.contains_null)
-    if isinstance(kind, MapType):
-        key, value = _physical_type(kind.key_type, mode), _physical_type(kind.value_type, mode)
-        return MapType(key, value, kind.value_contains_null)
-    return kind
+    kind = replaced(field.type, partial(_physical, mode=mode))
+    return Field(physical_name(field, mode), kind, field.nullable, field.metadata)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
+from lakehouse_lib.schema.nesting import all_types, members
+from lakehouse_lib.schema.types import DataType, PrimitiveType, StructType
 
 #: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them; and NUL,
 #: which ends a name where Arrow hands columns to another program.
@@ -88,22 +89,10 @@ def check_readable(schema: StructType, *, table: str | None = None) -> None:
 
 def has_variant(kind: DataType) -> bool:
     """Whether there is a variant in it, at any depth."""
-    if isinstance(kind, StructType):
-        return any(has_variant(one.type) for one in kind.fields)
-    if isinstance(kind, ArrayType):
-        return has_variant(kind.element_type)
-    if isinstance(kind, MapType):
-        return has_variant(kind.key_type) or has_variant(kind.value_type)
-    return kind.type == "variant"
+    return any(isinstance(part, PrimitiveType) and part.type == "variant" for part in all_types(kind))
 
 
 def _all_names(kind: DataType, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    if isinstance(kind, StructType):
-        for one in kind.fields:
-            yield (*above, one.name)
-            yield from _all_names(one.type, (*above, one.name))
-    elif isinstance(kind, ArrayType):
-        yield from _all_names(kind.element_type, above)
-    elif isinstance(kind, MapType):
-        yield from _all_names(kind.key_type, above)
-        yield from _all_names(kind.value_type, above)
+    for member in members(kind):
+        yield (*above, member.name)
+        yield from _all_names(member.type, (*above, member.name))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
+from lakehouse_lib.schema.nesting import members
+from lakehouse_lib.schema.types import Field, PrimitiveType
 
 CHANGES = "delta.typeChanges"
 
@@ -76,7 +77,7 @@ def _recorded(fields: Iterable[Field]) -> Iterator[tuple[str, Mapping[str, Any]]
         name, one = pending.pop()
         for change in _changes(one):
             yield name, change
-        pending.extend((f"{name}.{inner.name}", inner) for inner in _members(one.type))
+        pending.extend((f"{name}.{inner.name}", inner) for inner in members(one.type))
 
 
 def _changes(field: Field) -> Iterator[Mapping[str, Any]]:
@@ -91,13 +92,3 @@ def _types(change: Mapping[str, Any]) -> tuple[PrimitiveType, PrimitiveType] | N
         return PrimitiveType(str(change.get("fromType"))), PrimitiveType(str(change.get("toType")))
     except InvalidSchemaError:
         return None
-
-
-def _members(kind: DataType) -> Iterator[Field]:
-    if isinstance(kind, StructType):
-        yield from kind.fields
-    elif isinstance(kind, ArrayType):
-        yield from _members(kind.element_type)
-    elif isinstance(kind, MapType):
-        yield from _members(kind.key_type)
-        yield from _members(kind.value_type)

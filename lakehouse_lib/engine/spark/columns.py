@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.nesting import all_types, parts, replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.widening import changes_of
 
@@ -57,7 +59,7 @@ def in_files(schema: StructType, names: Names) -> Schema:
 
 def as_schema(schema: StructType) -> Schema:
     """The schema of what a read delivers: ``schema``, all nullable, with the metadata that users may know."""
-    return Schema([Field(one.name, _nullable(one.type), True, _told(one.metadata)) for one in schema.fields])
+    return Schema(map(_seen, schema.fields))
 
 
 def as_column(field: Field, name: str) -> Any:
@@ -102,7 +104,7 @@ def spark_type(kind: DataType) -> Any:
 def _renamed(column: Any, kind: DataType, names: Names, digits: int) -> Any:
     from pyspark.sql import functions as F
 
-    if _has_void(kind):
+    if _VOID in all_types(kind):
         if isinstance(kind, StructType):
             members = [
                 (F.lit(None) if one.type == _VOID else _renamed_member(column, one, names)).alias(one.name)
@@ -136,12 +138,10 @@ def _member(field: Field, names: Names) -> Field:
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
     """The type to ask a scan for; its decimals have ``digits`` digits before the point, if 38 in all suffice."""
-    if isinstance(kind, StructType):
-        return StructType([_member(one, names) for one in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_in_files(kind.element_type, names, digits))
-    if isinstance(kind, MapType):
-        return MapType(_in_files(kind.key_type, names, digits), _in_files(kind.value_type, names, digits))
+    return replaced(kind, partial(_member, names=names), partial(_with_digits, digits=digits), nullable=True)
+
+
+def _with_digits(kind: DataType, digits: int) -> DataType:
     if isinstance(kind, PrimitiveType) and kind.decimal is not None and digits:
         precision, scale = kind.decimal
         return PrimitiveType(f"decimal({min(max(precision, digits + scale), 38)},{scale})")
@@ -155,36 +155,20 @@ def _integer_digits(field: Field) -> int:
 
 
 def _nullable(kind: DataType) -> DataType:
-    if isinstance(kind, StructType):
-        return StructType([Field(one.name, _nullable(one.type), True, _told(one.metadata)) for one in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.element_type))
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.key_type), _nullable(kind.value_type))
-    return kind
+    return replaced(kind, _seen, nullable=True)
 
 
-def _has_void(kind: DataType) -> bool:
-    return kind == _VOID or any(_has_void(one) for one in _parts(kind))
+def _seen(field: Field) -> Field:
+    return Field(field.name, _nullable(field.type), True, _told(field.metadata))
 
 
 def _unknown(kind: DataType) -> str | None:
     """The name of a type within ``kind`` that has no values on Spark; void where no file can hold it."""
     if isinstance(kind, PrimitiveType):
         return None if kind.is_known or kind.type == "variant" else kind.type
-    if isinstance(kind, ArrayType | MapType) and _VOID in _parts(kind):
+    if isinstance(kind, ArrayType | MapType) and _VOID in parts(kind):
         return str(kind)
-    return next((found for one in _parts(kind) if (found := _unknown(one))), None)
-
-
-def _parts(kind: DataType) -> list[DataType]:
-    if isinstance(kind, StructType):
-        return [one.type for one in kind.fields]
-    if isinstance(kind, ArrayType):
-        return [kind.element_type]
-    if isinstance(kind, MapType):
-        return [kind.key_type, kind.value_type]
-    return []
+    return next((found for one in parts(kind) if (found := _unknown(one))), None)
 
 
 def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
