@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, islice
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, TypeVar
+
+from lakehouse_lib import threads
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -21,26 +23,12 @@ _INLINE = 3
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """``work`` on each item, in the order of the items.
 
-    No more results wait to be taken than there are threads, and items are asked for as late, so that a slow taker does
-    not fill the memory.
+    While a result is taken every thread has work. No more results than threads wait to be taken, and items are asked
+    for as late, so that a slow taker does not fill the memory.
     """
-    rest = iter(items)
-    first = list(islice(rest, 2))
-    threads = min(os.cpu_count() or 1, _MOST_THREADS)
-    if isinstance(items, Sized):
-        threads = min(threads, len(items))
-    items = chain(first, rest)
-    if threads < 2 or len(first) < 2:  # a thread costs more than a small table's whole checkpoint
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[_Result]] = deque()
-        for item in items:
-            if len(waiting) == threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(work, item))
-        while waiting:
-            yield waiting.popleft().result()
+    count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
+    # A thread costs more than a small table's whole checkpoint.
+    return threads.in_order(work, items, count if count > 1 else 0, ahead=count)
 
 
 def ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
