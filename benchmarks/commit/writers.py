@@ -15,7 +15,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.synchronize import Barrier
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,11 @@ class Refusals:
         return won
 
 
-def work(name: str, table: str, number: int, count: int, barrier: Barrier, told: Any) -> None:
-    """Append ``count`` batches, and tell when it was done, and how many tries were for nothing.
+def work(name: str, table: str, number: int, count: int, line: Connection) -> None:
+    """Append ``count`` batches, and send when it was done, and how many tries were for nothing.
 
-    A commit that the library gives up is tried again, as its user would.
+    Before, it sends that it is ready, and waits for an answer. A commit that the library gives up is tried again, as
+    its user would.
     """
     from benchmarks.commit.batches import batch
 
@@ -60,7 +62,8 @@ def work(name: str, table: str, number: int, count: int, barrier: Barrier, told:
         who.store = store  # type: ignore[method-assign]
     rows = [batch(1000 * (number + 1) + one) for one in range(count)]
     given_up = 0
-    barrier.wait()
+    line.send("ready")
+    line.recv()
     for one in rows:
         while True:
             try:
@@ -70,29 +73,21 @@ def work(name: str, table: str, number: int, count: int, barrier: Barrier, told:
                 if type(error).__name__ not in ("CommitFailedError", "TooManyRetriesError"):
                     raise
                 given_up += 1
-    told.put((time.monotonic(), sum(one.count for one in refusals), given_up))
+    line.send((time.monotonic(), sum(one.count for one in refusals), given_up))
 
 
 def main(name: str, processes: int, source: str, commits: int, folder: str = "") -> None:
-    context = multiprocessing.get_context("spawn")
     with _remote(source, folder) if folder else _local(source) as table:
         before = DeltaTable(table).version()
-        barrier, told = context.Barrier(processes + 1), context.SimpleQueue()
         share = commits // processes
-        crew = [
-            context.Process(target=work, args=(name, table, number, share, barrier, told))
-            for number in range(processes)
-        ]
-        for one in crew:
-            one.start()
+        crew = [_start(name, table, number, share) for number in range(processes)]
+        for writer in crew:
+            _next_word(*writer)
         with Peak(family) as memory:
-            barrier.wait()
             start = time.monotonic()
-            ends = [told.get() for _ in crew]
-        for one in crew:
-            one.join()
-            if one.exitcode != 0:
-                raise SystemExit(f"a writer failed with exit code {one.exitcode}")
+            for _, line in crew:
+                line.send("begin")
+            ends = [_next_word(*writer) for writer in crew]
         after = DeltaTable(table)
         done = after.version() - before
         if done != share * processes:
@@ -104,6 +99,23 @@ def main(name: str, processes: int, source: str, commits: int, folder: str = "")
     more = {"rate": done / seconds, "retries": retries / done, "given_up": sum(given for _, _, given in ends)}
     answer = {"seconds": seconds, "peak_mb": memory.megabytes, "more": more, "count": done, "digest": ""}
     print(json.dumps(answer), flush=True)
+
+
+def _start(name: str, table: str, number: int, share: int) -> tuple[BaseProcess, Connection]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(name, table, number, share, theirs), daemon=True)
+    process.start()
+    theirs.close()  # so that the line ends with the writer
+    return process, ours
+
+
+def _next_word(process: BaseProcess, line: Connection) -> Any:
+    try:
+        return line.recv()
+    except EOFError:
+        process.join()
+        raise SystemExit(f"a writer ended before its commits, with exit code {process.exitcode}") from None
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """The benchmark of commits at its smallest: it runs, ends at the version it should, and says what it measured."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -11,6 +14,8 @@ from benchmarks.commit.batches import ROWS, START_ROWS, batch, make, write_other
 from benchmarks.commit.committers import NAMES, committer
 from benchmarks.log import page, tables
 from tests.s3 import server
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
@@ -55,6 +60,16 @@ def test_every_contestant_does_what_is_asked(tmp_path, name):
     runs.QUESTIONS["conflict-delete"](who, table, 3)
     assert DeltaTable(table).version() == 4
     assert sum(DeltaTable(table).get_add_actions().column("num_records").to_pylist()) == START_ROWS - 1 + 3 * 1000
+
+
+def test_a_writer_that_dies_ends_the_others(tmp_path):
+    source = make(tmp_path, None)
+    refusing = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["ofTomorrow"]}
+    (source / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"protocol": refusing}))
+    command = [sys.executable, "-m", "benchmarks.commit.writers", NAMES[0], "2", str(source), "4"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "a writer ended before its commits, with exit code 1\n" in done.stderr
 
 
 def test_rows_are_nobody_elses():
