@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,43 +75,60 @@ def run_dag(dag_id: str, conf: dict[str, Any] | None = None, **options: Any) -> 
     return DagRunResult(load_dag(dag_id).test(run_conf=conf, **options))
 
 
-def answer_when_asked(dag_id: str, task_id: str, option: str, question: list[str] | None = None) -> threading.Thread:
-    """Answers the next question of that task through Airflow's REST API, from a thread, as a person would.
+def run_answered_dag(dag_id: str, conf: dict[str, Any], task_id: str, option: str) -> tuple[DagRunResult, str]:
+    """Runs a DAG whose task asks a question, and answers it through Airflow's REST API, as a person would.
 
-    The question's text is put into ``question``.
+    Gives the run and the question's text. What keeps the answer from being given ends the run, and is raised.
     """
     # Made here: the thread would import Airflow's server while the run imports what it shares with it.
     client = api_client()
-    thread = threading.Thread(target=_answer, args=(client, dag_id, task_id, option, question), daemon=True)
-    thread.start()
-    return thread
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        question = pool.submit(_answer, client, dag_id, task_id, option, over)
+        try:
+            run = run_dag(dag_id, conf)
+        finally:
+            over.set()
+    return run, question.result()
 
 
-def _answer(client: Any, dag_id: str, task_id: str, option: str, question: list[str] | None) -> None:
-    import time
+def _answer(client: Any, dag_id: str, task_id: str, option: str, over: threading.Event) -> str:
+    """Waits until the task asks, or the run is over."""
+    while not over.wait(0.25):
+        try:
+            run_id = _asking_run(dag_id, task_id)
+            if run_id is not None:
+                path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
+                text: str = client.get(path).json()["body"]
+                answer = client.patch(path, json={"chosen_options": [option], "params_input": {}})
+                assert answer.status_code == 200, answer.text
+                return text
+        except BaseException:
+            _fail_tasks(dag_id)
+            raise
+    raise AssertionError(f"the task {task_id} of {dag_id} asked nothing before its run was over")
 
+
+def _asking_run(dag_id: str, task_id: str) -> str | None:
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    for _ in range(960):
-        with create_session() as session:
-            waiting = session.scalar(
-                select(TaskInstance.run_id).where(
-                    TaskInstance.dag_id == dag_id,
-                    TaskInstance.task_id == task_id,
-                    TaskInstance.state == "awaiting_input",
-                )
-            )
-        if waiting is not None:
-            path = f"/api/v2/dags/{dag_id}/dagRuns/{waiting}/taskInstances/{task_id}/-1/hitlDetails"
-            if question is not None:
-                question.append(client.get(path).json()["body"])
-            answer = client.patch(path, json={"chosen_options": [option], "params_input": {}})
-            assert answer.status_code == 200, answer.text
-            return
-        time.sleep(0.25)
-    raise AssertionError(f"{dag_id}.{task_id} never asked")
+    asking = (TaskInstance.dag_id == dag_id, TaskInstance.task_id == task_id, TaskInstance.state == "awaiting_input")
+    with create_session() as session:
+        run_id: str | None = session.scalar(select(TaskInstance.run_id).where(*asking))
+        return run_id
+
+
+def _fail_tasks(dag_id: str) -> None:
+    """Fails the tasks that wait for an answer: ``DAG.test`` would wait for it as long as the process lives."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    asking = (TaskInstance.dag_id == dag_id, TaskInstance.state == "awaiting_input")
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(*asking).values(state="failed"))
 
 
 def api_client(username: str = "ann", role: str = "ADMIN", *, anonymous: bool = False) -> Any:

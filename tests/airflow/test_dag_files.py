@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -45,6 +46,12 @@ def test_all_files_import_in_under_a_second(registry_file: Path) -> None:
     parse = parse_all()
     assert float(str(parse["seconds"])) < 1.0
     assert parse["heavy"] == []
+
+
+def test_loading_a_dag_leaves_the_test_its_timeout(registry_file: Path) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    load_dag("lakehouse_ingest")
+    assert signal.getsignal(signal.SIGALRM) is before
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -150,6 +157,7 @@ def other_packages(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_uninstalled_checkout_works_by_plugins_folder_and_pythonpath(
     registry_file: Path, other_packages: Path
 ) -> None:
@@ -181,6 +189,7 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
     assert (without["dags"], "No module named 'lakehouse_lib'" in without["broken"]) == ([], True)
 
 
+@pytest.mark.slow
 def test_the_command_line_lists_the_plugin_once(registry_file: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "airflow", "plugins", "-o", "json"], capture_output=True, text=True, timeout=600

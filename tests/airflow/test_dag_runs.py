@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.airflow.dag_runs import answer_when_asked, let_run, released_runs, run_dag
+from tests.airflow.dag_runs import let_run, released_runs, run_answered_dag, run_dag
 from tests.airflow.erasure_runs import ledger
+from tests.airflow.test_loading_dag import load_orders
 from tests.peers import parquet_files, read_delta_rs
 
-pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_connection")]
 
 
 def write_shop(registry_file: Path) -> Path:
@@ -38,25 +39,11 @@ def on_disk(table: Path, name: str) -> list[int]:
     return sorted(value for file in parquet_files(table) for value in pa.parquet.read_table(file)[name].to_pylist())
 
 
-def test_loading_and_reporting_what_is_new(registry_file: Path) -> None:
-    tables = registry_file.parent / "tables"
-    landing = registry_file.parent / "landing" / "orders"
-    (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n2,7\n3,8\n4,\n")
-
+def test_what_is_new_is_reported_once(registry_file: Path) -> None:
     let_run("lakehouse_report")
     earlier = len(released_runs("lakehouse_report"))  # by events of other tests
-    loaded = run_dag("lakehouse_ingest")
-    assert loaded.state == "success"
-    assert loaded.xcom("tables") == ["orders"]
-    assert column(tables / "orders", "o_orderkey") == [1, 2, 3]
-    assert len(read_delta_rs(tables / "orders_quarantine")) == 1
-    latest = DeltaTable(str(tables / "orders")).version()
-    assert loaded.xcom("ingest", 0)["version"] == latest
+    latest = load_orders(registry_file)
     change = {"table": "orders", "from_version": -1, "to_version": latest}
-    assert loaded.asset_events() == {"lakehouse://tables/orders": change}
-    link = loaded.xcom("ingest", 0, key="_link_TableVersionLink")
-    assert link.endswith(f"/lakehouse/tables/orders/versions/{latest}")
-
     assert released_runs("lakehouse_report")[earlier:] == [("asset_triggered", [change])]
     again = run_dag("lakehouse_ingest")
     assert again.xcom("publish") == {}
@@ -67,7 +54,7 @@ def test_loading_and_reporting_what_is_new(registry_file: Path) -> None:
     assert report.state == "success"
     assert report.xcom("cursor") == -1
     assert report.xcom("new_version") == {"table": "orders", "version": latest, "baseline_version": -1}
-    made = DeltaTable(str(tables / "orders_by_customer"))
+    made = DeltaTable(str(registry_file.parent / "tables" / "orders_by_customer"))
     assert made.to_pyarrow_table().sort_by("o_custkey").to_pydict() == {"o_custkey": [7, 8], "orders": [2, 1]}
     assert made.transaction_version("lakehouse_report") == latest
 
@@ -124,9 +111,7 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
 
 def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
     tables = write_shop(registry_file)
-    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Approve")
-    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
-    answer.join(5)
+    run, _ = run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Approve")
     assert run.state == "success", run.states
     for table, name, left in (
         ("customer", "c_custkey", [1, 3, 4]),
@@ -175,9 +160,8 @@ def write_refused(registry_file: Path) -> None:
 def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, erase_mentions: bool) -> None:
     tables = write_shop(registry_file)
     write_refused(registry_file)
-    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Approve")
-    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2, "erase_mentions": erase_mentions})
-    answer.join(5)
+    conf = {"customer_id": 2, "erase_mentions": erase_mentions}
+    run, _ = run_answered_dag("lakehouse_erasure_customer", conf, "approve", "Approve")
     assert run.state == "success", run.states
     assert column(tables / "lineitem", "l_orderkey") == [1, 3, 11, 13, 60]
     assert not {2, 12, 50} & set(on_disk(tables / "lineitem", "l_orderkey"))
@@ -213,11 +197,7 @@ def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, e
 def test_the_question_counts_records_without_a_readable_key(registry_file: Path) -> None:
     write_shop(registry_file)
     write_refused(registry_file)
-    question: list[str] = []
-    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Reject", question)
-    run_dag("lakehouse_erasure_customer", {"customer_id": 2})
-    answer.join(5)
-    (text,) = question
+    _, text = run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Reject")
     assert "* lineitem: 4 rows in 2 files" in text or "* lineitem: 4 rows in 3 files" in text
     assert "lineitem_quarantine also has 2 records without a readable key: WHERE `` `_raw` IS" in text
     assert "1 of them hold one of the person's keys as a field; these are kept." in text
@@ -226,9 +206,7 @@ def test_the_question_counts_records_without_a_readable_key(registry_file: Path)
 
 def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
     tables = write_shop(registry_file)
-    answer = answer_when_asked("lakehouse_erasure_customer", "approve", "Reject")
-    run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
-    answer.join(5)
+    run, _ = run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Reject")
     assert run.states["delete"] == run.states["purge"] == "skipped"
     assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
     assert run.asset_events() == {}
@@ -262,3 +240,15 @@ def test_a_missing_table_is_said_by_name(registry_file: Path, capfd: pytest.Capt
     assert run.states["locate"] == "failed"
     assert run.states["delete"] == "upstream_failed"
     assert "TableNotFoundError: " in capfd.readouterr().out
+
+
+def test_an_answer_that_airflow_refuses_ends_the_run(registry_file: Path) -> None:
+    tables = write_shop(registry_file)
+    with pytest.raises(AssertionError, match=r"(?s)Perhaps"):
+        run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Perhaps")
+    assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
+
+
+def test_a_run_that_asks_nothing_is_not_waited_for(registry_file: Path) -> None:
+    with pytest.raises(AssertionError, match="asked nothing before its run was over"):
+        run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Approve")
