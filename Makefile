@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-faults test-worker-kills test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -16,6 +16,13 @@ interpreter := $(or $(wildcard $(python)),$(PYTHON))
 # delta-spark belongs to another Spark than ours, so it has an environment of its own; Spark fetches its jars.
 delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
+
+# A process for each processor, at most four.
+in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# What `make test-all` runs, in this order.
+all_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants fuzz test-faults \
+    test-worker-kills test-s3 test-spark-s3 interop interop-commits interop-commits-s3
 
 # A real S3 server, for the tests of the store: a Go program, which listens on 127.0.0.1.
 s3_server := .peers/bin/versitygw
@@ -33,26 +40,38 @@ up: prerequisites $(installed) ## Start the demo's Airflow and leave it running;
 down: $(installed) ## Stop what `make up` started
 	@$(python) -m demo down
 
-test: prerequisites $(installed) ## Run the tests, a process for each processor (at most four)
-	@$(python) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+test: prerequisites $(installed) ## Run the tests but the slow ones (under eight minutes on two processors)
+	@$(python) -m pytest $(in_parallel)
+
+test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
+	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile nightly
+
+test-all: ## Run every test there is, go on after a failure, and print how long each target took (hours)
+	@failed=0; times=; \
+	for target in $(all_tests); do \
+	    start=$$(date +%s); result=passed; \
+	    $(MAKE) --no-print-directory $$target || { result=FAILED; failed=1; }; \
+	    times="$$times$$(printf '%-20s %6d s  %s' $$target $$(( $$(date +%s) - start )) $$result)\n"; \
+	done; \
+	printf "$$times"; exit $$failed
 
 test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and see that nothing of it is left (ten minutes)
-	@$(python) -m pytest tests/airflow/worker_kills.py
+	@$(python) -m pytest -m '' tests/airflow/worker_kills.py
 
 test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
-	@$(python) -m pytest -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
+	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
 
 test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark fetches hadoop-aws, 0.7 GB, once)
-	@$(python) -m pytest -rP tests/s3/spark.py
+	@$(python) -m pytest -m '' -rP tests/s3/spark.py
 
 fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
 interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
-	@$(python) -m pytest tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py
+	@$(python) -m pytest -m '' tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py
 
 interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))

@@ -1,4 +1,4 @@
-"""What tests of all parts share: one Spark session, and both engines."""
+"""What tests of all parts share: one Spark session, both engines, and which tests are slow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +25,34 @@ THIRD_PARTY_WARNINGS = (
 )
 
 
+#: Folders whose tests on Spark are part of ``make test``: what an engine promises, and the jobs.
+SPARK_CONTRACT = (Path(__file__).parent / "lakehouse_lib" / "engine", Path(__file__).parent / "spark_jobs")
+
+# How many examples a property has; what depends on the machine's speed fails none.
+for profile, examples in {"ci": 50, "nightly": 500, "long": 20_000}.items():
+    settings.register_profile(
+        profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for line in THIRD_PARTY_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
     # py4j says goodbye when the interpreter ends, to streams that are closed by then; pytest's line has to be the last.
     logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest picks by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if needs_spark(item) and item.path.parent not in SPARK_CONTRACT:
+            item.add_marker(pytest.mark.slow)
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "spark" in getattr(item, "fixturenames", ()) or parameters.get("engine") == "spark"
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +71,8 @@ def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         SparkSession.builder.master("local[2]")
         .appName("lakehouse tests")
         .config("spark.driver.memory", "2g")
+        # A session lives for minutes, in which the second compiler never gives back what it takes.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -23,7 +23,7 @@ from tests.airflow.conftest import HOME
 from tests.airflow.dag_runs import api_client, let_run
 from tests.peers import parquet_files
 
-pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_connection")]
 DAG = "lakehouse_erasure_customer"
 #: Airflow masks the first one in logs. The second one has too few characters for that, and among them some that no
 #: number, hash or time has, so that whatever holds it is a trace.

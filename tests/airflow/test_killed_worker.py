@@ -11,7 +11,7 @@ import pytest
 from tests.airflow.killed_workers import FILES, MOMENTS, Scene
 from tests.s3_server import S3Server, serving
 
-pytestmark = pytest.mark.usefixtures("airflow_db")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db")]
 
 
 @pytest.fixture(scope="module")

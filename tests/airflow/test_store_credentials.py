@@ -311,6 +311,7 @@ def watched_command_lines() -> Iterator[set[bytes]]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("airflow_db", "spark_connection")
 def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     registry_file: Path,

@@ -8,6 +8,8 @@ from deltalake import DeltaTable
 from benchmarks import checks, data
 from benchmarks.__main__ import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
     assert main(["--rows", "2000", "--rounds", "1", "--engines", "arrow", "--home", str(tmp_path)]) == 0

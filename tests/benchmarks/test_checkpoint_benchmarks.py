@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from benchmarks.checkpoints import histories
 from benchmarks.checkpoints.__main__ import main, show
 from benchmarks.log import page
+
+pytestmark = pytest.mark.slow
 
 
 def test_checkpoints_are_measured_and_written(tmp_path, capsys):

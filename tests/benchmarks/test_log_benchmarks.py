@@ -10,6 +10,8 @@ from benchmarks.log.__main__ import main
 from benchmarks.log.runs import digest, names
 from lakehouse_lib import DeltaTable as OurTable
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "shape", [tables.Shape(1000), tables.Shape(1000, parsed=False), tables.Shape(1000, partitioned=True)]

@@ -17,6 +17,8 @@ from tests.commit_operations import SCHEMA, Ledger, Operation
 from tests.faults.storm import storm
 from tests.faults.writer import do
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
     found = storm(tmp_path, commits=60, kills=12, versions=3, seed=5)

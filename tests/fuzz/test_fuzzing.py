@@ -16,6 +16,8 @@ from tests.fuzz import corpus, judges, runner, worker
 from tests.fuzz.mutations import mutate
 from tests.peers import duckdb_delta
 
+pytestmark = pytest.mark.slow
+
 #: What is worth a second look is in the long form; here, that the tree as it stands tells no nonsense.
 INPUTS = 250
 SEED = 20_261_121

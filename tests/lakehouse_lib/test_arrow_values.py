@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.arrow import values as arrow_values
@@ -39,7 +39,6 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-@settings(deadline=None)  # the first pa.array imports pandas
 @given(data=st.data())
 def test_columns_are_those_of_pyarrow(kind: pa.DataType, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=20))

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import PathOutsideTableError
@@ -20,7 +20,6 @@ segments = st.text(st.characters(blacklist_categories=("Cs",), blacklist_charact
 )
 
 
-@settings(deadline=None)  # the first column imports pandas
 @given(st.lists(segments, min_size=1, max_size=4))
 def test_encode_then_decode_is_the_same_path(parts):
     path = "/".join(parts)
@@ -89,7 +88,6 @@ spelled = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None)  # the first column imports pandas
 @given(
     st.lists(st.tuples(st.sampled_from(["", "/data/table/", "file:/data/table/", "file:///data/table/"]), spelled)),
 )
@@ -152,7 +150,6 @@ def test_files_outside_have_one_canonical_form_too():
     assert file_paths.canonical(spellings, STORE).to_pylist() == ["/x/y z"] * 3 + ["s3://b/y%20z"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab./%:=\n\x00é"), max_size=6), min_size=1, max_size=5), st.integers(0, 2))
 def test_the_quick_look_at_a_column_never_takes_an_odd_path_for_plain(texts, cut):
     """A column's canonical form is that of its paths one by one, wherever the column is cut."""
@@ -187,7 +184,6 @@ def test_spellings_of_one_object_are_one(same):
     assert file_paths.canonical(pa.array([same, "plain"]), IN_S3).to_pylist() == ["x/y", "plain"]
 
 
-@settings(deadline=None)
 @given(st.lists(segments, min_size=1, max_size=4))
 def test_an_object_has_one_path_whether_the_log_names_its_bucket_or_not(parts):
     path = "/".join(parts)

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -104,7 +104,6 @@ def test_years_that_no_reader_takes_are_not_written(kind):
         assert "0 to 9999" in str(refused.value)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(TEXT, st.none() | TEXT | st.just(HIVE_NULL), min_size=1, max_size=4))
 def test_folders_survive(values):
     order = list(values)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, MetadataChangedError, UnsupportedFeatureError
@@ -87,7 +87,6 @@ def test_ids_are_each_given_once_among_threads(tmp_path):
     assert_each_id_once(snapshot.store)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.lists(st.integers(0, 1000), max_size=3), st.booleans()), min_size=1, max_size=8

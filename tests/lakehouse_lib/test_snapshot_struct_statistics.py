@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.expressions import parse
@@ -50,7 +50,6 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | rows, min_size=1, max_size=5))
 def test_both_forms_of_statistics_give_the_same_bounds(stored):
     structs = pa.array(stored, PARSED)

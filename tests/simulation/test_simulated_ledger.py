@@ -19,6 +19,8 @@ from lakehouse_lib.log import file_names
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.refusals import Attempt
 
+pytestmark = pytest.mark.slow
+
 _HOUR = 3_600_000
 
 

@@ -14,6 +14,8 @@ from lakehouse_lib.ingestion.load import Load
 from tests.peers import read_duckdb
 from tests.spark_jobs.loading import Shop
 
+pytestmark = pytest.mark.slow
+
 # Runs the job as it is, with one function of it wrapped to kill the process before or after its work.
 KILLED_JOB = """
 import os, signal, sys

@@ -23,6 +23,7 @@ def test_a_seed_replays() -> None:
     assert [run(seed).history for seed in (2, 1, 0)] == histories[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_bug_is_found(mutant: Mutant) -> None:
     assert hunt(mutant, violation_of, budget=300, verbs=mutant.verbs).seed is not None

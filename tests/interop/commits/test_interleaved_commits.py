@@ -19,6 +19,7 @@ from tests.interop.commits.interleave import interleave
 from tests.peers import read_delta_rs
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
     found = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=4, seed=3)
     assert found.verdict.violations == []

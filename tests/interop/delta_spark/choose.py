@@ -1,4 +1,4 @@
-"""Copy some of the tables that `make interop` wrote into tests/data, for every `make test` to read.
+"""Copy some of the tables that `make interop` wrote into tests/data, for `make test` to read.
 
 ``python -m tests.interop.delta_spark.choose``, from the checkout's folder, replaces what is there.
 """

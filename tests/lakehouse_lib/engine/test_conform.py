@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, InvalidSchemaError, LogCorruptedError, UnsupportedFeatureError, write_deltalake
@@ -126,7 +126,6 @@ def maps(values: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[
     return lists(values).map(lambda pair: (keyed(pair[0]), keyed(pair[1])))
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.data(), st.sampled_from(["none", "name", "id"]))
 def test_every_type_at_every_depth(data: st.DataObject, mode: Mode) -> None:
     made = data.draw(types(mode))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError
@@ -133,7 +133,6 @@ def test_a_vector_outside_the_table(tmp_path: Path, engine: Engine) -> None:
     assert json.loads(log.splitlines()[-1])["add"]["deletionVector"]["storageType"] == "p"
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 1 << 20), max_size=300))
 def test_words_say_the_positions(positions: set[int]) -> None:
     blocks, bits = _words(np.array(sorted(positions), dtype=np.int64))

@@ -10,7 +10,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError, write_deltalake
@@ -162,7 +162,6 @@ def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
     assert branches(files, "/root", types, ["k"]).null_count == len(cases)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_categories=("Cs",)), min_size=1), min_size=1, max_size=5))
 def test_folders_that_writers_escape_are_believed(values: list[str]) -> None:
     paths = [f"{partition_values.hive_path({'p': value}, ['p'])}/f" for value in values]

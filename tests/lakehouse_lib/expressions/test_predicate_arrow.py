@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse, to_arrow, to_spark_sql
@@ -31,7 +31,6 @@ def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
     return [row[0] for row in found]
 
 
-@settings(max_examples=100, deadline=None)
 @given(table=rows(), sql=conditions())
 def test_agrees_with_duckdb(duck, table, sql):
     predicate = parse(sql, SCHEMA)
@@ -41,7 +40,6 @@ def test_agrees_with_duckdb(duck, table, sql):
     assert kept.column("row").to_pylist() == [i for i, one in enumerate(expected) if one]
 
 
-@settings(max_examples=60, deadline=None)
 @given(table=rows(), sql=conditions())
 def test_spark_text_means_the_same(table, sql):
     """What is rendered for Spark, read again, is true for the same rows."""

@@ -1,11 +1,7 @@
-"""No file that holds a match is dropped, and rows are what plain Python says: every type, many writers' statistics.
-
-``LAKEHOUSE_EXAMPLES=20000 pytest ...`` is the long form.
-"""
+"""No file that holds a match is dropped, and rows are what plain Python says: every type, many writers' statistics."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import hypothesis.strategies as st
@@ -22,12 +18,10 @@ from lakehouse_lib.schema import Field, Schema, StructType
 from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
 
-EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
-
-
-def examples(usual: int) -> Any:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=EXAMPLES or usual, deadline=None, suppress_health_check=slow)
+#: Rows and conditions take many draws.
+large = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+)
 
 
 def _field(name: str, kind: Any) -> Field:
@@ -93,7 +87,7 @@ def _in_log(value: Any) -> Any:
     return None if value in ("", b"") else value
 
 
-@examples(250)
+@large
 @given(data=st.data())
 def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
     columns = data.draw(some_columns(), "columns")
@@ -127,7 +121,7 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
 
 
-@examples(150)
+@large
 @given(data=st.data())
 def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     columns = data.draw(some_columns(), "columns")
@@ -146,7 +140,7 @@ def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     assert found["row"].to_pylist() == [i for i, one in enumerate(expected) if one]
 
 
-@examples(100)
+@large
 @given(data=st.data())
 def test_partition_values_decide_exactly(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(PATHS)), min_size=1, max_size=3, unique=True))

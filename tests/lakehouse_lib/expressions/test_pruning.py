@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.data_skipping.file_pruning import Known, decide, needs
@@ -74,7 +74,6 @@ def statistics_as_others_write_them(draw, text: str) -> str | None:
     return text
 
 
-@settings(max_examples=120, deadline=None)
 @given(data=st.data(), sql=conditions())
 def test_never_drops_a_match(data, sql):
     tables = data.draw(st.lists(rows(4), min_size=1, max_size=3))
@@ -92,7 +91,6 @@ def test_never_drops_a_match(data, sql):
         assert keep or not found, text
 
 
-@settings(max_examples=80, deadline=None)
 @given(data=st.data(), table=rows(5))
 def test_partition_values_decide_exactly(data, table):
     kinds = [kind for kind in VALUES if kind != "binary"]

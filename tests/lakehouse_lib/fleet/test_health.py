@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -138,7 +138,6 @@ ranges = st.lists(
 )
 
 
-@settings(max_examples=200)
 @given(ranges, st.booleans())
 def test_overlap_is_what_counting_one_by_one_gives(files: list[tuple[int, int] | None], text: bool) -> None:
     kind = pa.string() if text else pa.int64()

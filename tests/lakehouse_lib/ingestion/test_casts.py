@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.ingestion.casts import cast_or_find, from_text, type_name
@@ -99,7 +99,6 @@ def test_number_of_too_many_digits_becomes_no_other_one(data_type: pa.DataType, 
     assert list(bad) == [False, True, False, True][data_type.scale == 0 :]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from([(38, 0), (15, 2), (38, 18), (38, 38)]),
     st.lists(st.from_regex(r"[+-]?[0-9]{1,45}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True), max_size=20),
@@ -126,7 +125,6 @@ def test_types_are_called_what_the_table_calls_them(data_type: pa.DataType, name
 
 
 @pytest.mark.parametrize(("data_type", "as_numpy"), [(pa.float64(), np.float64), (pa.float32(), np.float32)])
-@settings(deadline=None)
 @given(
     st.lists(
         st.from_regex(r"-?([0-9]{1,3}(\.[0-9]{0,3})?|\.[0-9]{1,3})([eE][-+]?[0-9]{1,3})?", fullmatch=True), max_size=20

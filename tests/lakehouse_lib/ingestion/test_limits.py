@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import write_deltalake
@@ -126,7 +126,6 @@ def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
     assert [(name, what) for name, what, _ in found] == [("c15", "makes a path of more than 4096 bytes")]
 
 
-@settings(deadline=None)  # the first call imports
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400))
 def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
@@ -120,7 +120,6 @@ def test_each_fault_has_its_line_column_and_reason(tmp_path: Path) -> None:
     assert by_line[6]["id"] is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(st.text(st.sampled_from('ab",\n é'), min_size=1, max_size=6), st.sampled_from(["1.25", "bad", "9"])),

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
@@ -50,7 +50,6 @@ def by_python(text: str) -> list[list[str]] | None:
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-@settings(deadline=None)  # the first call imports
 @given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]))
 def test_cut_at_every_character(
     tmp_path_factory: pytest.TempPathFactory, columns: int, pairs: list[tuple[str, str]], end: str
@@ -123,7 +122,6 @@ def test_a_file_cut_inside_its_header(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("header", [False, True])
 @pytest.mark.parametrize("columns", [1, 2])
-@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_each_byte_inside_a_quoted_value_refuses_the_file(
     tmp_path_factory: pytest.TempPathFactory, header: bool, columns: int, data: st.DataObject

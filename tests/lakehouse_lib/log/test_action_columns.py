@@ -4,7 +4,7 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import LogCorruptedError
@@ -186,13 +186,11 @@ OTHERS = st.sampled_from(
 PIECES = st.sampled_from([b"", b"null", b",", b"}", b"]}", b'"', b"\n", b"\0", b"\xff", b"\\u", b"\\ud800", b" ", b"{"])
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(actions(), actions(), actions(), OTHERS), max_size=8))
 def test_both_parsers_agree_on_generated_commits(lines):
     agree(b"\n".join(lines))
 
 
-@settings(deadline=None)
 @given(st.lists(actions(), min_size=1, max_size=4), st.data())
 def test_both_parsers_agree_on_spoiled_commits(lines, data):
     text = b"\n".join(lines)

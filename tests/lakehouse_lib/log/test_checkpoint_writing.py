@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.log import cache, file_names
@@ -76,7 +76,6 @@ commits = st.lists(
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-@settings(max_examples=25, deadline=None)
 @given(commits=commits, kept_open=st.booleans())
 def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
     """Any history, checkpoints at any versions, each built on the one before it."""
@@ -309,7 +308,6 @@ def test_every_leaf_is_named_as_parquet_names_it(schema):
     assert not repeated & {"add.path", "add.stats", "add.size"}
 
 
-@settings(max_examples=30, deadline=None)
 @given(texts=st.lists(st.text(max_size=100), min_size=1, max_size=30, unique=True), data=st.data())
 def test_bloom_filters_are_read_as_arrow_writes_them(texts, data):
     stored = data.draw(st.lists(st.sampled_from(texts), unique=True, min_size=1))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -100,7 +100,6 @@ def test_its_form_is_the_protocols(tmp_path):
         max_size=9,
     ),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, commits):
     protocol = Protocol(1, 7, None, frozenset(["domainMetadata"]))
     snapshot = create(tmp_path_factory.mktemp("t"), {"delta.checkpointInterval": str(interval)}, protocol)

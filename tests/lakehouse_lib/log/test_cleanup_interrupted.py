@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import StoreError
@@ -34,7 +34,6 @@ def pasts(draw):
 
 
 @given(pasts())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
     count, made, compacted, hinted, day, seed = past
     chance = random.Random(seed)

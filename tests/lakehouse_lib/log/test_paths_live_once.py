@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import deltalake
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -123,7 +123,6 @@ def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoi
     assert list(table.repair()["compactions_wrong"]) == [path]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(st.lists(st.sampled_from("....ardw"), min_size=6, max_size=6), min_size=2, max_size=6),
     pieces=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4), st.sampled_from(["reconciled", *ORDERS]))),

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import DeltaError, LogCorruptedError
@@ -118,7 +118,6 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(commits=st.lists(actions, min_size=1, max_size=8), cut=st.integers(0, 7))
 def test_any_cut_by_a_checkpoint_or_an_update_gives_the_same_table(tmp_path_factory, commits, cut):
     root = tmp_path_factory.mktemp("t")

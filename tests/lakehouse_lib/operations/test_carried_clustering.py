@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRs
 from deltalake import QueryBuilder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -257,7 +257,6 @@ def histories(draw: st.DrawFn) -> Mapping[str, Any]:
     return {"files": files, "after": chosen, "before": before, "outputs": draw(st.integers(1, 5))}
 
 
-@settings(max_examples=25, deadline=None)
 @given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]), st.sampled_from([0, 1 << 24]))
 def test_whichever_rows_are_marked_those_are_gone(
     tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str], remembered: int

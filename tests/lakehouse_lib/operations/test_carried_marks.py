@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRs
 from deltalake import QueryBuilder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
@@ -157,7 +157,6 @@ def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
     assert json.loads(stats)["tightBounds"] is False
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.sets(st.integers(0, 2**40), max_size=200) | st.builds(lambda n: set(range(0, n, 2)), st.integers(1, 40_000)))
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
     store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)

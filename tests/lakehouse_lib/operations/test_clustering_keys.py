@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.operations.optimize.clustering.keys import has_order, keys, vocabulary
@@ -41,22 +41,19 @@ def rank(value):
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-def test_keys_are_in_the_order_of_the_values(kind):
-    @given(st.lists(st.none() | VALUES[kind], max_size=40), st.integers(0, 3))
-    @settings(max_examples=100, deadline=None)
-    def check(values, skipped):
-        array = pa.array(values, kind)
-        words = vocabulary(array, 5) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
-        whole = keys(pa.chunked_array([array.slice(0, 7), array.slice(7)]), words)
-        assert np.array_equal(whole[skipped:], keys(array.slice(skipped), words))
-        for one, its_key in zip(values, whole.tolist(), strict=True):
-            for other, other_key in zip(values, whole.tolist(), strict=True):
-                if rank(one) < rank(other):
-                    assert its_key <= other_key
-                elif rank(one) == rank(other):
-                    assert its_key == other_key
-
-    check()
+@given(data=st.data(), skipped=st.integers(0, 3))
+def test_keys_are_in_the_order_of_the_values(kind, data, skipped):
+    values = data.draw(st.lists(st.none() | VALUES[kind], max_size=40))
+    array = pa.array(values, kind)
+    words = vocabulary(array, 5) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+    whole = keys(pa.chunked_array([array.slice(0, 7), array.slice(7)]), words)
+    assert np.array_equal(whole[skipped:], keys(array.slice(skipped), words))
+    for one, its_key in zip(values, whole.tolist(), strict=True):
+        for other, other_key in zip(values, whole.tolist(), strict=True):
+            if rank(one) < rank(other):
+                assert its_key <= other_key
+            elif rank(one) == rank(other):
+                assert its_key == other_key
 
 
 @pytest.mark.parametrize(

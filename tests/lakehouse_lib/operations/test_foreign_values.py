@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidSchemaError, SchemaMismatchError
@@ -91,7 +91,6 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
     return st.none() | st.lists(_values(kind.value_type), **size)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_lists_and_maps_of_nothing_but_nulls(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     kind = data.draw(_VOID)

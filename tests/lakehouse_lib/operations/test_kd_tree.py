@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -21,7 +21,6 @@ def tables(draw: st.DrawFn) -> list[np.ndarray]:
 
 
 @given(tables(), st.integers(1, 40), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
 def test_every_row_has_one_leaf_and_equal_rows_the_same(columns, files, blocks):
     tree = split(columns, files, blocks=blocks)
     leaves = assign(tree, columns)
@@ -35,7 +34,6 @@ def test_every_row_has_one_leaf_and_equal_rows_the_same(columns, files, blocks):
 
 
 @given(tables(), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
 def test_leaves_are_boxes_in_the_order_of_the_keys(columns, files):
     """No two leaves overlap in every column, so a point is in one leaf however it was reached."""
     tree = split(columns, files)
@@ -47,7 +45,6 @@ def test_leaves_are_boxes_in_the_order_of_the_keys(columns, files):
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
 def test_leaves_of_distinct_keys_are_equal(files, columns, seed):
     random = np.random.default_rng(seed)
     keys = [random.permutation(20_000) for _ in range(columns)]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -299,7 +299,6 @@ KEPT = RowIdColumns("i", "v")
 Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and what its two columns have
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
     """Copies merge files, leave rows out, change some and put them in any order, which leaves gaps as updates do."""

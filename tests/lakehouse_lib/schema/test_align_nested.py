@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.schema import ArrayType, Field, Schema, StructType, align
@@ -79,7 +79,6 @@ def _own_buffers(array: pa.Array) -> list[pa.Buffer | None]:
     return array.buffers()[1 : 1 + next((n for name, n in count.items() if str(array.type).startswith(name)), 1)]
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_nested_values_come_out_as_they_went_in(data: st.DataObject) -> None:
     kind = data.draw(_TYPES)

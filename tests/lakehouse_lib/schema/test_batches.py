@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema import Schema, align_batches, batches
@@ -48,7 +48,6 @@ def columns(draw: st.DrawFn) -> tuple[pa.Array, int]:
     return lists[encoding](), max(size, len(values))
 
 
-@settings(max_examples=300, deadline=None)
 @given(columns())
 def test_a_weight_is_what_the_values_take_once_they_are_plain(drawn):
     column, size = drawn
@@ -57,7 +56,6 @@ def test_a_weight_is_what_the_values_take_once_they_are_plain(drawn):
     assert weight(column.slice(0, 1)) <= size
 
 
-@settings(max_examples=300, deadline=None)
 @given(columns(), st.integers(0, 30))
 def test_pieces_are_the_rows_in_order(drawn, most):
     column, _ = drawn

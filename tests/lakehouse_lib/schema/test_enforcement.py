@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema import ArrayType, Field, MapType, Schema, StructType, align, enforce, merge
@@ -140,7 +140,6 @@ def test_a_value_that_does_not_fit_is_no_silent_loss():
     assert align(pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), schema).num_rows == 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.none()

@@ -9,7 +9,7 @@ import deltalake
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema import (
@@ -49,7 +49,6 @@ TYPES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(fields(TYPES).map(Schema))
 def test_json_round_trip_and_delta_rs(schema):
     again = Schema.from_json(schema.to_json())
@@ -61,7 +60,6 @@ def test_json_round_trip_and_delta_rs(schema):
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
-@settings(max_examples=150, deadline=None)
 @given(fields(TYPES).map(Schema))
 def test_arrow_round_trip_and_delta_rs(schema):
     bare = Schema.from_arrow(schema.to_arrow())

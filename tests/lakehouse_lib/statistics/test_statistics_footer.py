@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -60,7 +60,6 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
     return column
 
 
-@settings(max_examples=150, deadline=None)
 @given(rows(), st.integers(1, 4), st.booleans(), st.booleans())
 def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known):
     meta = footer(table, row_group_size=row_group_size, store_decimal_as_integer=as_integer)

@@ -1,0 +1,63 @@
+"""The simulation's short form, which is in every `make test`: some worlds, and all orders of some pairs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.campaign import tally
+from tests.simulation.choosers import CALM
+from tests.simulation.exploration import explore
+from tests.simulation.runs import plan_of, run
+from tests.simulation.scenarios import PAIRS
+
+_SCENARIOS = {scenario.name: scenario for scenario in PAIRS}
+
+
+def test_no_world_breaks_a_promise() -> None:
+    total = tally(0, 50)
+    assert total.violations == []
+    assert len(total.shapes) > 45
+    assert total.outcomes["committed"] > 50
+    assert {"ConcurrentAppendError", "ConcurrentTransactionError", "append: StoreError"} <= set(total.outcomes)
+
+
+def test_a_seed_replays_in_another_process() -> None:
+    seeds = range(3)
+    digests = [run(seed).digest for seed in seeds]
+    assert [run(seed).digest for seed in reversed(seeds)] == digests[::-1]
+    program = "from tests.simulation.runs import run\nfor seed in range(3): print(run(seed).digest)"
+    environment = os.environ | {"PYTHONHASHSEED": "1" if sys.flags.hash_randomization else "random"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == digests, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "outcomes"),
+    [
+        ("append 0 | append 0", 1),
+        ("delete 0 | append 0", 2),
+        ("deliver | deliver", 2),
+        ("create | create", 2),
+        ("append 0 on an expired version | cleanup", 2),
+        ("append 0 | cleanup up to a torn checkpoint", 1),
+        ("insert 1 from 0 | insert 0 from 1, WriteSerializable", 2),
+    ],
+)
+def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
+    found = explore(_SCENARIOS[name])
+    assert found.violation is None
+    assert found.is_complete
+    assert found.orders == len(found.shapes)
+    assert len(found.outcomes) == outcomes
+
+
+def test_calm_worlds_know_no_store_errors() -> None:
+    for seed in range(10):
+        report = run(replace(plan_of(seed), weather=CALM))
+        assert report.violation is None
+        assert not any(outcome.endswith("StoreError") or outcome == "unknown" for outcome in report.outcomes)
