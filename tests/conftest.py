@@ -48,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_spark(item) and item.path.parent not in SPARK_CONTRACT:
             item.add_marker(pytest.mark.slow)
+    # The longest files first: what is left in the end, for one process while the others are done, is short.
+    items.sort(key=lambda item: item.path.parent not in SPARK_CONTRACT)
 
 
 def needs_spark(item: pytest.Item) -> bool:
