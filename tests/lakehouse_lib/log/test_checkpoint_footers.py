@@ -67,6 +67,7 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path):
     assert int(done.stdout) > FLIPS // 4
 
 
+@pytest.mark.slow
 def test_some_of_those_footers_contradict_their_schema(tmp_path):
     """Or the test above would not meet what ended the process."""
     whole = table_of(tmp_path).read(file_names.checkpoint(1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.log import cache, file_names
@@ -77,6 +77,7 @@ commits = st.lists(
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @given(commits=commits, kept_open=st.booleans())
+@settings(max_examples=settings.default.max_examples // 5)  # each writes a log and reads it by several readers
 def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
     """Any history, checkpoints at any versions, each built on the one before it."""
     root = tmp_path_factory.mktemp("t")

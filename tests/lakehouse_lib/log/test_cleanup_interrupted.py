@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import StoreError
@@ -34,6 +34,7 @@ def pasts(draw):
 
 
 @given(pasts())
+@settings(max_examples=settings.default.max_examples // 5)  # each writes many logs
 def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
     count, made, compacted, hinted, day, seed = past
     chance = random.Random(seed)
@@ -88,7 +89,7 @@ class Dying(LocalStore):
             super().delete_many([path])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
 def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
     def made(root):
         log = PastLog(root).commits(14)
