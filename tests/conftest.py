@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def needs_spark(item: pytest.Item) -> bool:
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return "spark" in getattr(item, "fixturenames", ()) or parameters.get("engine") == "spark"
+    return "spark" in getattr(item, "fixturenames", ()) or str(parameters.get("engine")).startswith("spark")
 
 
 @pytest.fixture(scope="session")

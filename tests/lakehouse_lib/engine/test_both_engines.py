@@ -209,6 +209,22 @@ def test_compact_keeps_rows_and_partitions(tmp_path: Path, engine: Engine) -> No
     assert last["add"]["dataChange"] is False
 
 
+def test_z_order_keeps_rows_and_partitions(tmp_path: Path, engine: Engine) -> None:
+    for number in range(4):
+        keys = range(number, 400, 4)
+        rows = pa.table({"p": ["a b", None] * 50, "x": keys, "y": [str(key * 7 % 400) for key in keys]})
+        put(engine, tmp_path, rows, mode="append", partition_by=["p"])
+    before = judged(engine, tmp_path)
+    table = DeltaTable(tmp_path, engine=engine)
+    files = len(table.file_uris())
+    metrics = table.optimize.z_order(["x", "y"])
+    assert (metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["partitionsOptimized"]) == (2, files, 2)
+    assert judged(engine, tmp_path) == before
+    assert judged(engine, tmp_path, 3) == before
+    last = json.loads((tmp_path / "_delta_log" / f"{table.version():020}.json").read_text().splitlines()[-1])
+    assert last["add"]["dataChange"] is False
+
+
 def test_a_missing_file_is_named(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"v": [1]}))
     put(engine, tmp_path, pa.table({"v": [2]}), mode="append")

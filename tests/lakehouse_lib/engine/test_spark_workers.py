@@ -46,10 +46,12 @@ def run_plainly(tmp_path: Path, master: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # a Spark of its own
 def test_a_plain_script_on_a_local_master_runs_its_own_interpreter(tmp_path):
     assert run_plainly(tmp_path, "local[1]") == "compacted 1"
 
 
+@pytest.mark.slow  # a Spark of its own
 def test_elsewhere_the_error_says_what_to_set(tmp_path):
     printed = run_plainly(tmp_path, "local-cluster[1,1,512]")
     assert printed.startswith("StoreError: [DELTA_SPARK_CONFIGURATION] Spark's Python workers (")
