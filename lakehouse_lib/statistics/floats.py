@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import numbers_of
+
 #: A Parquet column's names from the top, as ``path_in_schema`` has them: ("s", "x"), ("l", "list", "element").
 ParquetPath = tuple[str, ...]
 
@@ -53,7 +55,8 @@ def _range(values: pa.ChunkedArray) -> FloatRange:
     if len(values) and not values.null_count:
         # A seventh of the time that Arrow takes for it; of a chunk with a NaN both are NaN.
         with np.errstate(invalid="ignore"):
-            chunks = [chunk.to_numpy() for chunk in values.chunks if len(chunk)]
+            width = np.dtype(f"f{values.type.bit_width // 8}")
+            chunks = [numbers_of(chunk, width) for chunk in values.chunks if len(chunk)]
             lows, highs = [chunk.min().item() for chunk in chunks], [chunk.max().item() for chunk in chunks]
         if not any(map(math.isnan, lows)):
             return FloatRange(min(lows), max(highs), 0, has_nan=False)
