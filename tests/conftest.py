@@ -57,6 +57,17 @@ def needs_spark(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ()) or str(parameters.get("engine")).startswith("spark")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def listings_that_lag_little() -> Iterator[None]:
+    """Two seconds are waited for a commit that a listing may not show yet: in tests it never comes."""
+    from lakehouse_lib.log import segment, table_identity, table_state
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (table_identity, table_state, segment):
+            patch.setattr(module, "LISTING_WAITS", tuple(wait / 50 for wait in segment.LISTING_WAITS))
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the session writes its event log."""

@@ -73,6 +73,7 @@ def test_the_vacuum_of_the_table_would_delete_its_file(elsewhere: Path) -> None:
     assert len(LakehouseHook().table(str(elsewhere)).vacuum(dry_run=True)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("airflow_db")
 def test_maintenance_opens_no_location_that_a_user_wrote_into_the_list(
     registry_file: Path, orders: Path, elsewhere: Path, capfd: pytest.CaptureFixture[str]

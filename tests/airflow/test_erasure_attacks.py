@@ -24,7 +24,7 @@ from tests.airflow.dag_runs import DagRunResult, api_client, let_run
 from tests.airflow.erasure_runs import JobInThisProcess
 from tests.peers import parquet_files
 
-pytestmark = pytest.mark.usefixtures("airflow_db")
+pytestmark = [pytest.mark.usefixtures("airflow_db"), pytest.mark.slow]  # a real API server and whole runs
 DAG = "lakehouse_erasure_customer"
 TABLES = ("customer", "orders", "lineitem", "elsewhere")
 

@@ -24,6 +24,8 @@ from demo import airflow_guard, airflow_process
 from demo.errors import DemoError
 from demo.home import Home
 
+pytestmark = pytest.mark.slow  # processes of Airflow
+
 STUBBORN = """
 import signal, subprocess, sys, time
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

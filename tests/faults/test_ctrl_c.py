@@ -14,6 +14,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 
+pytestmark = pytest.mark.slow  # a writer is interrupted for seconds
+
 _WRITER = """
 import sys
 import numpy as np, pyarrow as pa

@@ -15,6 +15,8 @@ from tests.faults import scenes
 from tests.faults.processes import in_a_process
 from tests.peers import read_delta_rs
 
+pytestmark = pytest.mark.slow  # disks of their own
+
 MAY_NOT = ("append", "overwrite", "delete", "delete all", "compact", "z_order", "checkpoint", "create")
 
 

@@ -15,6 +15,8 @@ from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.table.write import write_deltalake
 from tests.peers import plain, read_delta_rs, read_duckdb
 
+pytestmark = pytest.mark.slow  # every reader, at every cut
+
 CHECKPOINT = 5
 
 

@@ -34,10 +34,12 @@ def begin(snapshot, operation="WRITE"):
     return OptimisticTransaction(snapshot, snapshot.store, operation, {})
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_code_does():
     assert pages.PAGE.read_text() == pages.page(), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_whoever_lost_leaves_no_trace_and_whoever_won_is_there(tmp_path):
     # For every pair: the log has the winner, and the loser exactly when it was told so.
     for number, (level, winner, loser) in enumerate(

@@ -87,6 +87,7 @@ def test_ids_are_each_given_once_among_threads(tmp_path):
     assert_each_id_once(snapshot.store)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.lists(st.integers(0, 1000), max_size=3), st.booleans()), min_size=1, max_size=8

@@ -27,6 +27,8 @@ from tests.checkpoint_files import put_classic, put_commit
 from tests.days_table import META, PROTOCOL, file, record_reads
 from tests.log_tables import add, paths_of, put, remove
 
+pytestmark = pytest.mark.slow  # tables of many files
+
 
 @pytest.fixture
 def table(tmp_path):

@@ -80,6 +80,7 @@ def test_small_source_file_is_one_data_file(spark: SparkSession, shop: Shop) -> 
     assert len(DeltaTable(str(shop.table)).file_uris()) == 2
 
 
+@pytest.mark.slow
 def test_changed_expectation_changes_what_is_quarantined(spark: SparkSession, shop: Shop) -> None:
     suite = {"name": "s", "expectations": [PRICE_RULE]}
     shop.land("a.csv", "1,5,x", "2,-1,x")
@@ -296,6 +297,7 @@ def test_giving_up_loses_to_a_run_that_has_decided_to_load(
     assert load(spark, shop).batches == []
 
 
+@pytest.mark.slow
 def test_tables_with_one_quarantine_and_one_source_name_keep_their_rejects_apart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +322,7 @@ def test_tables_with_one_quarantine_and_one_source_name_keep_their_rejects_apart
     assert (north.ids(), moved.ids()) == ([1], [1])
 
 
+@pytest.mark.slow
 def test_redo_judges_by_the_rules_of_its_intent(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

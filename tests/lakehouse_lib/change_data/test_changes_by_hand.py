@@ -259,6 +259,7 @@ class TestColumnMapping:
         assert "key" in DeltaTable(log.root).load_cdf(ending_version=1).schema.names
 
 
+@pytest.mark.slow
 def test_a_feed_takes_the_memory_of_a_few_row_groups(log: Log) -> None:
     """Twenty files of 8 MB each: never more than a few of them at once."""
     for number in range(20):

@@ -66,6 +66,7 @@ def assert_safe_for_spark(table: DeltaTable, spark) -> None:
     assert found == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
 
 
+@pytest.mark.slow
 def test_every_verb(tmp_path, engine, spark):
     """None of the finite values is above 5."""
     write_deltalake(

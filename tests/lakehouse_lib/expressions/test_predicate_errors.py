@@ -76,6 +76,7 @@ def test_what_is_no_text_is_refused(sql):
     assert raised.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

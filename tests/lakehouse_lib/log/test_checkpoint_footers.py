@@ -56,6 +56,7 @@ def read_all(folder: Path) -> None:
     print(passed_over)
 
 
+@pytest.mark.slow
 def test_a_damaged_footer_does_not_end_the_process(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path; "

@@ -206,6 +206,7 @@ def test_writing_loads_no_pandas(tmp_path):
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     """A checkpoint of 40,000 files is written on another one; of 30 MB no more than some row groups are held."""

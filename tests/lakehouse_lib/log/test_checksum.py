@@ -88,6 +88,7 @@ def test_its_form_is_the_protocols(tmp_path):
     assert file_names.checksum(1) == "_delta_log/00000000000000000001.crc"
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 6),
     st.lists(

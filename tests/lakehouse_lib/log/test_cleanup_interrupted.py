@@ -33,6 +33,7 @@ def pasts(draw):
     )
 
 
+@pytest.mark.slow
 @given(pasts())
 @settings(max_examples=settings.default.max_examples // 5)  # each writes many logs
 def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):

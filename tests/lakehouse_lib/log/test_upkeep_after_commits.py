@@ -139,6 +139,7 @@ def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, mo
     assert not list((tmp_path / "_delta_log").glob("*checkpoint*"))
 
 
+@pytest.mark.slow
 def test_day_by_day_with_shared_sidecars(tmp_path):
     """Checkpoints by the V2 spec share sidecars; each day a cleanup takes the oldest, and none that is still needed."""
     configuration = WEEK | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}

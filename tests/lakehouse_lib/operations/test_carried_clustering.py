@@ -257,6 +257,7 @@ def histories(draw: st.DrawFn) -> Mapping[str, Any]:
     return {"files": files, "after": chosen, "before": before, "outputs": draw(st.integers(1, 5))}
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]), st.sampled_from([0, 1 << 24]))
 def test_whichever_rows_are_marked_those_are_gone(
     tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str], remembered: int

@@ -95,6 +95,7 @@ def test_five_percent_of_new_rows_are_all_that_is_written(table: Path) -> None:
         assert after[column] >= skipped(table, column) - 0.1
 
 
+@pytest.mark.slow
 def test_a_few_rows_a_day_neither_pile_up_nor_are_rewritten_each_day(table: Path) -> None:
     size = target(table, 4)
     DeltaTable(table).optimize.z_order(BY, target_size=size)

@@ -391,6 +391,7 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
     assert store._client.ask("x", breaking) == b"all of it"
 
 
+@pytest.mark.slow
 def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location, s3_server, monkeypatch):
     """A sensor that waits for days by a role has other credentials each hour."""
     monkeypatch.setattr(s3_client, "_connections", {})

@@ -168,6 +168,7 @@ def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, loca
     assert ids(table.to_pyarrow_table()) == list(range(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "code", "hint"),
     [

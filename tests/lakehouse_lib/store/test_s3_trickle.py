@@ -12,6 +12,8 @@ from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import s3_store as s3
 from lakehouse_lib.store.s3.deadline import SLOWEST_BYTES_A_SECOND
 
+pytestmark = pytest.mark.slow  # answers that take seconds
+
 BODY = b"x" * 40_000
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nETag: "e"\r\n'
 _TIMES = {"timeout": "0.5", "retry_timeout": "0.6"}
