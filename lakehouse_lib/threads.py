@@ -19,7 +19,7 @@ def in_order(
 ) -> Iterator[_Result]:
     """The results of ``work`` on each item, in the order of the items; the first error in that order is raised.
 
-    What has not begun by then, or when the results are no longer taken, never begins.
+    After an error, or when the caller takes no more results, work that has not started is cancelled.
 
     Args:
         threads: 0, or a single item: the work is done in the thread that takes the results.

@@ -73,7 +73,7 @@ def work(name: str, table: str, number: int, count: int, line: Connection) -> No
                 if type(error).__name__ not in ("CommitFailedError", "TooManyRetriesError"):
                     raise
                 given_up += 1
-    line.send((time.monotonic(), sum(one.count for one in refusals), given_up))
+    line.send((time.monotonic(), sum(refusal.count for refusal in refusals), given_up))
 
 
 def main(name: str, processes: int, source: str, commits: int, folder: str = "") -> None:

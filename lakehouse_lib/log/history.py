@@ -189,7 +189,10 @@ def moment_of(value: str | datetime, table: str) -> datetime:
         moment.timestamp()  # NaT of pandas is a datetime and has none
     except (ValueError, AttributeError, OverflowError):
         raise InvalidArgumentError(
-            f"{value!r} is no time", table=table, hint="Write it as 2026-01-31T12:00:00Z", code="DELTA_INVALID_VERSION"
+            f"the time is {value!r}; expected a datetime or ISO 8601 text",
+            table=table,
+            hint="Write it as 2026-01-31T12:00:00Z",
+            code="DELTA_INVALID_VERSION",
         ) from None
     return moment
 

@@ -185,4 +185,4 @@ def _one_unit(scale: int) -> pa.Scalar:
 
 
 def _concat(parts: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([whole(one) for one in parts]) if parts else pa.nulls(0, kind)
+    return pa.concat_arrays([whole(part) for part in parts]) if parts else pa.nulls(0, kind)

@@ -168,7 +168,7 @@ def _unknown(kind: DataType) -> str | None:
         return None if kind.is_known or kind.type == "variant" else kind.type
     if isinstance(kind, ArrayType | MapType) and _VOID in parts(kind):
         return str(kind)
-    return next((found for one in parts(kind) if (found := _unknown(one))), None)
+    return next((name for part in parts(kind) if (name := _unknown(part))), None)
 
 
 def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class PlacesOfKeys:
             if number in remembered:
                 self._remembered[number] = _Written.of(numbers)
             elif sum(map(len, numbers)) == len(marked[number]):
-                found[number] = [bitmap_of(one) for one in numbers]
+                found[number] = [bitmap_of(rows) for rows in numbers]
         return found
 
     def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
