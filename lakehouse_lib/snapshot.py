@@ -16,6 +16,7 @@ from lakehouse_lib import features
 from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.in_commit_timestamp import heeded
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
@@ -29,7 +30,7 @@ from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.table_identity import Landmark, replaced
 from lakehouse_lib.log.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.schema import Field, Schema, column_mapping
+from lakehouse_lib.schema import Field, Schema, TableLayout, column_mapping
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
@@ -147,8 +148,21 @@ class Snapshot:
         return Schema.from_json(self.metadata.schema_string)
 
     @cached_property
-    def column_mapping(self) -> column_mapping.Mode:
-        """By what columns are found in files, statistics and partition values; "none" unless the protocol has it."""
+    def layout(self) -> TableLayout:
+        """How its data files hold its rows, without the columns in which rows keep their ids."""
+        return TableLayout(self.schema, self.partition_columns, self._column_mapping())
+
+    def layout_with_row_ids(self) -> TableLayout:
+        """The layout of rows that are copied: with the columns in which they keep their ids, where they do.
+
+        Raises:
+            DeltaProtocolError: rows keep their ids, and the table does not say where.
+        """
+        columns = row_tracking.columns_of(self.protocol, self.metadata, table=self.store.root, version=self.version)
+        return replace(self.layout, row_ids=columns)
+
+    def _column_mapping(self) -> column_mapping.Mode:
+        """The mode of the table's properties; "none" where the protocol does not have the feature."""
         listed = self.protocol.reader_features or frozenset()
         has_mapping = self.protocol.min_reader_version == 2 or "columnMapping" in listed
         return column_mapping.mode_of(self.configuration, table=self.store.root) if has_mapping else "none"
@@ -203,14 +217,14 @@ class Snapshot:
         names = FILE_SCHEMA.names if columns is None else columns
         if predicate is None:
             return self.files if columns is None else self.file_columns(names)
-        schema, partitioned, mapping = self.schema, self.partition_columns, self.column_mapping
-        wanted = file_pruning.needs(predicate, schema, partitioned, mapping)
+        layout = self.layout
+        wanted = file_pruning.needs(predicate, layout)
 
         def decide(known: file_pruning.Known) -> pa.Array:
-            return file_pruning.decide(predicate, known, schema, partitioned, mapping)
+            return file_pruning.decide(predicate, known, layout)
 
         def may_match(files: pa.Table) -> pa.Array:
-            return file_pruning.may_match(predicate, files, schema, partitioned, mapping)
+            return file_pruning.may_match(predicate, files, layout)
 
         return self.ask(lambda state: state.files.select(wanted, decide, may_match, names))
 

@@ -66,7 +66,7 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
             version=version,
             hint="Restore the commit with the metaData action of then from a backup, or ask for later versions",
         )
-    clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.column_mapping, ""))
+    clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.layout.mapping, ""))
     if clashes:
         raise SchemaMismatchError(
             f"changes of version {version} do not fit the schema of version {end.version}: {'; '.join(clashes)}",
@@ -80,13 +80,13 @@ def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
     """The partition columns of another metadata under the names they have at the end version."""
     then = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
-    stored = {column_mapping.physical_name(one, end.column_mapping).lower(): one.name for one in end.schema.fields}
+    stored = {end.layout.physical_name(one).lower(): one.name for one in end.schema.fields}
     physical = [column_mapping.physical_name(then.field(name), mode).lower() for name in metadata.partition_columns]
     return tuple(stored[name] for name in physical if name in stored)
 
 
 def _mode(metadata: Metadata, end: Snapshot) -> Mode:
-    return "none" if end.column_mapping == "none" else column_mapping.mode_of(metadata.configuration)
+    return "none" if end.layout.mapping == "none" else column_mapping.mode_of(metadata.configuration)
 
 
 def _clashes(then: StructType, now: StructType, old: Mode, new: Mode, above: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ from lakehouse_lib.expressions.ir import (
 )
 from lakehouse_lib.expressions.predicate import Predicate
 from lakehouse_lib.protocol.partition_values import partition_column
-from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, column_mapping
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, TableLayout
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -62,67 +62,46 @@ class Known:
     bounds: Mapping[ColumnPath, Bounds]
 
 
-def needs(
-    predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
-) -> Needs:
+def needs(predicate: Predicate, layout: TableLayout) -> Needs:
     """What ``decide`` has to know of the files; nothing else of the log needs to be read or parsed."""
-    return _Pruning(predicate, schema, partition_columns, mapping).needs()
+    return _Pruning(predicate, layout).needs()
 
 
-def may_match(
-    predicate: Predicate,
-    files: pa.Table,
-    schema: Schema,
-    partition_columns: Sequence[str],
-    mapping: column_mapping.Mode,
-) -> pa.Array:
+def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
     """For each row of a files table: False where no row of the file can match, else True; never null.
 
     Args:
         files: has ``partitionValues`` where the predicate names a partition column, ``stats`` where it names another.
-        schema, partition_columns: logical names, as the predicate has.
-        mapping: how the files' partition values and statistics are keyed.
+        layout: by which the files' partition values and statistics are keyed.
 
     Raises:
         InvalidPredicateError: arithmetic over partition values goes beyond a long.
         LogCorruptedError: a partition value that is none of its column's type.
     """
-    wanted = needs(predicate, schema, partition_columns, mapping)
+    wanted = needs(predicate, layout)
     bounds = bounds_of(files, wanted.bounds) if wanted.bounds else {}
     known = Known(files.num_rows, _partition_values(files, wanted.partitions), bounds)
-    return decide(predicate, known, schema, partition_columns, mapping)
+    return decide(predicate, known, layout)
 
 
-def decide(
-    predicate: Predicate,
-    known: Known,
-    schema: Schema,
-    partition_columns: Sequence[str],
-    mapping: column_mapping.Mode,
-) -> pa.Array:
+def decide(predicate: Predicate, known: Known, layout: TableLayout) -> pa.Array:
     """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names.
 
     Raises:
         InvalidPredicateError: arithmetic over partition values goes beyond a long.
     """
-    return _Pruning(predicate, schema, partition_columns, mapping).run(known)
+    return _Pruning(predicate, layout).run(known)
 
 
-def evaluate_partitions(
-    predicate: Predicate,
-    files: pa.Table,
-    schema: Schema,
-    partition_columns: Sequence[str],
-    mapping: column_mapping.Mode,
-) -> pa.Array:
+def evaluate_partitions(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
     """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
 
     Raises:
         InvalidPredicateError: as ``matches``.
         LogCorruptedError: a partition value that is none of its column's type.
     """
-    pruning = _Pruning(predicate, schema, partition_columns, mapping)
-    wanted = {pruning.keys[name.lower()]: schema.field(name).type for name in predicate.columns}
+    pruning = _Pruning(predicate, layout)
+    wanted = {pruning.keys[name.lower()]: layout.schema.field(name).type for name in predicate.columns}
     return pruning.by_values(predicate.root, Known(files.num_rows, _partition_values(files, wanted), {}))
 
 
@@ -131,13 +110,11 @@ def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[s
 
 
 class _Pruning:
-    def __init__(
-        self, predicate: Predicate, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
-    ) -> None:
+    def __init__(self, predicate: Predicate, layout: TableLayout) -> None:
         self.predicate = predicate
-        self.schema = schema
-        self.mapping = mapping
-        self.keys = {name.lower(): column_mapping.partition_key(schema, name, mapping) for name in partition_columns}
+        self.schema = layout.schema
+        self.layout = layout
+        self.keys = layout.partition_keys
         self.known = Known(0, {}, {})
         self.leaves: dict[ColumnPath, Leaf] = {}
 
@@ -185,7 +162,7 @@ class _Pruning:
         return matches(part, data, Schema([Field(field.name, field.type) for field in fields]))
 
     def physical(self, column: Column) -> ColumnPath:
-        return column_mapping.physical_path(self.schema, column.path, self.mapping)
+        return self.layout.physical_path(column.path)
 
     def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         """Whether ``node`` can be true for a row; ``no_nan`` are the columns whose NaN rows something else excludes."""

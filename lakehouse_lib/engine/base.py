@@ -19,8 +19,7 @@ from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
     from lakehouse_lib.expressions import Predicate
-    from lakehouse_lib.features.row_tracking import RowIdColumns
-    from lakehouse_lib.schema import Schema
+    from lakehouse_lib.schema import TableLayout
     from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.store import ObjectStore
 
@@ -64,21 +63,18 @@ class WriteTarget:
 
     Attributes:
         store: the table's store; picklable, so it travels with the tasks.
-        schema: the table's full schema, partition columns included; data has exactly its columns when it gets here.
-        partition_columns: hive folders, in this order.
+        layout: of the table's files; data has exactly the columns of its schema when it gets here, and copied rows
+            those of its ``row_ids``.
         configuration: the table's properties (``delta.*``).
         target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
         data_change: what the files' ``dataChange`` says; False when rows are only rearranged.
-        row_ids: columns beside those of the schema, which copied rows bring; None: rows are new, or keep no ids.
     """
 
     store: ObjectStore
-    schema: Schema
-    partition_columns: tuple[str, ...] = ()
+    layout: TableLayout
     configuration: Mapping[str, str] = field(default_factory=dict)
     target_file_size: int | None = None
     data_change: bool = True
-    row_ids: RowIdColumns | None = None
 
 
 class Engine(Protocol):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from lakehouse_lib.arrow.values import bools, int64s, literal
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
-from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema import RowIdColumns, Schema
 from lakehouse_lib.statistics import num_records
 
 DOMAIN = "delta.rowTracking"
@@ -33,7 +32,6 @@ _COLUMNS = (
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
 _MOST = 2**63 - 1
-_LONG = PrimitiveType("long")
 
 
 class FileIds(NamedTuple):
@@ -48,34 +46,16 @@ class FileIds(NamedTuple):
         told = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
         return [None if base is None or version is None else cls(base, version) for base, version in told]
 
-
-@dataclass(frozen=True)
-class RowIdColumns:
-    """The columns of data files, outside of the table's schema, in which rows keep id and commit version for life.
-
-    Where one is null or missing, the place of the row in its file says the id, and the file's action the version.
-
-    Attributes:
-        ids, versions: their names in the files, whatever the column mapping.
-    """
-
-    ids: str
-    versions: str
-
-    @property
-    def fields(self) -> tuple[Field, Field]:
-        return Field(self.ids, _LONG), Field(self.versions, _LONG)
-
-    def filled(
-        self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, file: FileIds, positions: NDArray[np.int64]
+    def complete(
+        self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, positions: NDArray[np.int64]
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """What rows keep in another file.
+        """The ids and commit versions of rows of the file, which rows that are copied take along.
 
         Args:
-            ids, versions: what their file has in the columns.
-            positions: where in it they are.
+            ids, versions: what the file has in its columns for them, null where the row has not been copied before.
+            positions: of the rows in the file.
         """
-        return pc.coalesce(ids, int64s(file.base + positions)), pc.coalesce(versions, literal(file.version, pa.int64()))
+        return pc.coalesce(ids, int64s(self.base + positions)), pc.coalesce(versions, literal(self.version, pa.int64()))
 
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:

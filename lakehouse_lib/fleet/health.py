@@ -107,7 +107,7 @@ def health(
     target = target_file_size or _target(snapshot.configuration)
     sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
     small = is_small(sizes, target)
-    partition = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    partition = partition_codes(files, snapshot.layout)
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
     compactable = compaction_bins(files, partition, target)
     overlap = mean_files_at_a_point(snapshot, clustered_by)

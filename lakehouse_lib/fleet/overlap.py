@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.schema import DataType, PrimitiveType, column_mapping
+from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import ColumnPath, bounds_of
 
@@ -36,7 +36,7 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
                 code="DELTA_COLUMN_NOT_FOUND",
             )
         if field.name not in snapshot.partition_columns:
-            path = (column_mapping.physical_name(field, snapshot.column_mapping),)
+            path = (snapshot.layout.physical_name(field),)
             wanted[path], names[path] = field.type, field.name
     bounds = bounds_of(snapshot.files, wanted) if wanted else {}
     depths = {names[path]: _mean_depth(one.min, one.max) for path, one in bounds.items()}

@@ -10,7 +10,7 @@ from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFound
 from lakehouse_lib.operations.write.create import describe, new_metadata, protocol_for
 from lakehouse_lib.operations.write.write import check_rows_are_kept, discard, with_new_columns
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -72,8 +72,7 @@ def append_once(
     assert current is not None
     target = WriteTarget(
         store,
-        Schema.from_json(current.schema_string),
-        tuple(current.partition_columns),
+        TableLayout(Schema.from_json(current.schema_string), current.partition_columns),
         current.configuration,
         target_file_size,
     )
@@ -106,7 +105,7 @@ def append_once(
         if snapshot is None and isinstance(result.error, MetadataChangedError):
             # Two first batches at once, of two sources, say: the table is there now; append to it, if it is the same.
             snapshot = load_snapshot(store)
-            if snapshot.schema == target.schema and tuple(snapshot.partition_columns) == target.partition_columns:
+            if snapshot.layout == target.layout:
                 metadata, current = None, snapshot.metadata
                 continue
         if files is not None:

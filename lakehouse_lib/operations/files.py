@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of, whole
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.protocol.partition_values import partition_column
-from lakehouse_lib.schema import Schema, column_mapping
+from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 
@@ -53,7 +51,7 @@ def count_rows(snapshot: Snapshot) -> int:
     """
     files = snapshot.files
     counts = live_records(files)
-    reader = TableReader(snapshot.store, Schema([]), (), snapshot.column_mapping)
+    reader = TableReader(snapshot.store, snapshot.layout, Schema([]))
     total = int(pc.sum(counts).as_py() or 0)
     for file, _ in reader.files(files.filter(counts.is_null())):
         total += file.live_rows
@@ -84,14 +82,11 @@ def size_summary(files: pa.Table) -> dict[str, float | int]:
     }
 
 
-def partition_codes(
-    files: pa.Table, schema: Schema, partition_columns: Sequence[str], mapping: column_mapping.Mode
-) -> NDArray[np.int64]:
+def partition_codes(files: pa.Table, layout: TableLayout) -> NDArray[np.int64]:
     """A small whole number a file, equal for the files of one partition. By typed value: one has many spellings."""
     codes = np.zeros(len(files), dtype=np.int64)
-    for name in partition_columns:
-        key = column_mapping.partition_key(schema, name, mapping)
-        values = partition_column(files, key, schema.field(name).type)
+    for name, key in layout.partition_keys.items():
+        values = partition_column(files, key, layout.schema.field(name).type)
         column = pc.dictionary_encode(values, null_encoding="encode")
         codes = codes * len(column.dictionary) + numbers_of(column.indices, np.int32)
         codes = np.unique(codes, return_inverse=True)[1]

@@ -29,7 +29,6 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.table_properties import SET_BY, TableProperties
-from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
@@ -110,9 +109,7 @@ def vacuum(
         moment - asked,
         store=latest.store,
         links=listing.links,
-        partition_columns=[
-            partition_key(latest.schema, name, latest.column_mapping) for name in latest.partition_columns
-        ],
+        partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
     if dry_run or not paths:

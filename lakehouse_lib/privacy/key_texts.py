@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.reader import TableReader, select
+from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.casts import from_text
 from lakehouse_lib.operations.vacuum import list_objects
@@ -112,9 +112,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
     if not keys.numbers or field.type != PrimitiveType("string"):
         return set()
     files = as_files(snapshot, stored_files(snapshot, list_objects(snapshot.store)).every, [field.name])
-    reader = TableReader(
-        snapshot.store, select(snapshot.schema, [field.name]), snapshot.partition_columns, snapshot.column_mapping
-    )
+    reader = TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns([field.name]))
     count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [
         SpellingTask(files.slice(start, count).combine_chunks(), reader, keys) for start in range(0, len(files), count)

@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib.data_skipping import may_match
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.reader import DataFile, TableReader, select
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
 from lakehouse_lib.expressions import Predicate, matches, parse
 from lakehouse_lib.privacy.sql import LABEL
 from lakehouse_lib.privacy.stored_files import as_files, constants_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import DataType, Field, Schema, StructType
+from lakehouse_lib.schema import DataType, Field, Schema, StructType, TableLayout
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
@@ -85,9 +85,7 @@ def _run(
     skip_by_footer: bool,
 ) -> pa.Table:
     names = [name for name in snapshot.schema.names if name in predicate.columns]
-    reader = TableReader(
-        snapshot.store, select(snapshot.schema, names), snapshot.partition_columns, snapshot.column_mapping
-    )
+    reader = TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns(names))
     count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [
         CountTask(
@@ -134,15 +132,14 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
         lacking = [one.name for one in reader.schema if not reader.holds(file, one)]
         missing = [name for name in lacking if name not in constants]
         # A mapped column that was dropped stays in the files, and one that was added since may have its name.
-        dropped = reader.strangers(file, task.table_schema) if lacking and reader.mapping != "none" else []
+        dropped = reader.strangers(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
         again = [name for name in lacking if name.lower() in {one.lower() for one in dropped}]
         if again:
             return None, (
                 f"it has a column {', '.join(again)} that the table has dropped, and the table's own is another of "
                 "that name; look at it, and rewrite it or delete it by hand"
             )
-        partitioned = {name.lower() for name in reader.partition_columns}
-        untold = [name for name in missing if name.lower() in partitioned]
+        untold = [name for name in missing if reader.layout.is_partition_column(name)]
         if untold:
             return None, (
                 f"nothing tells its value of the partition column {', '.join(untold)}, neither the file nor the log "
@@ -152,12 +149,12 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
         if holds_none and not _true_of_nulls(predicate, reader.schema):
             return 0, f"no column {', '.join(missing)}" + (f", but {', '.join(dropped)} of before" if dropped else "")
         # With column mapping a column that was retyped is another column, and the table's own type is the one.
-        if reader.mapping == "none":
+        if reader.layout.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
             predicate = parse(predicate.sql, reader.schema, table=reader.store.root, label=predicate.label)
         # Footers have the files' own names.
-        by_footer = task.skip_by_footer and reader.mapping == "none"
+        by_footer = task.skip_by_footer and reader.layout.mapping == "none"
         if by_footer and _ruled_out(file.metadata, predicate, reader, task.files.slice(index, 1), constants):
             return 0, None
         return _matching_rows(file, reader, predicate, constants), None
@@ -206,7 +203,7 @@ def _ruled_out(
     every = StatisticsColumns(frozenset(column for column, _ in leaves(reader.schema)))
     stats = pa.array([from_footer(footer, reader.schema, indexed=every)], pa.string())
     row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
-    return not pc.any(may_match(predicate, row, reader.schema, list(constants), "none")).as_py()
+    return not pc.any(may_match(predicate, row, TableLayout(reader.schema, tuple(constants)))).as_py()
 
 
 def _true(mask: pa.Array) -> int:

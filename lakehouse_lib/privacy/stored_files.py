@@ -19,7 +19,6 @@ from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, have_no_path
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType
-from lakehouse_lib.schema.column_mapping import partition_key
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
@@ -111,9 +110,9 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
     Args:
         columns: that are read; partition values are looked up for these alone.
     """
-    partitioned = {name.lower() for name in snapshot.partition_columns}
+    layout = snapshot.layout
     keys = {
-        partition_key(snapshot.schema, name, snapshot.column_mapping): name.lower() in partitioned
+        layout.partition_key(name): layout.is_partition_column(name)
         for name in sorted(columns)
         if isinstance(snapshot.schema.field(name).type, PrimitiveType)
     }
@@ -144,7 +143,7 @@ def constants_of(
     by_name = {key.lower(): value for key, value in noted or ()}
     found = {}
     for one in reader.schema.fields:
-        key = partition_key(reader.schema, one.name, reader.mapping).lower()
+        key = reader.layout.physical_name(one).lower()
         if key in by_name and not reader.holds(file, one):
             try:
                 found[one.name] = partition_values.to_typed(pa.array([by_name[key]], pa.string()), one.type)[0]

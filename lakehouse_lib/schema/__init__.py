@@ -3,6 +3,7 @@
 from lakehouse_lib.schema.batches import align_batches
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
 from lakehouse_lib.schema.nesting import all_types
+from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
 from lakehouse_lib.schema.types import (
     ArrayType,
     DataType,
@@ -22,8 +23,10 @@ __all__ = [
     "MapType",
     "Mismatch",
     "PrimitiveType",
+    "RowIdColumns",
     "Schema",
     "StructType",
+    "TableLayout",
     "align",
     "align_batches",
     "all_types",

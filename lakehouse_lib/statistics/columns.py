@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.schema import DataType, Schema, StructType
+from lakehouse_lib.schema import DataType, StructType, TableLayout
 
 #: A column's names from the top: ("a",) or, inside structs, ("a", "b").
 ColumnPath = tuple[str, ...]
@@ -37,9 +37,7 @@ def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnP
             yield path, field.type
 
 
-def indexed_columns(
-    schema: Schema, configuration: Mapping[str, str], partition_columns: Sequence[str]
-) -> StatisticsColumns:
+def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> StatisticsColumns:
     """The leaf columns that the table's properties ask statistics for; never partition columns.
 
     ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; names that are no columns are
@@ -48,8 +46,7 @@ def indexed_columns(
     Raises:
         InvalidArgumentError: the number is none.
     """
-    partitions = {name.lower() for name in partition_columns}
-    paths = [path for path, _ in leaves(schema) if path[0].lower() not in partitions]
+    paths = [path for path, _ in leaves(layout.schema) if not layout.is_partition_column(path[0])]
     named = configuration.get("delta.dataSkippingStatsColumns")
     if named is not None:
         wanted = [tuple(part.lower() for part in one) for one in _parse_names(named)]

@@ -34,8 +34,7 @@ from lakehouse_lib.log.commit_file import CommitActions
 from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import IsolationLevel
-from lakehouse_lib.schema import Schema
-from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.transaction.conflict_messages import (
     commit_in_words,
@@ -68,7 +67,7 @@ class Attempt:
     """What a transaction has read and wants to write.
 
     Attributes:
-        protocol, metadata: of the version it was planned on; with ``schema``, ``partition_columns`` and ``mapping``.
+        protocol, metadata, layout: of the version it was planned on.
         isolation: of this commit.
         reads: predicates of the rows it depended on; ``None`` among them is the whole table. Empty: a blind write.
         live: those of the snapshot's files (a files table) that have one of these keys; asked only when files went.
@@ -80,9 +79,7 @@ class Attempt:
 
     protocol: Protocol
     metadata: Metadata
-    schema: Schema
-    partition_columns: tuple[str, ...]
-    mapping: Mode
+    layout: TableLayout
     isolation: IsolationLevel
     reads: tuple[Predicate | None, ...]
     live: Callable[[pa.Array], pa.Table]
@@ -248,7 +245,7 @@ def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store
 def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> NDArray[np.bool_]:
     if read is None:
         return np.ones(len(files), np.bool_)
-    keep = file_pruning.may_match(read, files, attempt.schema, attempt.partition_columns, attempt.mapping)
+    keep = file_pruning.may_match(read, files, attempt.layout)
     return np.asarray(keep.to_numpy(zero_copy_only=False), np.bool_)
 
 

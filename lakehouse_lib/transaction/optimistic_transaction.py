@@ -336,9 +336,7 @@ class OptimisticTransaction:
         return Attempt(
             protocol=snapshot.protocol,
             metadata=snapshot.metadata,
-            schema=snapshot.schema,
-            partition_columns=snapshot.partition_columns,
-            mapping=snapshot.column_mapping,
+            layout=snapshot.layout,
             isolation=self._isolation(),
             reads=tuple(self._reads),
             live=live,

@@ -132,7 +132,7 @@ def test_pruned_files_are_those_of_the_whole_table(table):
         "text = 'x'",
     ):
         predicate = parse(condition, snapshot.schema)
-        keep = may_match(predicate, snapshot.files, snapshot.schema, snapshot.partition_columns, "none")
+        keep = may_match(predicate, snapshot.files, snapshot.layout)
         assert snapshot.prune(predicate).to_pylist() == snapshot.files.filter(keep).to_pylist(), condition
     assert "f005" not in paths_of(snapshot)
     assert snapshot.prune(parse("id = 55", snapshot.schema)).num_rows == 0

@@ -213,7 +213,7 @@ class Actor:
     def _cluster(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
         files, wanted = snapshot.files, size or DEFAULT_TARGET_FILE_SIZE
-        parts = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+        parts = partition_codes(files, snapshot.layout)
         clustered, worn = is_clustered(snapshot, files, columns, wanted), has_many_deleted_rows(files)
         paths = files["path"].to_pylist()
         self.stories.groups[name] = [

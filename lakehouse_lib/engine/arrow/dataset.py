@@ -39,8 +39,8 @@ def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
     vectors = files["deletionVector"]
     if vectors.null_count < len(vectors):
         return f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors)"
-    if snapshot.column_mapping != "none":
-        return f"its columns are found by {snapshot.column_mapping} (columnMapping)"
+    if snapshot.layout.mapping != "none":
+        return f"its columns are found by {snapshot.layout.mapping} (columnMapping)"
     if has_changes(snapshot.schema):
         return "columns have become wider than in old files (typeWidening)"
     if any(has_variant(one.type) for one in snapshot.schema):
@@ -95,7 +95,7 @@ def dataset(
     stored = pa.schema([one for one in schema if one.name.lower() not in held])
     checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
     form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    constants = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none").constants(files)
+    constants = TableReader(snapshot.store, snapshot.layout, snapshot.schema).constants(files)
     constants = {
         name: values.cast(schema.field(name).type) for name, values in constants.items() if name in schema.names
     }
@@ -144,7 +144,7 @@ def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
             return None
         suspect = snapshot.prune(Predicate("", disjunction([*early])), ["path"])["path"]
         files = files.filter(pc.is_in(files["path"], value_set=suspect.combine_chunks()))
-    reader = TableReader(snapshot.store, snapshot.schema, snapshot.partition_columns, "none")
+    reader = TableReader(snapshot.store, snapshot.layout, snapshot.schema)
 
     def differs(path: str) -> bool:
         with reader.open(path, None) as file:

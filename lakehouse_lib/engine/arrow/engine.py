@@ -77,7 +77,7 @@ class ArrowEngine:
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
                 code="DELTA_UNSUPPORTED_DATA",
             )
-        return write_stream(align_batches(rows.rows, target.schema, table=target.store.root), target)
+        return write_stream(align_batches(rows.rows, target.layout.schema, table=target.store.root), target)
 
     def read(
         self,

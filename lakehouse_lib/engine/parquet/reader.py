@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
@@ -22,10 +22,10 @@ from lakehouse_lib.engine.parquet.footer import missing_file, unreadable_file
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, UnsupportedFeatureError
 from lakehouse_lib.expressions import Predicate, matches, to_arrow
 from lakehouse_lib.expressions.ir import Column
-from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns
+from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
-from lakehouse_lib.schema import Field, PrimitiveType, Schema
-from lakehouse_lib.schema.column_mapping import Mode, partition_key
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
+from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.store import ObjectStore
 
 
@@ -116,17 +116,13 @@ class TableReader:
 
     Attributes:
         store: the table's store.
+        layout: of the table; what rows keep when they are copied is read, too, as two more columns, where it has it.
         schema: the columns wanted, in this order; columns a file does not have become nulls.
-        partition_columns: whose values come from the log.
-        mapping: by what columns are found in files and in partition values.
-        row_ids: what rows keep when they are copied is read, too, as two more columns.
     """
 
     store: ObjectStore
+    layout: TableLayout
     schema: Schema
-    partition_columns: tuple[str, ...]
-    mapping: Mode
-    row_ids: RowIdColumns | None = None
 
     def open(self, path: str, vector: Mapping[str, Any] | None, ids: FileIds | None = None) -> DataFile:
         """The data file at a log path, with its footer and its deletion vector read.
@@ -179,13 +175,11 @@ class TableReader:
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:
         """The typed partition values of these files, by wanted partition column."""
-        by = {name.lower(): name for name in self.partition_columns}
+        keys = self.layout.partition_keys
         return {
-            one.name: partition_values.partition_column(
-                files, partition_key(self.schema, by[one.name.lower()], self.mapping), one.type
-            )
+            one.name: partition_values.partition_column(files, keys[one.name.lower()], one.type)
             for one in self.schema.fields
-            if one.name.lower() in by
+            if self.layout.is_partition_column(one.name)
         }
 
     def row_group(
@@ -202,7 +196,8 @@ class TableReader:
             LogCorruptedError: the file does not fit the table's schema, or has no ids for rows that keep theirs.
             UnsupportedFeatureError: shredded variants.
         """
-        fields = [*self.schema.fields, *(self.row_ids.fields if self.row_ids is not None else ())]
+        row_ids = self.layout.row_ids
+        fields = [*self.schema.fields, *(row_ids.fields if row_ids is not None else ())]
         mode = self._mode(file)
         members = Members(file.columns, mode)
         found = {
@@ -234,10 +229,10 @@ class TableReader:
                 columns.append(self._typed(file, read[place], place, one, mode))
             else:
                 columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
-        if self.row_ids is not None:
+        if row_ids is not None:
             positions = file.starts[index] + (np.arange(count) if kept is None else np.flatnonzero(flags_of(kept)))
             ids, versions = columns[-2:]
-            columns[-2:] = self.row_ids.filled(ids, versions, self._ids(file), positions)
+            columns[-2:] = self._ids(file).complete(ids, versions, positions)
         if not columns:  # rows all the same, and a table has as many as its columns were long
             return pa.table([pa.nulls(count)], ["rows"]).select([])
         return pa.Table.from_arrays(columns, schema=nullable)
@@ -267,12 +262,11 @@ class TableReader:
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
         # What partition values decide has left out whole files.
-        predicate = predicate.split(self.partition_columns)[1]
+        predicate = predicate.split(self.layout.partition_columns)[1]
         if predicate is None:
             return every
         mode = self._mode(file)
         members = Members(file.columns, mode)
-        held = {name.lower() for name in self.partition_columns}
         names: dict[str, str] = {}
         for name in predicate.columns:
             wanted = self.schema.field(name)
@@ -282,7 +276,7 @@ class TableReader:
                 return every
             # Nor does a copy of a partition column tell what the log says, nor do a struct's members where they are
             # mapped: of two that have changed names each is under the other's, in a struct of the same type.
-            if name.lower() in held or (mode != "none" and not isinstance(wanted.type, PrimitiveType)):
+            if self.layout.is_partition_column(name) or (mode != "none" and not isinstance(wanted.type, PrimitiveType)):
                 return every
             # Nor do they tell of NaN, which is above every number here.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
@@ -315,14 +309,14 @@ class TableReader:
             files: path, partitionValues and deletionVector of a files table, and its ids where what rows keep is read.
         """
         constants = self.constants(files)
-        ids = [None] * len(files) if self.row_ids is None else FileIds.of(files)
+        ids = [None] * len(files) if self.layout.row_ids is None else FileIds.of(files)
         for index, path in enumerate(files.column("path").to_pylist()):
             with self.open(path, files["deletionVector"][index].as_py(), ids[index]) as file:
                 yield file, {name: values[index] for name, values in constants.items()}
 
     def _mode(self, file: DataFile) -> Mode:
         """Files from before a table had field ids have their columns under the physical names."""
-        return "name" if self.mapping == "id" and not file.has_field_ids else self.mapping
+        return "name" if self.layout.mapping == "id" and not file.has_field_ids else self.layout.mapping
 
     def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
         try:
@@ -362,8 +356,3 @@ def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:
         yield arrow
     for index in range(arrow.num_fields):
         yield from _leaf_types(arrow.field(index).type)
-
-
-def select(schema: Schema, columns: Sequence[str]) -> Schema:
-    """The schema of these columns, in the order asked for."""
-    return Schema([schema.field(name) for name in columns])

@@ -11,8 +11,8 @@ import pyarrow as pa
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns, columns_of
-from lakehouse_lib.schema import Schema, usable, widening
+from lakehouse_lib.features.row_tracking import FileIds
+from lakehouse_lib.schema import Schema, TableLayout, usable, widening
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
@@ -62,15 +62,14 @@ class Scan:
         fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
         widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
         usable.check_readable(fields, table=snapshot.store.root)
-        kept = _row_ids(snapshot) if row_ids else None
-        reader = TableReader(snapshot.store, fields, snapshot.partition_columns, snapshot.column_mapping, kept)
+        reader = TableReader(snapshot.store, _layout_with_row_ids(snapshot) if row_ids else snapshot.layout, fields)
         return cls(reader, tuple(wanted), predicate)
 
     @property
     def result_schema(self) -> pa.Schema:
         """All columns nullable: files may hold nulls where the schema allows none, and a reader shows what is there."""
         arrow = self.reader.schema.to_arrow()
-        kept = ROW_IDS if self.reader.row_ids is not None else ()
+        kept = ROW_IDS if self.reader.layout.row_ids is not None else ()
         return pa.schema(
             [
                 *(arrow.field(name).with_nullable(True) for name in self.columns),
@@ -86,7 +85,7 @@ class Scan:
         """
         constants = self.reader.constants(files)
         paths = files.column("path").to_pylist()
-        ids = FileIds.of(files) if self.reader.row_ids is not None else [None] * len(paths)
+        ids = FileIds.of(files) if self.reader.layout.row_ids is not None else [None] * len(paths)
 
         def opened(index: int) -> tuple[DataFile, list[int]]:
             with self.reader.open(paths[index], files["deletionVector"][index].as_py(), ids[index]) as file:
@@ -103,20 +102,19 @@ class Scan:
             rows = self.reader.row_group(file, group, values)
         if self.predicate is not None:
             rows = rows.filter(self.reader.mask(rows, self.predicate))
-        kept = self.reader.row_ids
+        kept = self.reader.layout.row_ids
         if kept is None:
             return rows.select(list(self.columns))
         return rows.select([*self.columns, kept.ids, kept.versions]).rename_columns([*self.columns, *ROW_IDS])
 
 
-def _row_ids(snapshot: Snapshot) -> RowIdColumns:
-    table, version = snapshot.store.root, snapshot.version
-    found = columns_of(snapshot.protocol, snapshot.metadata, table=table, version=version)
-    if found is None:
+def _layout_with_row_ids(snapshot: Snapshot) -> TableLayout:
+    layout = snapshot.layout_with_row_ids()
+    if layout.row_ids is None:
         raise InvalidArgumentError(
-            "rows of this table keep no ids that could be told (rowTracking)",
-            table=table,
-            version=version,
+            "row_ids cannot be read: rows of this table keep no ids (rowTracking)",
+            table=snapshot.store.root,
+            version=snapshot.version,
             hint="Create the table with delta.enableRowTracking = true",
         )
-    return found
+    return layout

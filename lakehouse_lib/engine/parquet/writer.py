@@ -21,7 +21,7 @@ from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
-from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.store.s3.hints import hint_for_arrow
 
@@ -89,19 +89,12 @@ def target_size_of(configuration: Mapping[str, str], asked: int | None = None, *
     return int(digits) * unit
 
 
-def file_schema(schema: Schema, partition_columns: Iterable[str]) -> pa.Schema:
-    """The columns that a data file holds: all but partition columns (the log has their values) and void ones."""
-    partitioned = set(partition_columns)
-    kept = [one for one in schema.fields if one.name not in partitioned and one.type != PrimitiveType("void")]
-    return Schema(kept).to_arrow()
-
-
-def stored_schema(target: WriteTarget) -> pa.Schema:
-    """The columns that a data file written there has: those of ``file_schema``, and what copied rows keep."""
-    columns = file_schema(target.schema, target.partition_columns)
-    if target.row_ids is None:
+def stored_schema(layout: TableLayout) -> pa.Schema:
+    """The columns of a data file in Arrow types: the table's, and what copied rows keep."""
+    columns = layout.data_columns.to_arrow()
+    if layout.row_ids is None:
         return columns
-    return pa.schema([*columns, *(one.to_arrow() for one in target.row_ids.fields)])
+    return pa.schema([*columns, *(one.to_arrow() for one in layout.row_ids.fields)])
 
 
 class DataFileWriter:
@@ -118,12 +111,12 @@ class DataFileWriter:
     def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
         self._target = target
         self._values = dict(values or {})
-        self._schema = stored_schema(target)
+        self._schema = stored_schema(target.layout)
         self._codec = codec_of(target.configuration)
         self._size = target_size_of(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
-        self._indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
-        self._folder = partition_values.hive_path(self._values, target.partition_columns)
+        self._indexed = statistics.indexed_columns(target.layout, target.configuration)
+        self._folder = partition_values.hive_path(self._values, target.layout.partition_columns)
         self._job = uuid.uuid4()
         self._numbers = count()
         self._pending: list[pa.Table] = []
@@ -196,7 +189,7 @@ class DataFileWriter:
         if self._writer is None:
             return
         footer, size = self._close()
-        stats = statistics.from_footer(footer, self._target.schema, indexed=self._indexed, floats=self._floats)
+        stats = statistics.from_footer(footer, self._target.layout.schema, indexed=self._indexed, floats=self._floats)
         self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
         self._floats = {}
 
@@ -258,9 +251,10 @@ class DataFileWriter:
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
         """Ids that rows keep are near each other: as differences they take a bit or two, else some four bytes a row."""
-        if self._target.row_ids is None or isinstance(dictionaries, bool) or self._target.row_ids.ids in dictionaries:
+        row_ids = self._target.layout.row_ids
+        if row_ids is None or isinstance(dictionaries, bool) or row_ids.ids in dictionaries:
             return None
-        return {self._target.row_ids.ids: "DELTA_BINARY_PACKED"}
+        return {row_ids.ids: "DELTA_BINARY_PACKED"}
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -306,13 +300,13 @@ def _repeating(rows: pa.Table) -> list[str] | bool:
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
-    """Write a stream of tables or record batches with exactly the columns of ``target.schema``; the files table.
+    """Write a stream of tables or record batches with exactly the columns of the table; the files table.
 
     Partitioned rows go to a writer a partition. Memory stays bounded however many partitions there are: past 256 MiB
     of pending rows the largest writer flushes, past 128 open files the one that waited longest closes its file.
     """
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
-    names = file_schema(target.schema, target.partition_columns).names
+    names = target.layout.data_columns.names
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -331,7 +325,7 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
 
 def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
-    return dict(zip(target.partition_columns, values, strict=True))
+    return dict(zip(target.layout.partition_columns, values, strict=True))
 
 
 def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
@@ -345,11 +339,12 @@ def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
 def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
     if not len(table):
         return
-    if not target.partition_columns:
+    partition_columns = target.layout.partition_columns
+    if not partition_columns:
         yield (), table
         return
     codes = np.zeros(len(table), dtype=np.int64)
-    for name in target.partition_columns:
+    for name in partition_columns:
         encoded = table.column(name).combine_chunks().dictionary_encode()
         indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
         # Renumbered at once, so that the product of many columns cannot overflow.
@@ -358,12 +353,12 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ordered = table.take(pa.array(order)) if len(starts) > 1 else table
     firsts = ordered.take(pa.array(starts))
-    spelled = [partition_texts(firsts.column(name), name, target) for name in target.partition_columns]
-    _refuse_overlong(dict(zip(target.partition_columns, spelled, strict=True)), target)
+    spelled = [partition_texts(firsts.column(name), name, target) for name in partition_columns]
+    _refuse_overlong(dict(zip(partition_columns, spelled, strict=True)), target)
     ends = [*starts[1:], len(table)]
-    for name, column in zip(target.partition_columns, spelled, strict=True):
+    for name, column in zip(partition_columns, spelled, strict=True):
         nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
-        if nulls and not target.schema.field(name).nullable:
+        if nulls and not target.layout.schema.field(name).nullable:
             raise not_null_violated({name: nulls}, target.store.root)
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
         yield values, ordered.slice(start, end - start)
@@ -389,7 +384,7 @@ def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: Write
         InvalidArgumentError: names the column of a value that the log has no spelling for.
     """
     try:
-        texts: list[str | None] = partition_values.to_strings(values, target.schema.field(name).type).to_pylist()
+        texts: list[str | None] = partition_values.to_strings(values, target.layout.schema.field(name).type).to_pylist()
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"column {name}: {error.message}",

@@ -111,9 +111,9 @@ class SparkEngine:
         rows = incoming(data)
         frame = rows.rows
         if not rows.is_spark:
-            batches = align_batches(rows.rows, target.schema, table=target.store.root)
-            table = pa.Table.from_batches(batches, target.schema.to_arrow())
-            frame = self.spark.createDataFrame(table, struct_type(target.schema))
+            batches = align_batches(rows.rows, target.layout.schema, table=target.store.root)
+            table = pa.Table.from_batches(batches, target.layout.schema.to_arrow())
+            frame = self.spark.createDataFrame(table, struct_type(target.layout.schema))
         with spark_failures():
             if s3a.is_in_s3(target.store):
                 workers.make_ready(self.spark)

@@ -36,7 +36,7 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
     Raises:
         ObjectNotFoundError, StoreError: in id mode, a file that is missing or no Parquet file.
     """
-    mode = snapshot.column_mapping
+    mode = snapshot.layout.mapping
     if mode != "id":
         yield partial(physical_name, mode=mode), files
         return

@@ -27,7 +27,6 @@ from lakehouse_lib.engine.spark.s3a import scan_options
 from lakehouse_lib.expressions import to_spark_sql
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
-from lakehouse_lib.schema.column_mapping import physical_name
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
@@ -99,11 +98,11 @@ class _Part:
 
     @classmethod
     def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> _Part:
-        by = {name.lower() for name in snapshot.partition_columns}
+        layout = snapshot.layout
         partition = {
-            physical_name(one, snapshot.column_mapping): one
+            layout.physical_name(one): one
             for one in schema.fields
-            if one.name.lower() in by and one.type != PrimitiveType("void")
+            if layout.is_partition_column(one.name) and one.type != PrimitiveType("void")
         }
         return cls(spark, snapshot, schema, partition, names)
 

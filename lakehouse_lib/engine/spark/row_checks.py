@@ -36,7 +36,7 @@ def checked(frame: Any, target: WriteTarget) -> Any:
 
     columns = []
     for one in Schema.from_json(frame.schema.json()).fields:
-        column, wanted = F.col(quoted(one.name)), target.schema.get(one.name)
+        column, wanted = F.col(quoted(one.name)), target.layout.schema.get(one.name)
         for what, found in [] if wanted is None else _faults(column, one, wanted, target):
             refused = F.raise_error(F.lit(f"lakehouse refuses {what} in column <{one.name}>"))
             column = F.when(found, refused).otherwise(column)
@@ -49,7 +49,7 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
     found = _FOUND.search(str(error.__cause__))
     if found is None:
         return None
-    column, table = target.schema.field(found["column"]), target.store.root
+    column, table = target.layout.schema.field(found["column"]), target.store.root
     if found["what"] == _BINARY:
         return InvalidArgumentError(
             f"a binary partition value of column {column.name!r} is not UTF-8",
@@ -82,10 +82,12 @@ def _faults(column: Any, source: Field, wanted: Field, target: WriteTarget) -> I
         nulls = _has_null(column, source.type, wanted.type, required=source.nullable and not wanted.nullable)
         if nulls is not None:
             yield _NULL, nulls
-    if wanted.name in target.partition_columns and source.type in (PrimitiveType("string"), PrimitiveType("binary")):
+    if wanted.name not in target.layout.partition_columns:
+        return
+    if source.type in (PrimitiveType("string"), PrimitiveType("binary")):
         what = _TEXT if source.type == PrimitiveType("string") else _BINARY
         yield what, ~F.is_valid_utf8(column.cast("string"))
-    if wanted.name in target.partition_columns and wanted.type in (PrimitiveType("string"), PrimitiveType("binary")):
+    if wanted.type in (PrimitiveType("string"), PrimitiveType("binary")):
         text, room = column.cast("string"), partition_values.room_for_value(wanted.name)
         escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
         # The second look, which costs more, is for texts that may be too long when each character is escaped.

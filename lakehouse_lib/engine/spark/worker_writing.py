@@ -22,16 +22,16 @@ from lakehouse_lib.schema.quoting import quoted
 
 def files_of(frame: Any, target: WriteTarget) -> Any:
     """Write the DataFrame, which has the table's columns, once it is collected: RESULTS, a row a task that had rows."""
-    if target.partition_columns:
+    if target.layout.partition_columns:
         # Spark's own writer does, too: else each partition's rows come in many small pieces.
-        frame = frame.sortWithinPartitions(*map(quoted, target.partition_columns))
+        frame = frame.sortWithinPartitions(*map(quoted, target.layout.partition_columns))
     return frame.mapInArrow(partial(write_rows, target), RESULTS)
 
 
 def write_rows(target: WriteTarget, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker: the rows of one task into data files."""
     try:
-        written = write_stream(align_batches(batches, target.schema, table=target.store.root), target)
+        written = write_stream(align_batches(batches, target.layout.schema, table=target.store.root), target)
     except DeltaError as error:
         yield failure(0, error)
         return

@@ -67,8 +67,8 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
         target.store.make_root()  # Spark's own error does not name what is in the way
     try:
         writer = shaped(frame, target).write.options(**_OPTIONS).option("compression", codec_of(target.configuration))
-        if target.partition_columns:
-            writer = writer.partitionBy(*target.partition_columns)
+        if target.layout.partition_columns:
+            writer = writer.partitionBy(*target.layout.partition_columns)
         with _write_settings(frame.sparkSession):
             writer.parquet(f"file:{target.store.root}/{folder}")
         # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
@@ -93,7 +93,7 @@ def read_footers(task: FooterTask) -> pa.Table:
         SchemaMismatchError: a column that is not nullable has nulls.
     """
     target = task.target
-    indexed = statistics.indexed_columns(target.schema, target.configuration, target.partition_columns)
+    indexed = statistics.indexed_columns(target.layout, target.configuration)
     rows, empty = [], []
     values = _partition_values([one.path for one in task.objects], target)
     for one, partition in zip(task.objects, values, strict=True):
@@ -103,7 +103,7 @@ def read_footers(task: FooterTask) -> pa.Table:
             empty.append(one.path)
             continue
         _refuse_nulls(metadata, partition, target)
-        stats = statistics.from_footer(metadata, target.schema, indexed=indexed)
+        stats = statistics.from_footer(metadata, target.layout.schema, indexed=indexed)
         rows.append(FileRow(file_paths.encode(one.path), partition, one.size, one.modified, stats))
     target.store.delete_many(empty)
     return files_table(rows, data_change=target.data_change)
@@ -119,17 +119,17 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
 
     theirs = Schema.from_json(frame.schema.json())
     columns = []
-    for one in target.schema.fields:
+    for one in target.layout.schema.fields:
         source = theirs.get(one.name)
         if one.type == PrimitiveType("void"):
-            if one.name not in target.partition_columns:
+            if one.name not in target.layout.partition_columns:
                 continue
             column = F.lit(None).cast("string")
         elif source is None:
             column = F.lit(None).cast(spark_type(one.type))
         else:
             column = _shaped(F.col(quoted(source.name)), source.type, one.type)
-        if spelled and one.name in target.partition_columns:
+        if spelled and one.name in target.layout.partition_columns:
             column = _spelled(column, one.type)
         columns.append(column.alias(one.name))
     return frame.select(*columns)
@@ -206,10 +206,10 @@ def _write_settings(spark: Any) -> Iterator[None]:
 
 def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
     """The log's spelling of the values in the folders' names, a column at a time."""
-    parsed = [partition_values.parse_hive_path(path, target.partition_columns) for path in paths]
+    parsed = [partition_values.parse_hive_path(path, target.layout.partition_columns) for path in paths]
     spelled: dict[str, list[str | None]] = {}
-    for name in target.partition_columns:
-        kind = target.schema.field(name).type
+    for name in target.layout.partition_columns:
+        kind = target.layout.schema.field(name).type
         try:
             typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
         except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
@@ -220,11 +220,11 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
                 code="DELTA_INVALID_PARTITION_VALUE",
             ) from error
         spelled[name] = partition_texts(typed, name, target)
-    return [{name: spelled[name][index] for name in target.partition_columns} for index in range(len(paths))]
+    return [{name: spelled[name][index] for name in target.layout.partition_columns} for index in range(len(paths))]
 
 
 def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None], target: WriteTarget) -> None:
-    required = {one.name for one in target.schema.fields if not one.nullable}
+    required = {one.name for one in target.layout.schema.fields if not one.nullable}
     nulls = {name: metadata.num_rows for name, value in partition.items() if name in required and value is None}
     for group in range(metadata.num_row_groups if required else 0):
         chunks = metadata.row_group(group)

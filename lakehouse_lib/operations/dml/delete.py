@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
-from lakehouse_lib.engine.parquet.reader import DataFile, TableReader, select
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import (
@@ -36,7 +36,6 @@ from lakehouse_lib.operations.optimize.clustering.tags import copy_tags
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.write.write import discard
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -66,7 +65,6 @@ class DeleteTask:
     target: WriteTarget
     files: pa.Table
     predicate: Predicate
-    mapping: Mode
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,7 @@ def plan_delete(
         return DeletePlan(snapshot.files, nothing, ())
     candidates = snapshot.prune(predicate)
     if predicate.partition_only(snapshot.partition_columns):
-        true = evaluate_partitions(
-            predicate, candidates, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping
-        )
+        true = evaluate_partitions(predicate, candidates, snapshot.layout)
         return DeletePlan(candidates.filter(true), nothing, ())
     candidates = _with_hidden_rows(snapshot, predicate, candidates)
     target = rewrite_target(snapshot, data_change=True)
@@ -113,7 +109,7 @@ def plan_delete(
         unknown = candidates.filter(pc.invert(pc.is_in(keys, value_set=known)))
     chosen = unknown.select([*COPIED_COLUMNS, "tags"])
     tasks = [
-        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate, snapshot.column_mapping)
+        DeleteTask(target, chosen.take(pa.array(rows, pa.int64())), predicate)
         for rows in _groups(unknown["size"].to_numpy(), parallelism)
     ]
     return DeletePlan(nothing, candidates, tuple(tasks))
@@ -127,7 +123,7 @@ def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.T
     marked = files.filter(files["deletionVector"].is_valid())
     index = marked.column_names.index("stats")
     unbounded = marked.set_column(index, FILE_SCHEMA.field("stats"), pa.nulls(len(marked), pa.string()))
-    may = may_match(predicate, unbounded, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    may = may_match(predicate, unbounded, snapshot.layout)
     unmarked = candidates.filter(candidates["deletionVector"].is_null())
     return pa.concat_tables([unmarked, marked.filter(may)])
 
@@ -282,8 +278,8 @@ def rewrite_without(task: DeleteTask) -> pa.Table:
 def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
     target = task.target
     path = file["path"][0].as_py()
-    columns = select(target.schema, sorted(task.predicate.columns))
-    looked = TableReader(target.store, columns, target.partition_columns, task.mapping)
+    layout = replace(target.layout, row_ids=None)
+    looked = TableReader(target.store, layout, layout.columns(sorted(task.predicate.columns)))
     constants = {name: values[0] for name, values in looked.constants(file).items()}
     with looked.open(path, file["deletionVector"][0].as_py(), *FileIds.of(file)) as source:
         held, masks = 0, {}
@@ -304,9 +300,9 @@ def _rewrite(task: DeleteTask, file: pa.Table) -> pa.Table | None:
 
 def _copy(task: DeleteTask, file: pa.Table, source: DataFile, masks: dict[int, pa.BooleanArray]) -> pa.Table:
     target = task.target
-    reader = copy_reader(target, task.mapping)
+    reader = copy_reader(target)
     values = dict(file["partitionValues"][0].as_py() or ())
-    writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
+    writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
     try:
         for group in range(source.num_row_groups):
             mask = masks.get(group)

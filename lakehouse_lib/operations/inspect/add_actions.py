@@ -29,8 +29,8 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
     Args:
         flatten: a column ``min.x`` (``min.a.b`` for a nested one) instead of a member of the struct ``min``.
     """
-    schema, mode = snapshot.schema, snapshot.column_mapping
-    indexed = indexed_columns(schema, snapshot.configuration, snapshot.partition_columns)
+    schema, mode = snapshot.schema, snapshot.layout.mapping
+    indexed = indexed_columns(snapshot.layout, snapshot.configuration)
     counted, ended = _counted(schema, indexed, ()), _ended(schema, indexed, ())
     found, files = snapshot.statistics(
         WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode)),
@@ -111,10 +111,10 @@ def _renamed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _partitions(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
-    schema, mode = snapshot.schema, snapshot.column_mapping
+    layout = snapshot.layout
     values: Mapping[str, pa.Array] = {
-        name: partition_column(files, column_mapping.partition_key(schema, name, mode), schema.field(name).type)
-        for name in snapshot.partition_columns
+        name: partition_column(files, layout.partition_key(name), layout.schema.field(name).type)
+        for name in layout.partition_columns
     }
     if not values:
         return pa.chunked_array([pa.nulls(len(files), pa.struct([]))])

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import features
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.schema import column_mapping
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -44,7 +43,7 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
     names = snapshot.partition_columns
     if not names:
         return []
-    keys = [column_mapping.partition_key(snapshot.schema, name, snapshot.column_mapping) for name in names]
+    keys = snapshot.layout.partition_keys.values()
     maps = files["partitionValues"].combine_chunks()
     columns = [pc.map_lookup(maps, pa.scalar(key), "first") for key in keys]
     columns = [pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column) for column in columns]

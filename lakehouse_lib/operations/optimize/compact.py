@@ -23,7 +23,6 @@ from lakehouse_lib.operations.files import has_many_deleted_rows, partition_code
 from lakehouse_lib.operations.optimize.clustering.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
-from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -40,7 +39,6 @@ class CompactTask:
     number: int
     target: WriteTarget
     files: pa.Table
-    mapping: Mode
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
             hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
     files = snapshot.prune(predicate)
-    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    codes = partition_codes(files, snapshot.layout)
     bins = compaction_bins(files, codes, target_size)
     partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
     return CompactPlan(len(files), files, bins, partitions)
@@ -145,10 +143,7 @@ def compact(
         return {**metrics, "version": snapshot.version}
     target = rewrite_target(snapshot)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
-    tasks = [
-        CompactTask(number, target, chosen.take(int64s(rows)), snapshot.column_mapping)
-        for number, rows in enumerate(plan.bins)
-    ]
+    tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
     # The largest first, so that none of them is left over for the end.
     sizes = numbers_of(plan.files["size"], np.int64)
     weights = [int(sizes[rows].sum()) for rows in plan.bins]
@@ -172,9 +167,9 @@ def compact(
 def merge_files(task: CompactTask) -> pa.Table:
     """A compaction task: one file from many, a row group in memory at a time; a files table with its bin."""
     target = task.target
-    reader = copy_reader(target, task.mapping)
+    reader = copy_reader(target)
     values = dict(task.files["partitionValues"][0].as_py() or ())
-    writer = DataFileWriter(target, {name: values.get(name) for name in target.partition_columns})
+    writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
     try:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)

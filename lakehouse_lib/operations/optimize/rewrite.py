@@ -79,13 +79,7 @@ def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTar
     table, version = snapshot.store.root, snapshot.version
     row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
     target = WriteTarget(
-        snapshot.store,
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.configuration,
-        sys.maxsize,
-        data_change,
-        row_tracking.columns_of(snapshot.protocol, snapshot.metadata, table=table, version=version),
+        snapshot.store, snapshot.layout_with_row_ids(), snapshot.configuration, sys.maxsize, data_change
     )
     if not data_change:  # a foreign table may have rows that only the log counts
         check_rows_are_kept(target)

@@ -21,7 +21,7 @@ from lakehouse_lib import statistics
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.copying import copy_reader
-from lakehouse_lib.engine.parquet.reader import TableReader, select
+from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.engine.parquet.writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
@@ -155,7 +155,7 @@ def plan_z_order(
     """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
-    codes = partition_codes(files, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    codes = partition_codes(files, snapshot.layout)
     clustered = is_clustered(snapshot, files, columns, target_size)
     already = int(clustered.sum())
     worn = has_many_deleted_rows(files)
@@ -192,7 +192,7 @@ def plan_z_order(
             OutputFile(layout.first_file + number, target, values, tuple(columns))
             for number in range(sum(layout.tree["files"]))
         )
-    reader = copy_reader(target, snapshot.column_mapping)
+    reader = copy_reader(target)
     return Plan(len(files), already, chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
 
 
@@ -214,7 +214,7 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
     names = tuple(snapshot.field(name).name for name in names)
     if len(set(names)) < len(names):
         raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
-    indexed = statistics.indexed_columns(snapshot.schema, snapshot.configuration, snapshot.partition_columns)
+    indexed = statistics.indexed_columns(snapshot.layout, snapshot.configuration)
     for name in names:
         field = snapshot.field(name)
         if name in snapshot.partition_columns:
@@ -304,13 +304,13 @@ def _by_number(written: pa.Table, files: int) -> list[str | None]:
 
 
 def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
-    return TableReader(snapshot.store, select(snapshot.schema, columns), (), snapshot.column_mapping)
+    return TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns(columns))
 
 
 def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:
     """Rows never leave their partition, so each is a group of its own."""
     values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
-    codes = partition_codes(values, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping)
+    codes = partition_codes(values, snapshot.layout)
     return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
 
 

@@ -6,14 +6,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse_lib.engine.parquet.writer import file_schema
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, row_tracking, writer_features
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.write.new_properties import checkpoint_policy, is_on, new_properties
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.schema import PrimitiveType, Schema, all_types, check_feed_names, check_names, check_usable
+from lakehouse_lib.schema import (
+    PrimitiveType,
+    Schema,
+    TableLayout,
+    all_types,
+    check_feed_names,
+    check_names,
+    check_usable,
+)
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -226,7 +233,7 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
         found.append(field.name)
     if len(set(found)) < len(found):
         raise InvalidArgumentError(f"a partition column is named twice in {list(names)}", table=table)
-    if found and not file_schema(schema, found).names:
+    if found and not TableLayout(schema, tuple(found)).data_columns.fields:
         raise InvalidArgumentError(
             f"every column is a partition column: {', '.join(found)}",
             table=table,

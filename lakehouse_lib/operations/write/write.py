@@ -26,7 +26,16 @@ from lakehouse_lib.operations.write.create import (
 )
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.schema import Schema, StructType, all_types, check_feed_names, check_names, enforce, merge
+from lakehouse_lib.schema import (
+    Schema,
+    StructType,
+    TableLayout,
+    all_types,
+    check_feed_names,
+    check_names,
+    enforce,
+    merge,
+)
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
@@ -205,7 +214,8 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
-    target = WriteTarget(store, schema, metadata.partition_columns, metadata.configuration, what.target_file_size)
+    layout = TableLayout(schema, metadata.partition_columns)
+    target = WriteTarget(store, layout, metadata.configuration, what.target_file_size)
     check_rows_are_kept(target)
     return target
 
@@ -217,17 +227,17 @@ def check_rows_are_kept(target: WriteTarget) -> None:
         InvalidSchemaError: names the columns.
     """
     table = target.store.root
-    for one in target.schema.fields:
+    for one in target.layout.schema.fields:
         if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(one.type)):
             raise InvalidSchemaError(
                 f"column {one.name!r} has a struct without members, which data files cannot hold",
                 table=table,
                 hint="Leave the column out",
             )
-    if not stored_schema(target).names:
+    if not stored_schema(target.layout).names:
         raise InvalidSchemaError(
             "every column is void or a partition column, and data files would hold no row: "
-            f"{', '.join(target.schema.names)}",
+            f"{', '.join(target.layout.schema.names)}",
             table=table,
             hint="Write a column that has values, or cast one to the type that it will have",
         )

@@ -16,7 +16,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet import writer
 from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.engine.spark.worker_writing import write_rows
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store import open_store
 
 NAN = float("nan")
@@ -94,7 +94,7 @@ def test_every_verb(tmp_path, engine, spark):
 def test_spark_workers_that_write_by_themselves(tmp_path, spark):
     rows = rows_of([1, 2], [1.0, NAN])
     write_deltalake(tmp_path / "t", rows.slice(0, 0))
-    target = WriteTarget(open_store(tmp_path / "t"), Schema.from_arrow(rows.schema), (), {}, None)
+    target = WriteTarget(open_store(tmp_path / "t"), TableLayout(Schema.from_arrow(rows.schema)))
     list(write_rows(target, iter(rows.to_batches())))
     (path,) = (tmp_path / "t").glob("*.parquet")
     assert statistics_in(str(path))["d"] == (False, False)
@@ -136,7 +136,7 @@ def test_each_column_may_have_its_first_nan_in_another_row_group(tmp_path):
 @pytest.mark.usefixtures("small_groups")
 def test_a_failure_after_a_late_nan_leaves_no_file(tmp_path):
     rows = rows_of(list(range(12)), [0.0] * 9 + [NAN] * 3)
-    target = WriteTarget(open_store(tmp_path / "t"), Schema.from_arrow(rows.schema), (), {}, None)
+    target = WriteTarget(open_store(tmp_path / "t"), TableLayout(Schema.from_arrow(rows.schema)))
 
     def batches():
         yield rows

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.expressions import matches, parse, to_arrow
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import Field, Schema, StructType
+from lakehouse_lib.schema import Field, Schema, StructType, TableLayout
 from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
 
@@ -115,7 +115,7 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
     condition = data.draw(conditions(every, columns), "condition")
 
     predicate = parse(condition.sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats, values), SCHEMA, sorted(partitions), mapping)
+    kept = may_match(predicate, files_of(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
     assert kept.null_count == 0
     for (_, live), keep, said, keys in zip(world, kept.to_pylist(), stats, values, strict=True):
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
@@ -156,8 +156,9 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
     files = files_of([None] * len(world), values)
     predicate = parse(condition.sql, SCHEMA)
     expected = [condition.holds(row) for row in world]
-    assert evaluate_partitions(predicate, files, SCHEMA, list(columns), mapping).to_pylist() == expected
-    assert may_match(predicate, files, SCHEMA, list(columns), mapping).to_pylist() == [one is True for one in expected]
+    layout = TableLayout(SCHEMA, tuple(columns), mapping)
+    assert evaluate_partitions(predicate, files, layout).to_pylist() == expected
+    assert may_match(predicate, files, layout).to_pylist() == [one is True for one in expected]
 
 
 @pytest.mark.parametrize("kind", sorted(PATHS))
@@ -165,4 +166,4 @@ def test_an_unknown_bound_keeps_the_file(kind: str) -> None:
     path = PATHS[kind]
     files = files_of([None, "{}", '{"numRecords":5}'], [[], [], []])
     for sql in (f"{path} IS NULL", f"{path} IS NOT NULL", f"NOT ({path} IS NULL)"):
-        assert may_match(parse(sql, SCHEMA), files, SCHEMA, [], "none").to_pylist() == [True] * 3
+        assert may_match(parse(sql, SCHEMA), files, TableLayout(SCHEMA)).to_pylist() == [True] * 3

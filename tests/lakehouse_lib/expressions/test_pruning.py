@@ -20,11 +20,11 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.partition_values import to_strings
-from lakehouse_lib.schema import ArrayType, Field, MapType, Schema
+from lakehouse_lib.schema import ArrayType, Field, MapType, Schema, TableLayout
 from lakehouse_lib.statistics import Bounds, float_ranges, from_footer, indexed_columns
 from tests.lakehouse_lib.expressions.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
 
-EVERYTHING = indexed_columns(SCHEMA, {}, [])
+EVERYTHING = indexed_columns(TableLayout(SCHEMA), {})
 
 
 def files_of(stats: list[str | None], values: list[dict[str, str | None]] | None = None) -> pa.Table:
@@ -84,7 +84,7 @@ def test_never_drops_a_match(data, sql):
         for one in tables
     ]
     predicate = parse(sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats), SCHEMA, [], "none")
+    kept = may_match(predicate, files_of(stats), TableLayout(SCHEMA))
     assert kept.null_count == 0
     for table, keep, text in zip(tables, kept.to_pylist(), stats, strict=True):
         found = pc.any(matches(predicate, table, SCHEMA)).as_py()
@@ -110,8 +110,8 @@ def test_partition_values_decide_exactly(data, table):
     predicate = parse(sql, SCHEMA)
     assert predicate.partition_only(names)
     expected = matches(predicate, typed, SCHEMA)
-    assert evaluate_partitions(predicate, files, SCHEMA, names, "none").equals(expected)
-    assert may_match(predicate, files, SCHEMA, names, "none").equals(pc.fill_null(expected, False))
+    assert evaluate_partitions(predicate, files, TableLayout(SCHEMA, tuple(names))).equals(expected)
+    assert may_match(predicate, files, TableLayout(SCHEMA, tuple(names))).equals(pc.fill_null(expected, False))
 
 
 def stat(low, high, nulls=0, count=10, name="x") -> str:
@@ -156,9 +156,9 @@ def test_what_bounds_say(kind, low, high, dropped, kept):
     schema = Schema([Field("x", kind)])
     files = files_of([stat(low, high)])
     for sql in dropped:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [False], sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [False], sql
     for sql in kept:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True], sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True], sql
 
 
 def test_only_nulls_match_nothing_but_null():
@@ -173,7 +173,7 @@ def test_only_nulls_match_nothing_but_null():
         ("x NOT IN (1)", False),
         ("x > 1 OR TRUE", True),
     ]:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [keep], sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [keep], sql
 
 
 def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
@@ -181,7 +181,7 @@ def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
     schema = Schema([Field("a", ArrayType("long", True)), Field("m", MapType("string", "long", True))])
     files = files_of(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
     for sql in ["a IS NOT NULL", "a IS NULL", "m IS NOT NULL", "m IS NULL"]:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True, True], sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True, True], sql
 
 
 def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
@@ -190,15 +190,15 @@ def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
     bounds = '"minValues":{"value":5},"maxValues":{"value":6}'
     files = files_of([f'{{"numRecords":2,{bounds},"nullCount":{{"key":2,"value":2}}}}'])
     for sql, keep in [("value = 5", True), ("value IS NOT NULL", True), ("value = 7", False)]:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [keep], sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [keep], sql
 
 
 def test_what_cannot_be_pruned_by_keeps_the_file():
     schema = Schema([Field("x", "long"), Field("y", "long"), Field("s", "string")])
     files = files_of([stat(5, 9)])
     for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(y, 1) = 100", "y = 100"]:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == [True], sql
-    assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, schema, [], "none").to_pylist() == [False]
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True], sql
+    assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, TableLayout(schema)).to_pylist() == [False]
 
 
 def test_partition_values_beyond_a_long_are_said_so():
@@ -206,14 +206,14 @@ def test_partition_values_beyond_a_long_are_said_so():
     files = files_of([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
     for decided in (may_match, evaluate_partitions):
         with pytest.raises(InvalidPredicateError, match=r"'p \+ 1 > 0' cannot be evaluated") as raised:
-            decided(parse("p + 1 > 0", schema, table="/tables/orders"), files, schema, ["p"], "none")
+            decided(parse("p + 1 > 0", schema, table="/tables/orders"), files, TableLayout(schema, ("p",)))
         assert raised.value.table == "/tables/orders"
 
 
 def test_a_table_without_files():
     schema = Schema([Field("x", "long"), Field("p", "long")])
     for sql in ["x = 1", "p = 1", "TRUE", "p = 1 AND x IN (1, 2)"]:
-        assert may_match(parse(sql, schema), files_of([]), schema, ["p"], "none").to_pylist() == []
+        assert may_match(parse(sql, schema), files_of([]), TableLayout(schema, ("p",))).to_pylist() == []
 
 
 def test_many_values_over_many_files_are_fast():
@@ -221,7 +221,7 @@ def test_many_values_over_many_files_are_fast():
     files = files_of([stat(i * 10, i * 10 + 9) for i in range(100_000)])
     predicate = parse(f"x IN ({','.join(str(i * 1000) for i in range(10_000))})", schema)
     started = time.perf_counter()
-    kept = may_match(predicate, files, schema, [], "none")
+    kept = may_match(predicate, files, TableLayout(schema))
     assert time.perf_counter() - started < 5
     assert kept.to_pylist() == [i % 100 == 0 for i in range(100_000)]
 
@@ -256,7 +256,7 @@ def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
     stem = "y" * 32
     files = files_of([stat(stem, stem + "\ufffd")])
     schema = Schema([Field("x", "string")])
-    assert may_match(parse(condition.format(stem), schema), files, schema, [], "none").to_pylist() == [keep]
+    assert may_match(parse(condition.format(stem), schema), files, TableLayout(schema)).to_pylist() == [keep]
 
 
 def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
@@ -271,7 +271,7 @@ def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
         ("x < -0.1", [False, True]),
         ("x = 0.11", [False, False]),
     ]:
-        assert may_match(parse(sql, schema), files, schema, [], "none").to_pylist() == keep, sql
+        assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == keep, sql
 
 
 @pytest.mark.parametrize("changes", [{}, {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}])
@@ -283,7 +283,7 @@ def test_infinite_bounds_hold_infinity_however_wide_the_column_is(changes):
     known = Known(3, {}, {("x",): Bounds(infinite, high, *counts)})
     for value, keep in [(math.inf, [True, False, True]), (-math.inf, [False, True, True]), (1.5, [False, False, True])]:
         predicate = from_filters([("x", "=", value)], schema)
-        assert decide(predicate, known, schema, (), "none").to_pylist() == keep, value
+        assert decide(predicate, known, TableLayout(schema)).to_pylist() == keep, value
 
 
 @pytest.mark.parametrize("mapping", ["name", "id"])
@@ -296,8 +296,10 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
     stats = json.dumps({"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}})
     files = files_of([stats], [{"q": "x", "p": "y"}])
     for sql, keep in [("a = 2", True), ("a = 1", False), ("b = 1", True), ("p = 'x'", True), ("p = 'y'", False)]:
-        assert may_match(parse(sql, schema), files, schema, ["p"], mapping).to_pylist() == [keep], sql
-    wanted = needs(parse("a = 1 AND p = 'x' AND upper(p) = 'X' AND a + b > 1", schema), schema, ["p"], mapping)
+        assert may_match(parse(sql, schema), files, TableLayout(schema, ("p",), mapping)).to_pylist() == [keep], sql
+    wanted = needs(
+        parse("a = 1 AND p = 'x' AND upper(p) = 'X' AND a + b > 1", schema), TableLayout(schema, ("p",), mapping)
+    )
     assert (set(wanted.partitions), set(wanted.bounds)) == ({"q"}, {("b",)})
 
 
@@ -342,7 +344,7 @@ def test_a_million_files_cost_little_more_than_the_comparisons():
     taken = []
     for _ in range(3):
         started = time.perf_counter()
-        kept = decide(predicate, Known(count, {}, bounds), schema, [], "none")
+        kept = decide(predicate, Known(count, {}, bounds), TableLayout(schema))
         taken.append(time.perf_counter() - started)
     assert kept.true_count == 11
     assert min(taken) < 1  # 5 ms on a quiet machine

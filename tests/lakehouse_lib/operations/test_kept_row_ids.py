@@ -25,7 +25,7 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LogCorruptedError, MetadataChangedError
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.features.row_tracking import FileIds, RowIdColumns
+from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
@@ -295,7 +295,6 @@ def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path)
     assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(10))
 
 
-KEPT = RowIdColumns("i", "v")
 Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and what its two columns have
 
 
@@ -324,7 +323,7 @@ def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
             places = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(stored)))))) if stored else [], int)
             kept = [stored[place] for place in places]
             columns = (pa.chunked_array([pa.array([row[n] for row in kept], pa.int64())]) for n in (1, 2))
-            ids, versions = KEPT.filled(*columns, file, places)
+            ids, versions = file.complete(*columns, places)
             copied += zip((row[0] for row in kept), ids.to_pylist(), versions.to_pylist(), strict=True)
         files = [file for number, file in enumerate(files) if number not in chosen]
         changed = data.draw(st.sets(st.sampled_from(sorted(row[0] for row in copied)))) if copied else set()

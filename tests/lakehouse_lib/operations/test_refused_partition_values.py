@@ -11,7 +11,7 @@ import pytest
 from lakehouse_lib import DeltaTable, InvalidArgumentError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark.writing import FooterTask, read_footers
-from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
 from lakehouse_lib.store import LocalStore
 from tests.peers import parquet_files
 
@@ -44,7 +44,9 @@ def test_a_year_beyond_as_spark_spells_it(tmp_path: Path, kind: str, folder: str
     file.parent.mkdir()
     pq.write_table(pa.table({"v": [1]}), file)
     store = LocalStore(tmp_path)
-    target = WriteTarget(store, Schema([Field("p", PrimitiveType(kind)), Field("v", PrimitiveType("long"))]), ("p",))
+    target = WriteTarget(
+        store, TableLayout(Schema([Field("p", PrimitiveType(kind)), Field("v", PrimitiveType("long"))]), ("p",))
+    )
     with pytest.raises(InvalidArgumentError, match=rf"column p: .*(10000|0001).*{tmp_path}.*0 to 9999"):
         read_footers(FooterTask(target, tuple(store.walk(file.parent.name))))
 

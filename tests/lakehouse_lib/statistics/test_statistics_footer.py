@@ -17,7 +17,7 @@ from hypothesis import given
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import ArrayType, Field, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema import ArrayType, Field, PrimitiveType, Schema, StructType, TableLayout
 from lakehouse_lib.statistics import (
     Bounds,
     FloatRange,
@@ -33,7 +33,7 @@ from lakehouse_lib.statistics import (
 from tests.lakehouse_lib.expressions.predicate_cases import SCHEMA, VALUES, array, rows
 
 WIDE = Decimal("12345678901234567890.1234567891")
-ALL = indexed_columns(SCHEMA, {"delta.dataSkippingNumIndexedCols": "-1"}, [])
+ALL = indexed_columns(TableLayout(SCHEMA), {"delta.dataSkippingNumIndexedCols": "-1"})
 
 
 def footer(table: pa.Table, **options) -> pq.FileMetaData:
@@ -92,7 +92,7 @@ def test_bounds_agree_with_the_rows(table, row_group_size, as_integer, nan_known
 def stats(kind: str, values: list, **options) -> tuple[object, object, object]:
     schema = Schema([Field("x", kind)])
     table = pa.table({"x": array(values, kind)})
-    indexed = indexed_columns(schema, {}, [])
+    indexed = indexed_columns(TableLayout(schema), {})
     text = from_footer(footer(table, **options), schema, indexed=indexed, floats=float_ranges(table))
     body = json.loads(text, parse_float=Decimal)
     return tuple(body[key].get("x") for key in ("minValues", "maxValues", "nullCount"))
@@ -144,7 +144,7 @@ def test_names_with_dots_lists_and_structs_keep_apart():
         ]
     )
     table = pa.table({"l": [[1], [2, 3]], "A.b": [7, 8], "a": [{"b": 1, "l": [9]}, None]})
-    text = from_footer(footer(table), schema, indexed=indexed_columns(schema, {}, []))
+    text = from_footer(footer(table), schema, indexed=indexed_columns(TableLayout(schema), {}))
     assert json.loads(text) == {
         "numRecords": 2,
         "minValues": {"a.b": 7, "a": {"b": 1}},
@@ -158,7 +158,7 @@ def test_which_columns():
 
     def chosen(partitions=(), **configuration):
         named = {f"delta.dataSkipping{key}": value for key, value in configuration.items()}
-        return {".".join(path) for path in indexed_columns(schema, named, partitions).paths}
+        return {".".join(path) for path in indexed_columns(TableLayout(schema, tuple(partitions)), named).paths}
 
     assert chosen() == {f"c{i}" for i in range(32)}
     assert chosen(["c0"]) == {f"c{i}" for i in range(1, 33)}

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.operations.files import has_many_deleted_rows
 from lakehouse_lib.operations.optimize.clustering.tags import clustered_by
-from lakehouse_lib.schema import column_mapping
 from lakehouse_lib.snapshot import Snapshot
 
 Rows = NDArray[np.int64]
@@ -19,8 +18,7 @@ Rows = NDArray[np.int64]
 
 def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
     """The names under which the files have these columns, which a rename does not change."""
-    mode = snapshot.column_mapping
-    return [column_mapping.physical_name(snapshot.field(name), mode) for name in columns]
+    return [snapshot.layout.physical_name(snapshot.field(name)) for name in columns]
 
 
 def is_clustered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:

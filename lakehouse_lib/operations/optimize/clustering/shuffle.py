@@ -108,7 +108,7 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
-    schema = stored_schema(file.target)
+    schema = stored_schema(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:
         for rows in collected(pieces, file.columns):
