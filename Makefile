@@ -88,7 +88,7 @@ simulate-orders: $(installed) ## Run two and three actors in every order of thei
 simulate-verbs: $(installed) ## Let the verbs race with real data files in 2,000 simulated worlds (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
-simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and thirteen into the verbs; see that each is found
+simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and fifteen into the verbs; see that each is found
 	@$(python) -m tests.simulation --mutants
 	@$(python) -m tests.verb_simulation --mutants
 

@@ -71,7 +71,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         for each in deletes:
             try:
                 table = DeltaTable(each.table, storage_options=stores.get(each.table), engine=engine)
-                metrics = table.delete(each.predicate, label=f"erasure {each.request}")
+                metrics = table.delete(each.predicate, label=f"erasure {each.request}", rewrite=True)
             except Exception as error:
                 raise FailedAfterWork(_masked(error, each.predicate), {"tables": done}) from None
             done.append({"table": each.table, "version": metrics["version"], "metrics": metrics})

@@ -30,7 +30,7 @@ def mark_one_file(snapshot: Snapshot, choice: random.Random) -> set[int]:
     keys = pq.ParquetFile(Path(snapshot.store.root) / file["path"]).read(["k"])["k"].to_pylist()
     alive = [place for place in range(len(keys)) if place not in deleted]
     rows = choice.sample(alive, min(5, len(alive) - 1))
-    vector = deletion_vector.save(snapshot.store, deleted | BitMap64(rows))
+    (vector,) = deletion_vector.save(snapshot.store, [deleted | BitMap64(rows)])
     stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
     transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {})
     transaction.remove(pa.Table.from_pylist([file], schema=snapshot.files.schema))

@@ -118,6 +118,13 @@ class Engine(Protocol):
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
         """Write rows as new data files under names nobody else uses; the files table, with statistics."""
 
+    def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+        """The rows of ``files`` (of the snapshot, a files table) for which the predicate is true.
+
+        Returns:
+            MATCHES_SCHEMA of ``parquet/matching.py``: positions in files, rows that deletion vectors hide among them.
+        """
+
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         """The rows for which the predicate is true. Arrow: a ``pa.RecordBatchReader``; Spark: a ``DataFrame``."""
 

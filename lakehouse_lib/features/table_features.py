@@ -95,7 +95,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             True,
             _NEVER,
-            "rows are read and rewritten without those; written only where a compaction carries others' marks over",
+            "a delete hides rows by them where delta.enableDeletionVectors is true",
         ),
         Feature("timestampNtz", True, True, True, _ALWAYS, ""),
         Feature("v2Checkpoint", True, True, True, _ALWAYS, "delta.checkpointPolicy says which checkpoints are written"),

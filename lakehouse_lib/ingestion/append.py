@@ -7,8 +7,9 @@ from typing import Any
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
+from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.write.create import describe, new_metadata, protocol_for
-from lakehouse_lib.operations.write.write import check_rows_are_kept, discard, with_new_columns
+from lakehouse_lib.operations.write.write import check_rows_are_kept, with_new_columns
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

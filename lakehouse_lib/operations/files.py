@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,10 +11,13 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of, whole
 from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
+from lakehouse_lib.store import ObjectStore
 
 #: Files with a greater share of deleted rows are rewritten without them (delta-spark's maxDeletedRowsRatio).
 MOST_DELETED = 0.05
@@ -80,6 +85,17 @@ def size_summary(files: pa.Table) -> dict[str, float | int]:
         "totalFiles": count,
         "totalSize": int(sizes.sum()),
     }
+
+
+def discard(store: ObjectStore, files: pa.Table) -> None:
+    """Delete data files that no commit names; best effort, for vacuum takes what stays."""
+    discard_paths(store, file_paths.canonical(files["path"], store))
+
+
+def discard_paths(store: ObjectStore, paths: pa.Array) -> None:
+    """Delete objects that no commit names, by their paths in the store; best effort, for vacuum takes what stays."""
+    with suppress(DeltaError):  # the error that led here is the one to report
+        store.delete_many(paths.to_pylist())
 
 
 def partition_codes(files: pa.Table, layout: TableLayout) -> NDArray[np.int64]:

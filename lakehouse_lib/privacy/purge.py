@@ -248,7 +248,7 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
             "is true",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Delete the rows once more with DeltaTable.delete, which rewrites these files, then purge",
+            hint="Delete the rows once more with DeltaTable.delete(predicate, rewrite=True), then purge",
         )
 
 

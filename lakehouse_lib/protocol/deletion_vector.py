@@ -16,7 +16,7 @@ import struct
 import uuid
 import zlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ _FIRST = 1  # after the version: where a file's first vector stands
 
 # A commit is read whole by everybody, so what is larger has a file.
 _INLINE_BYTES = 1024
+# An offset in a file is a 32-bit number, and a file is put whole.
+_FILE_BYTES = 32 << 20
 
 # The worst a bitmap can do is a container for each position (22 bytes); buckets without positions cost 12 bytes each.
 _BYTES_A_POSITION = 32
@@ -82,17 +84,29 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
         ) from error
 
 
-def save(store: ObjectStore, deleted: BitMap64) -> dict[str, Any]:
-    """A vector that a commit may refer to, and its descriptor: in the log while it is small, else durable in a new file
-    beside the table."""
-    data = _data(deleted)
-    if len(data) <= _INLINE_BYTES:
-        return inline(deleted)
-    name = uuid.uuid4()
-    framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    store.put(f"deletion_vector_{name}.bin", bytes([_VERSION]) + framed)
-    known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
-    return {"storageType": "u", "pathOrInlineDv": _z85_encode(name.bytes), "offset": _FIRST, **known}
+def save(store: ObjectStore, vectors: Iterable[BitMap64]) -> list[dict[str, Any]]:
+    """The descriptors of vectors, which a commit may refer to when this returns.
+
+    A vector of at most 1 KiB is in its descriptor. The others go into new files beside the table, some 32 MiB of
+    vectors to a file, which are durable.
+    """
+    descriptors: list[dict[str, Any]] = []
+    name, content = uuid.uuid4(), bytearray([_VERSION])
+    for deleted in vectors:
+        data = _data(deleted)
+        if len(data) <= _INLINE_BYTES:
+            descriptors.append(inline(deleted))
+            continue
+        if len(content) + len(data) > _FILE_BYTES and len(content) > _FIRST:
+            store.put(_file_name(name), bytes(content))
+            name, content = uuid.uuid4(), bytearray([_VERSION])
+        known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
+        text = _z85_encode(name.bytes)
+        descriptors.append({"storageType": "u", "pathOrInlineDv": text, "offset": len(content), **known})
+        content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    if len(content) > _FIRST:
+        store.put(_file_name(name), bytes(content))
+    return descriptors
 
 
 def inline(deleted: BitMap64) -> dict[str, Any]:
@@ -189,8 +203,12 @@ def _named_by_uuid(text: str) -> str:
     folder, name = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     if len(name) < _UUID_LENGTH:
         raise _Broken(f"{text!r} is shorter than a UUID in Z85")
-    file = f"deletion_vector_{uuid.UUID(bytes=_z85_decode(name))}.bin"
+    file = _file_name(uuid.UUID(bytes=_z85_decode(name)))
     return f"{folder}/{file}" if folder else file
+
+
+def _file_name(name: uuid.UUID) -> str:
+    return f"deletion_vector_{name}.bin"
 
 
 def _inline_data(text: str, size: int) -> bytes:

@@ -5,6 +5,7 @@ from lakehouse_lib.statistics.bounds import Bounds, bounds_of, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
 from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, union
 from lakehouse_lib.statistics.footer import from_footer
+from lakehouse_lib.statistics.json_form import with_loose_bounds
 from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "stats_json",
     "struct_bounds",
     "union",
+    "with_loose_bounds",
 ]

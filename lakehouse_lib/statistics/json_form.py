@@ -6,6 +6,7 @@ Statistics are hints that others wrote: whatever cannot be read is null, never a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -35,6 +36,43 @@ def json_rows(stats: pa.ChunkedArray, schema: pa.Schema) -> Iterator[pa.Table]:
     """
     for text in _blocks(stats):
         yield _parse(text, schema)
+
+
+def with_loose_bounds(stats: str | None, rows: int) -> str:
+    """The statistics of a file some of whose rows a deletion vector hides: bounds of them all, which no longer are
+    tight (PROTOCOL.md, Per-file Statistics).
+
+    Every other token stays as it is written, because decimals would not survive being read.
+
+    Args:
+        stats: of the file without the vector; None, or what is not a JSON object, has no bounds to keep.
+        rows: that the file holds, hidden ones too.
+    """
+    tokens = {**_tokens(stats or ""), "numRecords": str(rows), "tightBounds": "false"}
+    return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{token}" for key, token in tokens.items()) + "}"
+
+
+def _tokens(text: str) -> dict[str, str]:
+    """The members of a JSON object, their values as they are written; nothing of what is not an object."""
+    decoder, tokens, at = json.JSONDecoder(), dict[str, str](), 0
+
+    def after(pattern: str, at: int) -> int:
+        found = re.compile(rf"\s*{pattern}\s*").match(text, at)
+        if found is None:
+            raise ValueError(f"expected {pattern} at {at}")
+        return found.end()
+
+    try:
+        at = after("{", at)
+        while not text.startswith("}", at):
+            key, at = decoder.raw_decode(text, at)
+            start = after(":", at)
+            _, at = decoder.raw_decode(text, start)
+            tokens[str(key)] = text[start:at]
+            at = after("(?:,|(?=}))", at)
+    except (ValueError, RecursionError):
+        return {}
+    return tokens
 
 
 def json_type(kind: PrimitiveType) -> pa.DataType:

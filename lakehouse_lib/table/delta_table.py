@@ -133,10 +133,15 @@ class DeltaTable(ReadableTable):
         *,
         commit_properties: CommitProperties | None = None,
         label: str | None = None,
+        rewrite: bool = False,
     ) -> dict[str, Any]:
         """Delete the rows for which ``predicate`` is true (None: all); rows for which it is NULL stay.
 
+        Where ``delta.enableDeletionVectors`` is true, deletion vectors hide the rows, and no file is written again.
+
         Args:
+            rewrite: copy the rows that stay, whatever the property says, so that no file of the new version holds a
+                deleted row. An erasure deletes like this.
             label: text of 1 to 200 characters that the history, commitInfo and errors show in place of the predicate.
                 The log keeps the predicate of a delete for as long as the commit (``delta.logRetentionDuration``); a
                 label such as ``"erasure 7f3a"`` keeps the person's keys out of it.
@@ -165,7 +170,13 @@ class DeltaTable(ReadableTable):
             )
         check_commit_properties(commit_properties, table=self.table_uri)
         latest = self._latest()
-        metrics = delete(latest, self._predicate(predicate, label), self.engine, commit_properties=commit_properties)
+        metrics = delete(
+            latest,
+            self._predicate(predicate, label),
+            self.engine,
+            rewrite=rewrite,
+            commit_properties=commit_properties,
+        )
         return self._moved(metrics)
 
     @property

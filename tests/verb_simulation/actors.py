@@ -159,7 +159,7 @@ class Actor:
         self._ask(name, Asked("delete", goes=goes))
         condition = parse(text, snapshot.schema, table=self.store.root)
         metrics = delete(snapshot, condition, self._engine, commit_properties=_named(name))
-        if not metrics["num_removed_files"]:
+        if not metrics["num_removed_files"] and not metrics["num_deletion_vectors"]:
             self.stories.idle[name] = metrics["version"]
             self._idle(name)
             return
@@ -184,7 +184,7 @@ class Actor:
             places = self._random.sample(alive, self._random.randint(1, max(1, len(alive) - 1)))
             gone |= {held[place] for place in places}
             old.append(file)
-            vector = deletion_vector.save(self.store, deleted | BitMap64(places))
+            (vector,) = deletion_vector.save(self.store, [deleted | BitMap64(places)])
             stats = json.dumps({**json.loads(file["stats"]), "tightBounds": False})
             new.append({**file, "deletionVector": vector, "stats": stats})
         if not old:

@@ -11,15 +11,14 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.operations.dml import delete
-from lakehouse_lib.operations.dml.delete import DeletePlan, plan_delete
+from lakehouse_lib.operations.deletion_vectors import with_vectors
+from lakehouse_lib.operations.dml import apply, delete
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact, rewrite
 from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.protocol.deletion_vector import load
-from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from lakehouse_lib.transaction.outcome import Outcome
@@ -50,32 +49,34 @@ def _in_the_order_of_before(files: Sequence[Any]) -> deletion_vector_rebase._Wri
 _written_of = deletion_vector_rebase._Written.of
 
 
-def _only_known_files(
-    snapshot: Snapshot, predicate: Any, parallelism: int = 1, *, known: pa.Array | None = None
-) -> DeletePlan:
-    plan = plan_delete(snapshot, predicate, parallelism, known=known)
-    return replace(plan, tasks=()) if known is not None and len(known) else plan
+def _only_known_files(self: Any, *arguments: Any) -> None:
+    if not len(self._looked_into):
+        _look(self, *arguments)
 
 
-def _all_results(self: Any, plan: DeletePlan, snapshot: Snapshot) -> tuple[pa.Table, pa.Table, pa.Table]:
-    removed, _, stale = _among(self, plan, snapshot)
-    return removed, self.results, stale.slice(0, 0)
+def _all_results(self: Any, _keys: pa.Array) -> pa.Table:
+    return self._applied
 
 
-_among = delete._Seen.among
-_split = Rewrite.split
+_look = delete._Delete._look
+_only = Rewrite.only
+_stored = delete._stored
 
 
-def _discarded_too(self: Rewrite, kept: Any) -> tuple[Rewrite, Rewrite]:
-    return _split(self, kept)[0], self
+def _discarded_too(self: rewrite._Optimize, *, committed: bool) -> None:
+    rewrite.discard(self._store, self._written)
 
 
-def _all_lost(self: Rewrite, _kept: Any) -> tuple[Rewrite, Rewrite]:
-    return _split(self, np.zeros(0, np.int64))
+def _all_lost(self: Rewrite, _groups: Any) -> Rewrite:
+    return _only(self, np.zeros(0, np.int64))
 
 
-def _no_file(snapshot: Snapshot, predicate: Any, parallelism: int = 1, *, known: pa.Array | None = None) -> DeletePlan:
-    return replace(plan_delete(snapshot, predicate, parallelism, known=known), tasks=())
+def _with_rows_back(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[int], store: ObjectStore) -> pa.Table:
+    return with_vectors(files, [BitMap64(list(vector)[1:] or list(vector)) for vector in vectors], rows, store)
+
+
+def _marked_files_too(files: pa.Table, _sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
+    return _stored(files, pa.chunked_array([], pa.string()), store)
 
 
 def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
@@ -103,18 +104,18 @@ MUTANTS = (
     Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),
     Mutant(
         "a delete that does not look into files of meanwhile",
-        instead(delete, "plan_delete", _only_known_files),
+        instead(delete._Delete, "_look", _only_known_files),
         ("delete", "append"),
     ),
     Mutant(
         "a delete that keeps what it wrote for files that are gone",
-        instead(delete._Seen, "among", _all_results),
+        instead(delete._Delete, "_results", _all_results),
         ("delete", "compact", "append"),
     ),
     Mutant("a delete that gives up where others were faster", instead(delete, "_ROUNDS", 1), ("delete", "append")),
     Mutant(
         "a rewrite that deletes what it still needs",
-        instead(Rewrite, "split", _discarded_too),
+        instead(rewrite._Optimize, "discard", _discarded_too),
         ("delete", "compact", "append"),
     ),
     Mutant(
@@ -124,15 +125,23 @@ MUTANTS = (
     ),
     Mutant(
         "a delete that leaves its files behind",
-        instead(delete, "discard", lambda *_: None),
+        instead(delete, "discard_paths", lambda *_: None),
         ("delete", "compact", "append"),
     ),
     Mutant(
         "a rewrite that gives all up where one group has lost",
-        instead(Rewrite, "split", _all_lost),
+        instead(Rewrite, "only", _all_lost),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that looks into no file", instead(delete, "plan_delete", _no_file), ("delete", "append")),
+    Mutant("a delete that looks into no file", instead(delete._Delete, "_look", lambda *_: None), ("delete", "append")),
+    Mutant(
+        "a delete that brings a hidden row back", instead(apply, "with_vectors", _with_rows_back), ("delete", "mark")
+    ),
+    Mutant(
+        "a delete that deletes the files it has only marked, when it has lost",
+        instead(delete, "_stored", _marked_files_too),
+        ("delete", "compact", "append"),
+    ),
     Mutant(
         "a commit that is told as an error, where the store failed before",
         instead(OptimisticTransaction, "commit", _told_as_an_error),

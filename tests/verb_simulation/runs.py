@@ -6,7 +6,7 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest import mock
 
 from lakehouse_lib.errors import DeltaError
@@ -39,6 +39,7 @@ class Plan:
         seed: of the order and the faults.
         has_row_ids: rows get ids, and keep them.
         is_partitioned: by ``part``.
+        writes_vectors: deletes hide rows by deletion vectors.
         has_vector_files: deletion vectors have files of their own, however small they are.
         forgets_places: clustering has no room to remember where rows went.
         interval: commits between checkpoints.
@@ -50,6 +51,7 @@ class Plan:
     seed: int
     has_row_ids: bool
     is_partitioned: bool
+    writes_vectors: bool
     has_vector_files: bool
     forgets_places: bool
     interval: int
@@ -88,6 +90,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         seed,
         has_row_ids=dice.random() < 0.4,
         is_partitioned=dice.random() < 0.4,
+        writes_vectors=random.Random(f"{seed} vectors").random() < 0.5,
         has_vector_files=dice.random() < 0.5,
         forgets_places=dice.random() < 0.3,
         interval=dice.choice((1, 2, 3, 100, 100)),
@@ -146,7 +149,7 @@ def run(plan: Plan | int) -> Report:
 
 
 def _create(store: ParquetStore, plan: Plan) -> None:
-    """A table whose rows may be marked: other engines do that, so the feature is one that we do not turn on."""
+    """A table whose rows may be marked, by other engines and, where the plan says so, by our deletes."""
     properties = {
         "delta.checkpointInterval": str(plan.interval),
         "delta.deletedFileRetentionDuration": "interval 1 hours",
@@ -159,6 +162,9 @@ def _create(store: ParquetStore, plan: Plan) -> None:
     features = {"appendOnly", "invariants", "deletionVectors"}
     features |= {"rowTracking", "domainMetadata"} if plan.has_row_ids else set()
     transaction.set_protocol(Protocol(3, 7, frozenset({"deletionVectors"}), frozenset(features)))
+    if plan.writes_vectors:
+        enabled = {**snapshot.configuration, "delta.enableDeletionVectors": "true"}
+        transaction.set_metadata(replace(snapshot.metadata, configuration=enabled))
     assert isinstance(transaction.commit(), Committed)
 
 

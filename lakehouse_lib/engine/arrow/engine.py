@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.engine.scratch_folders import scratch_folder
@@ -78,6 +79,10 @@ class ArrowEngine:
                 code="DELTA_UNSUPPORTED_DATA",
             )
         return write_stream(align_batches(rows.rows, target.layout.schema, table=target.store.root), target)
+
+    def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+        tasks = match_tasks(snapshot, files, predicate, self.parallelism)
+        return self.run(match_rows, tasks) if tasks else MATCHES_SCHEMA.empty_table()
 
     def read(
         self,

@@ -16,14 +16,16 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
-from lakehouse_lib.engine.spark import reading, row_checks, s3a, worker_writing, workers, writing
+from lakehouse_lib.engine.spark import matching, reading, row_checks, s3a, worker_writing, workers, writing
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import align_batches
 from lakehouse_lib.snapshot import Snapshot
@@ -127,6 +129,13 @@ class SparkEngine:
             if refusal is None:
                 raise
             raise refusal from error
+
+    def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+        if not is_renderable(predicate.root):
+            with spark_failures():
+                return matching.matching_rows(self.spark, snapshot, files, predicate)
+        tasks = match_tasks(snapshot, files, predicate, self.parallelism)
+        return self.run(match_rows, tasks) if tasks else MATCHES_SCHEMA.empty_table()
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)

@@ -7,7 +7,7 @@ rows to deletion vectors are read apart, with the position of each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -31,7 +31,9 @@ from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
 _MOST_BRANCHES = 8
-_FILE, _ROW, _VALUE = "__lakehouse_file", "__lakehouse_row", "__lakehouse_value_"
+#: Columns of a scan: the number of a row's file among those scanned, and the row's position there.
+FILE, ROW = "__lakehouse_file", "__lakehouse_row"
+_VALUE = "__lakehouse_value_"
 
 #: Of Spark's Parquet scan: a table's rows are the same in every session, whatever else it is set to; whether names
 #: of columns are the same in any case goes by the session alone.
@@ -68,10 +70,7 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
 
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
     """The rows of all files in parts that are each one scan."""
-    paths = file_paths.decode_all(files["path"], snapshot.store, version=snapshot.version)
-    files = files.set_column(files.column_names.index("path"), "path", paths)
-    for names, alike in layouts(snapshot, files):
-        part = _Part.of(spark, snapshot, schema, names)
+    for part, alike in parts(spark, snapshot, schema, files):
         marked = alike["deletionVector"].is_valid()
         whole = alike.filter(pc.invert(marked))
         if len(whole):
@@ -80,8 +79,16 @@ def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> 
             yield part.numbered(alike.filter(marked), deleted=True)
 
 
+def parts(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[tuple[Part, pa.Table]]:
+    """The files in groups that have the same names for the columns of ``schema``, with their paths in the store."""
+    paths = file_paths.decode_all(files["path"], snapshot.store, version=snapshot.version)
+    files = files.set_column(files.column_names.index("path"), "path", paths)
+    for names, alike in layouts(snapshot, files):
+        yield Part.of(spark, snapshot, schema, names), alike
+
+
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Files that have the same names for a scan's columns.
 
     Attributes:
@@ -97,7 +104,7 @@ class _Part:
     names: Names
 
     @classmethod
-    def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> _Part:
+    def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> Part:
         layout = snapshot.layout
         partition = {
             layout.physical_name(one): one
@@ -130,23 +137,36 @@ class _Part:
 
     def numbered(self, files: pa.Table, *, deleted: bool) -> Any:
         """The rows of any files; ``deleted``: without those that deletion vectors name."""
+        frame = self._with_places(files, rows=deleted)
+        if deleted:
+            frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=FILE, row=ROW)
+        return self._seen(*self._with_values(frame, files))
+
+    def placed(self, files: pa.Table) -> Any:
+        """The rows of any files, those that deletion vectors name among them, with FILE and ROW."""
+        return self._seen(*self._with_values(self._with_places(files, rows=True), files), beside=(FILE, ROW))
+
+    def _with_places(self, files: pa.Table, *, rows: bool) -> Any:
+        """A scan with the number of each row's file and, for ``rows``, its position there."""
         from pyspark.sql import functions as F
 
         frame = self._scan(files, self._stored(), numbered=True)
         of_file = frame.metadataColumn("_metadata")  # by that name alone it could be a column of the table
-        number = F.unix_millis(of_file.getField("file_modification_time")).cast("int").alias(_FILE)
-        row = [of_file.getField("row_index").alias(_ROW)] if deleted else []
-        frame = frame.select("*", number, *row)
-        if deleted:
-            frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=_FILE, row=_ROW)
+        number = F.unix_millis(of_file.getField("file_modification_time")).cast("int").alias(FILE)
+        return frame.select("*", number, *([of_file.getField("row_index").alias(ROW)] if rows else []))
+
+    def _with_values(self, frame: Any, files: pa.Table) -> tuple[Any, dict[str, str]]:
+        """A scan with the partition values of each row's file, and the names of their columns there."""
+        from pyspark.sql import functions as F
+
         if self.partition:
-            frame = frame.join(F.broadcast(self._values(files)), _FILE, "left")
-        return self._seen(frame, {one.name: _VALUE + name for name, one in self.partition.items()})
+            frame = frame.join(F.broadcast(self._values(files)), FILE, "left")
+        return frame, {one.name: _VALUE + name for name, one in self.partition.items()}
 
     def _values(self, files: pa.Table) -> Any:
         """The partition values of each file by its number."""
         columns = [pa.array(np.arange(len(files), dtype=np.int32))]
-        fields = [Field(_FILE, "integer")]
+        fields = [Field(FILE, "integer")]
         for name, one in self.partition.items():
             columns.append(partition_values.partition_column(files, name, one.type))
             fields.append(Field(_VALUE + name, one.type))
@@ -167,13 +187,18 @@ class _Part:
             options |= _WITHOUT_STATISTICS
         return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
-    def _seen(self, frame: Any, held: dict[str, str]) -> Any:
-        """The columns as users see them. ``held``: the columns of ``frame`` with partition values."""
+    def _seen(self, frame: Any, held: dict[str, str], beside: Sequence[str] = ()) -> Any:
+        """The columns as users see them, and those of ``frame`` that ``beside`` names.
+
+        Args:
+            held: the columns of ``frame`` with partition values.
+        """
         return frame.select(
+            *beside,
             *(
                 spark_columns.as_column(one, held[one.name])
                 if one.name in held
                 else spark_columns.as_seen(one, self.names)
                 for one in self.schema.fields
-            )
+            ),
         )

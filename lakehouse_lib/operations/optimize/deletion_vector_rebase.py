@@ -8,7 +8,6 @@ same way once more (``clustering.marks``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +18,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from lakehouse_lib.operations.deletion_vectors import with_vectors
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import num_records
 from lakehouse_lib.store import ObjectStore
 
 
@@ -49,18 +50,7 @@ class MarkedGroup:
 
     def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
         """``added`` with these rows of each file marked as deleted; without the files of which no row is left."""
-        rows = []
-        for row, deleted in zip(self.added.to_pylist(), marks, strict=True):
-            if deleted:
-                stats = json.loads(row["stats"])
-                if stats["numRecords"] == len(deleted):
-                    continue
-                # Bounds of rows that are gone are still bounds, but no longer of rows that are there. The text is our
-                # writer's, and stays as it is: decimals would not survive being read.
-                row["stats"] = f'{row["stats"].removesuffix("}")},"tightBounds":false}}'
-                row["deletionVector"] = deletion_vector.save(store, deleted)
-            rows.append(row)
-        return pa.Table.from_pylist(rows, schema=self.added.schema)
+        return with_vectors(self.added, marks, num_records(self.added).to_pylist(), store)
 
 
 #: Where the rows are that have been marked in these groups: for each group, by number, the positions in each file of

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,17 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.errors import ConcurrentDeleteDeleteError, DeltaError
+from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.operations.files import size_summary, total_size
+from lakehouse_lib.operations.files import discard, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
-from lakehouse_lib.operations.write.write import check_rows_are_kept, discard
+from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.write.write import check_rows_are_kept
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-from lakehouse_lib.transaction.conflict_checker import find_change
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +50,9 @@ class Rewrite:
     added_groups: NDArray[np.int64]
     places: Places
 
-    def split(self, kept: NDArray[np.int64]) -> tuple[Rewrite, Rewrite]:
-        """The groups that are in ``kept``, and the others."""
-        old, new = np.isin(self.removed_groups, kept), np.isin(self.added_groups, kept)
-        return self._where(old, new), self._where(~old, ~new)
-
-    def _where(self, old: NDArray[np.bool_], new: NDArray[np.bool_]) -> Rewrite:
+    def only(self, groups: NDArray[np.int64]) -> Rewrite:
+        """These groups of the rewrite."""
+        old, new = np.isin(self.removed_groups, groups), np.isin(self.added_groups, groups)
         return Rewrite(
             self.removed.filter(pa.array(old)),
             self.removed_groups[old],
@@ -95,8 +91,8 @@ def commit_rewrite(
 ) -> tuple[int, Rewrite]:
     """Commit a rewrite, but for the groups of which a concurrent commit removed a file; what they wrote is deleted.
 
-    Where others only marked rows as deleted, the marks go on to the rows' new places. A group of which somebody marks
-    rows faster than they can be found is left out, too, in the end.
+    Where others only marked rows as deleted, the marks go on to the rows' new places. A group in which rows are marked
+    faster than their new places are computed is left out, too, in the end.
 
     Args:
         parameters: commitInfo's operationParameters.
@@ -110,74 +106,96 @@ def commit_rewrite(
             deleted.
         CommitUnknownError: the store stopped answering.
     """
-    copied = rewrite  # as it was read and written; ``rewrite`` is what of it can be committed by now
-    found = _Found({}, {})
-    for attempt in count():
-        outcome = _transaction(snapshot, parameters, rewrite, started).commit(properties)
-        if not isinstance(outcome, Conflict):
-            version = version_of(outcome)
-            used = pc.is_in(copied.added["path"], value_set=rewrite.added["path"].combine_chunks())
-            # Of some others have marked every row.
-            discard(snapshot.store, copied.added.filter(pc.invert(used)))
-            return version, rewrite
-        if not isinstance(outcome.error, ConcurrentDeleteDeleteError):
-            discard(snapshot.store, copied.added)
-            raise outcome.error
-        latest = snapshot.update()
-        then, now = ((one.protocol, one.metadata) for one in (snapshot, latest))
-        change = find_change(then, now, range(snapshot.version + 1, latest.version + 1), latest.store)
-        if change is not None:  # a removed file was only what was met first
-            discard(snapshot.store, copied.added)
-            raise change from outcome.error
-        found = found.after(copied, latest) if attempt < _ROUNDS else _Found({}, {})
+    change = _Optimize(rewrite, parameters, started, snapshot.store)
+    return commit_change(snapshot, change, properties), change.current
+
+
+class _Optimize:
+    """A rewrite on one version after another; a ``Change``.
+
+    Attributes:
+        current: what of the rewrite can be committed by now.
+    """
+
+    replans = (ConcurrentDeleteDeleteError,)
+
+    def __init__(self, rewrite: Rewrite, parameters: Mapping[str, Any], started: float, store: ObjectStore) -> None:
+        self.current = rewrite
+        self._copied = rewrite  # the same groups as they were read and written
+        self._written = rewrite.added
+        self._marks = _Marks({}, {})
+        self._rounds = 0
+        self._parameters = parameters
+        self._started = started
+        self._store = store
+
+    def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction:
+        if lost is not None:
+            self._plan_again(snapshot, lost)
+            self._rounds += 1
+        return _transaction(snapshot, self._parameters, self.current, self._started)
+
+    def discard(self, *, committed: bool) -> None:
+        files = self._written
+        if committed:
+            named = self.current.added["path"].combine_chunks()
+            files = files.filter(pc.invert(pc.is_in(files["path"], value_set=named)))
+        discard(self._store, files)
+
+    def _plan_again(self, latest: Snapshot, lost: CommitFailedError) -> None:
+        """Leave out the groups of which a file is gone, and mark what others have marked in the other ones."""
+        copied = self._copied
+        self._marks = self._marks.after(copied, latest) if self._rounds < _ROUNDS else _Marks({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
-        there = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
+        is_alive = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
         # Of a changed group a file is gone, or has another deletion vector.
-        changed = np.unique(copied.removed_groups[~there.to_numpy(zero_copy_only=False)])
-        lost = np.setdiff1d(changed, np.array(list(found.marks), np.int64))
-        kept, gone = copied.split(np.setdiff1d(copied.removed_groups, lost))
-        if not len(changed) or not len(kept.removed):
-            discard(snapshot.store, copied.added)
-            raise outcome.error
-        discard(snapshot.store, gone.added)
-        rewrite, copied, snapshot = _marked(kept, found, latest.store), kept, latest
-    raise AssertionError("unreachable")
+        changed = np.unique(copied.removed_groups[~is_alive.to_numpy(zero_copy_only=False)])
+        gone = np.setdiff1d(changed, np.array(list(self._marks.places), np.int64))
+        left = copied.only(np.setdiff1d(copied.removed_groups, gone))
+        if not len(changed) or not len(left.removed):
+            raise lost
+        self._copied, self.current = left, _with_marks(left, self._marks, latest.store)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Groups with marks since they were copied, and for those where they could be found, the rows' new places."""
+class _Marks:
+    """Rows that others have marked as deleted since they were copied.
+
+    Attributes:
+        groups: with such rows.
+        places: of these rows in each file of the group's ``added``; a group for which they cannot be told has none.
+    """
 
     groups: Mapping[int, MarkedGroup]
-    marks: Mapping[int, Sequence[BitMap64]]
+    places: Mapping[int, Sequence[BitMap64]]
 
-    def after(self, copied: Rewrite, latest: Snapshot) -> _Found:
-        """The same for a later version; only what others have marked since is looked for."""
+    def after(self, copied: Rewrite, latest: Snapshot) -> _Marks:
+        """The same for a later version; places that are known stay."""
         now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
         known = {
-            number: self.marks[number]
+            number: self.places[number]
             for number, group in now.items()
-            if number in self.marks and self.groups[number].vectors == group.vectors
+            if number in self.places and self.groups[number].vectors == group.vectors
         }
         try:
-            new = copied.places(latest.store, {number: one for number, one in now.items() if number not in known})
+            new = copied.places(latest.store, {number: group for number, group in now.items() if number not in known})
         except DeltaError as error:
             # The others need not fail with them.
             logger.warning("rows of %s that others have deleted since were not found: %s", latest.store.root, error)
             new = {}
-        return _Found(now, {**known, **new})
+        return _Marks(now, {**known, **new})
 
 
-def _marked(rewrite: Rewrite, found: _Found, store: ObjectStore) -> Rewrite:
+def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
     """The rewrite of the files as they are now, with the marks of some groups on what was written for them."""
-    _, rest = rewrite.split(np.array(list(found.marks), np.int64))
+    rest = rewrite.only(np.setdiff1d(rewrite.removed_groups, np.array(list(marks.places), np.int64)))
     removed, removed_groups = [rest.removed], [rest.removed_groups]
     added, added_groups = [rest.added], [rest.added_groups]
-    for number, marks in found.marks.items():
-        group = found.groups[number]
+    for number, places in marks.places.items():
+        group = marks.groups[number]
         removed.append(group.removed)
         removed_groups.append(np.full(len(group.removed), number))
-        files = group.with_marks(marks, store)
+        files = group.with_marks(places, store)
         added.append(files)
         added_groups.append(np.full(len(files), number))
     return Rewrite(

@@ -26,7 +26,7 @@ from lakehouse_lib.engine.parquet.writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
-from lakehouse_lib.operations.files import has_many_deleted_rows, live_records, partition_codes
+from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_records, partition_codes
 from lakehouse_lib.operations.optimize.clustering.deletion_vector_rebase import PlacesOfKeys
 from lakehouse_lib.operations.optimize.clustering.kd_tree import split
 from lakehouse_lib.operations.optimize.clustering.keys import has_order
@@ -46,7 +46,6 @@ from lakehouse_lib.operations.optimize.clustering.shuffle import (
 from lakehouse_lib.operations.optimize.clustering.tags import with_tags
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
-from lakehouse_lib.operations.write.write import discard
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.parquet.writer import stored_schema
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import check_removal, has_change_data_feed
-from lakehouse_lib.operations.files import record_count, total_size
+from lakehouse_lib.operations.files import discard, record_count, total_size
 from lakehouse_lib.operations.write.create import (
     MODE_NAMES,
     check_kinds,
@@ -24,7 +24,6 @@ from lakehouse_lib.operations.write.create import (
     table_exists,
     unknown_mode,
 )
-from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import (
     Schema,
@@ -159,14 +158,6 @@ def _commit(
     if isinstance(outcome, Conflict):
         discard(snapshot.store, files)
     return version_of(outcome)
-
-
-def discard(store: ObjectStore, files: pa.Table) -> None:
-    """Delete files that no commit will refer to; best effort, for vacuum takes what stays."""
-    try:
-        store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())
-    except DeltaError:  # the error that brought us here is the one to tell
-        return
 
 
 def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:

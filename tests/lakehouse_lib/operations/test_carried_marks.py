@@ -161,7 +161,7 @@ def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
     store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)
     bitmap = BitMap64(positions)
-    assert deletion_vector.load(store, deletion_vector.save(store, bitmap)) == bitmap
+    assert [deletion_vector.load(store, one) for one in deletion_vector.save(store, [bitmap])] == [bitmap]
 
 
 @pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
@@ -169,7 +169,7 @@ def test_others_read_the_vectors_we_write(tmp_path: Path, step: int) -> None:
     first, _ = table(tmp_path, 2)
     store = LocalStore(str(tmp_path), fsync=False)
     gone = set(range(0, ROWS, step))
-    delete_by_vector(tmp_path, {first: deletion_vector.save(store, BitMap64(gone))})
+    delete_by_vector(tmp_path, {first: deletion_vector.save(store, [BitMap64(gone)])[0]})
     check(tmp_path, gone, 2)
     answer = pa.table(QueryBuilder().register("t", DeltaRs(tmp_path)).execute("SELECT k FROM t"))
     assert sorted(answer["k"].to_pylist()) == [k for k in range(2 * ROWS) if k not in gone]

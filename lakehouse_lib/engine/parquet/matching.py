@@ -1,0 +1,99 @@
+"""The rows of data files for which a predicate is true, by their positions in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakehouse_lib.arrow.values import flags_of, int64s
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.protocol.deletion_vector import bitmap_of
+from lakehouse_lib.snapshot import Snapshot
+
+_TASK_BYTES = 128 << 20
+
+#: One row a file in which rows match: its log path, how many rows it holds, and the positions of those that match, as
+#: a serialized Roaring bitmap. Rows that a deletion vector hides are counted in both.
+MATCHES_SCHEMA = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("positions", pa.binary(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class MatchTask:
+    """Look for matching rows in ``files`` (path and partitionValues of a files table).
+
+    Attributes:
+        reader: of the predicate's columns.
+    """
+
+    reader: TableReader
+    files: pa.Table
+    predicate: Predicate
+
+
+def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, parallelism: int) -> list[MatchTask]:
+    """The tasks that look into files of a snapshot, in about equal shares, the largest first."""
+    layout = snapshot.layout
+    reader = TableReader(snapshot.store, layout, layout.columns(sorted(predicate.columns)))
+    read = files.select(["path", "partitionValues"])
+    return [
+        MatchTask(reader, read.take(int64s(rows)), predicate) for rows in shares(files["size"].to_numpy(), parallelism)
+    ]
+
+
+def match_rows(task: MatchTask) -> pa.Table:
+    """A match task: MATCHES_SCHEMA. Row groups that the footer's statistics rule out are not read."""
+    reader, predicate = task.reader, task.predicate
+    constants = reader.constants(task.files)
+    sources, counts, positions = [], [], []
+    for index, path in enumerate(task.files["path"].to_pylist()):
+        values = {name: column[index] for name, column in constants.items()}
+        with reader.open(path, None) as file:
+            places = []
+            for group in reader.candidates(file, path, predicate):
+                matching = reader.mask(reader.row_group(file, group, values), predicate)
+                if matching.true_count:
+                    places.append(file.starts[group] + np.flatnonzero(flags_of(matching)))
+            if places:
+                sources.append(path)
+                counts.append(file.metadata.num_rows)
+                positions.append(bitmap_of(np.concatenate(places)).serialize())
+    return matches_table(sources, counts, positions)
+
+
+def matches_table(sources: Sequence[str], rows: Sequence[int], positions: Sequence[bytes]) -> pa.Table:
+    """A table of MATCHES_SCHEMA from its columns."""
+    columns = [pa.array(sources, pa.string()), int64s(rows), pa.array(positions, pa.binary())]
+    return pa.Table.from_arrays(columns, schema=MATCHES_SCHEMA)
+
+
+def positions_of(matches: pa.Table) -> list[BitMap64]:
+    """The bitmaps of matches, in their order."""
+    return [BitMap64.deserialize(data) for data in matches["positions"].to_pylist()]
+
+
+def shares(sizes: np.ndarray[Any, Any], parallelism: int) -> Iterator[Sequence[int]]:
+    """Row numbers by the task: about equal shares, of at most 128 MiB unless a file alone is larger; largest first."""
+    if not len(sizes):
+        return
+    limit = min(_TASK_BYTES, int(sizes.sum()) // (4 * parallelism) + 1)
+    group: list[int] = []
+    weight = 0
+    for row in np.argsort(-sizes, kind="stable").tolist():
+        if group and weight + int(sizes[row]) > limit:
+            yield group
+            group, weight = [], 0
+        group.append(row)
+        weight += int(sizes[row])
+    yield group

@@ -1,0 +1,59 @@
+"""The rows for which a condition that only Spark can evaluate is true, by their positions in the files.
+
+No row crosses to Python: Spark sends 64 rows of a file as one word, whose bits say which of them match.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.arrow.values import numbers_of
+from lakehouse_lib.engine.parquet.footer import read_footer
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table
+from lakehouse_lib.engine.spark import columns as spark_columns
+from lakehouse_lib.engine.spark.reading import FILE, ROW, parts
+from lakehouse_lib.expressions import Predicate, to_spark_sql
+from lakehouse_lib.protocol.deletion_vector import bitmap_of
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.threads import in_order
+
+_THREADS = 8
+_BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
+
+
+def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+    """The rows of ``files`` for which the predicate is true: MATCHES_SCHEMA.
+
+    Raises:
+        UnsupportedFeatureError: a column whose type Spark has no values for.
+        StoreError: Spark could not evaluate the condition.
+    """
+    from pyspark.sql import functions as F
+
+    schema = snapshot.layout.columns(sorted(predicate.columns))
+    spark_columns.check_types(schema, table=snapshot.store.root, version=snapshot.version)
+    results = [MATCHES_SCHEMA.empty_table()]
+    sources = files.append_column("source", files["path"])
+    for part, alike in parts(spark, snapshot, schema, sources):
+        bit = F.shiftleft(F.lit(1).cast("long"), F.col(ROW).bitwiseAND(F.lit(63)).cast("int"))
+        matching = part.placed(alike).where(to_spark_sql(predicate))
+        words = matching.groupBy(FILE, F.shiftright(ROW, 6).alias(_BLOCK)).agg(F.bit_or(bit).alias(_BITS))
+        results.append(_matches(words.toArrow(), alike, snapshot))
+    return pa.concat_tables(results)
+
+
+def _matches(words: pa.Table, files: pa.Table, snapshot: Snapshot) -> pa.Table:
+    numbers, blocks = numbers_of(words[FILE], np.int32), numbers_of(words[_BLOCK], np.int64)
+    bits = numbers_of(words[_BITS], np.int64).view(np.uint64)
+    matched = np.unique(numbers)
+    chosen = files.take(pa.array(matched))
+    positions = []
+    for number in matched:
+        rows = numbers == number
+        is_set = np.unpackbits(bits[rows].astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+        positions.append(bitmap_of(np.sort((blocks[rows][:, None] * 64 + np.arange(64))[is_set == 1])).serialize())
+    counts = in_order(lambda path: read_footer(snapshot.store, path).num_rows, chosen["path"].to_pylist(), _THREADS)
+    return matches_table(chosen["source"].to_pylist(), list(counts), positions)

@@ -1,0 +1,128 @@
+"""Rows that a verb deletes go out of their files: hidden by a deletion vector, or left out of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakehouse_lib.arrow.values import int64s, literal
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
+from lakehouse_lib.engine.parquet.matching import positions_of, shares
+from lakehouse_lib.engine.parquet.writer import DataFileWriter
+from lakehouse_lib.engine.parquet.written_files import files_table
+from lakehouse_lib.features.row_tracking import FileIds
+from lakehouse_lib.operations.deletion_vectors import with_vectors
+from lakehouse_lib.operations.optimize.clustering.tags import copy_tags
+from lakehouse_lib.operations.optimize.rewrite import rewrite_target
+from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.threads import in_order
+
+_THREADS = 8
+
+#: One row a changed file: its log path, its rows deleted now and kept, and the file action that takes its place (path
+#: null: no row is left).
+APPLIED_SCHEMA = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("deleted", pa.int64(), nullable=False),
+        pa.field("kept", pa.int64(), nullable=False),
+        *[one.with_nullable(True) for one in FILE_SCHEMA],
+    ]
+)
+
+
+@dataclass(frozen=True)
+class CopyTask:
+    """Copy the rows of ``files`` (COPIED_COLUMNS and tags) but for those that match.
+
+    Attributes:
+        positions: of the rows that match in each file, as MATCHES_SCHEMA has them.
+    """
+
+    target: WriteTarget
+    files: pa.Table
+    positions: pa.ChunkedArray
+
+
+def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: Engine) -> pa.Table:
+    """Write the files again without matching rows, and without those that deletion vectors hide: APPLIED_SCHEMA.
+
+    Args:
+        files: of the snapshot, a files table.
+        matches: of the same files in the same order.
+    """
+    if not len(files):
+        return APPLIED_SCHEMA.empty_table()
+    target = rewrite_target(snapshot, data_change=True)
+    copied = files.select([*COPIED_COLUMNS, "tags"])
+    tasks = [
+        CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))
+        for rows in shares(files["size"].to_numpy(), engine.parallelism)
+    ]
+    return engine.run(copy_rows, tasks)
+
+
+def copy_rows(task: CopyTask) -> pa.Table:
+    """A copy task: APPLIED_SCHEMA."""
+    target, reader = task.target, copy_reader(task.target)
+    ids = FileIds.of(task.files) if target.layout.row_ids is not None else [None] * len(task.files)
+    results = []
+    for index, file in enumerate(task.files.to_pylist()):
+        with reader.open(file["path"], file["deletionVector"], ids[index]) as source:
+            live = source.live_rows
+            source.deleted = (source.deleted or BitMap64()) | BitMap64.deserialize(task.positions[index].as_py())
+            kept = source.live_rows
+            values = dict(file["partitionValues"] or ())
+            writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
+            try:
+                for group in range(source.num_row_groups):
+                    if source.live_rows_of(group):
+                        writer.write(reader.row_group(source, group, {}))
+                # Rows keep their order, and so their clustering.
+                written = copy_tags(dict(file["tags"] or ()), files_table(writer.finish(), data_change=True))
+            except BaseException:
+                writer.abort()
+                raise
+        results.append(_applied([file["path"]], [live - kept], [kept], written if kept else _NO_FILE))
+    return pa.concat_tables(results)
+
+
+def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
+    """Hide the matching rows by deletion vectors: APPLIED_SCHEMA of the files in which a row is hidden now.
+
+    Args:
+        files: a files table.
+        matches: of the same files in the same order.
+    """
+    known = in_order(lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS)
+    changed, deleted, kept, vectors = [], [], [], []
+    counts = matches["rows"].to_pylist()
+    for index, (hidden, positions) in enumerate(zip(known, positions_of(matches), strict=True)):
+        vector = hidden | positions
+        if len(vector) > len(hidden):
+            changed.append(index)
+            deleted.append(len(vector) - len(hidden))
+            kept.append(counts[index] - len(vector))
+            vectors.append(vector)
+    before = files.take(int64s(changed))
+    after = with_vectors(before, vectors, [counts[index] for index in changed], store)
+    is_change = pa.repeat(literal(True, pa.bool_()), len(after))
+    after = after.set_column(after.column_names.index("dataChange"), FILE_SCHEMA.field("dataChange"), is_change)
+    is_left = iter(range(len(after)))
+    places = pa.array([next(is_left) if rows else None for rows in kept], pa.int64())
+    return _applied(before["path"].to_pylist(), deleted, kept, after.take(places))
+
+
+def _applied(sources: Sequence[str], deleted: Sequence[int], kept: Sequence[int], files: pa.Table) -> pa.Table:
+    columns = [pa.array(sources, pa.string()), int64s(deleted), int64s(kept), *files.columns]
+    return pa.Table.from_arrays(columns, schema=APPLIED_SCHEMA)
+
+
+_NO_FILE = pa.Table.from_arrays([pa.nulls(1, one.type) for one in FILE_SCHEMA], FILE_SCHEMA.names)
