@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _verbs(home: Path, rows: int) -> list[Verb]:
-    small, big = data.make(home, rows)
+    small, big, marked = data.make(home, rows)
     customer = data.customers(rows) // 2
     size = sum(Path(path).stat().st_size for path in checks.files(small))
     return [
@@ -128,6 +128,13 @@ def _verbs(home: Path, rows: int) -> list[Verb]:
             "delete",
             f"delete one customer from {data.BIG_FILES} big files",
             big,
+            {"predicate": f"customer = {customer}"},
+            left=f"customer <> {customer}",
+        ),
+        Verb(
+            "delete",
+            f"delete one customer from {data.BIG_FILES} big files, deletion vectors enabled",
+            marked,
             {"predicate": f"customer = {customer}"},
             left=f"customer <> {customer}",
         ),

@@ -44,11 +44,13 @@ def orders(start: int, count: int, rows: int) -> pa.Table:
     )
 
 
-def make(home: Path, rows: int) -> tuple[Path, Path]:
-    """The table of small files and that of big ones; made unless they are there."""
+def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
+    """The table of small files, that of big ones, and that of big ones with deletion vectors enabled; made unless they
+    are there."""
     each = rows // SMALL_FILES
-    small, big = home / f"orders-{rows}-small", home / f"orders-{rows}-big"
-    for path, files in ((small, SMALL_FILES), (big, BIG_FILES)):
+    small, big, marked = (home / f"orders-{rows}-{kind}" for kind in ("small", "big", "marked"))
+    vectors = {"delta.enableDeletionVectors": "true"}
+    for path, files, properties in ((small, SMALL_FILES, {}), (big, BIG_FILES, {}), (marked, BIG_FILES, vectors)):
         if path.exists():
             continue
         unfinished = path.with_suffix(".unfinished")
@@ -57,10 +59,10 @@ def make(home: Path, rows: int) -> tuple[Path, Path]:
         for first in range(0, SMALL_FILES, together):
             part = pa.concat_tables([orders(number * each, each, rows) for number in range(first, first + together)])
             # Of whatever size, one file: that is what "4 big files" means.
-            write_deltalake(unfinished, part, mode="append", target_file_size=1 << 40)
+            write_deltalake(unfinished, part, mode="append", target_file_size=1 << 40, configuration=properties)
         DeltaTable(unfinished).create_checkpoint()
         unfinished.rename(path)
-    return small, big
+    return small, big, marked
 
 
 def copy(source: Path, target: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _MOST_BYTES = np.iinfo(np.int32).max
@@ -52,6 +53,16 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def literal(value: Any, kind: pa.DataType) -> pa.Scalar:
     """One such value, as compute functions take it."""
     return column([value], kind)[0]
+
+
+def is_true(flags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The flags with false for null."""
+    return pc.fill_null(flags, _FALSE)
+
+
+def may_be_true(flags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The flags with true for null."""
+    return pc.fill_null(flags, _TRUE)
 
 
 def null(kind: pa.DataType) -> pa.Scalar:
@@ -153,3 +164,6 @@ def _validity(values: Sequence[Any]) -> pa.Buffer | None:
 def _bitmap(values: Sequence[Any] | NDArray[np.bool_]) -> pa.Buffer:
     """None is 0."""
     return pa.py_buffer(np.packbits(np.array(values, dtype=bool), bitorder="little"))
+
+
+_FALSE, _TRUE = (literal(flag, pa.bool_()) for flag in (False, True))

@@ -94,7 +94,7 @@ class ChangeFeed:
             schema_string=self.schema.to_json(),
             partition_columns=(*(parts[0].partition_columns if parts else self.end.partition_columns), *own),
         )
-        files = pa.concat_tables([part.files for part in parts]) if parts else FILE_SCHEMA.empty_table()
+        files = pa.concat_tables([part.files for part in parts]) if parts else pa.Table.from_batches([], FILE_SCHEMA)
         return self.end.with_files(files, metadata)
 
 

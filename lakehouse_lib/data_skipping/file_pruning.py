@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, opposite
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable, matches
 from lakehouse_lib.expressions.ir import (
@@ -170,7 +171,7 @@ class _Pruning:
             return self.everywhere(node.value is True)
         # A single side of it would lose what partition values and bounds say together only across columns.
         if self.by_partition(node):
-            return pc.fill_null(self.by_values(node, self.known), False)
+            return is_true(self.by_values(node, self.known))
         if isinstance(node, And):
             bounded = no_nan | _excluding_nan(node.operands)
             return all_of([self.evaluate(one, bounded) for one in node.operands])

@@ -13,11 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true, literal, may_be_true
 from lakehouse_lib.expressions.evaluate_arrow import array_of
 from lakehouse_lib.expressions.ir import Comparison, In, Like, Literal
 from lakehouse_lib.expressions.like import split_pattern
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.statistics import Bounds
+
+_ZERO = literal(0, pa.int64())
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,10 @@ class Leaf:
 
 def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
     """What is known of a column in each file; ``was_float``: it was widened from float."""
-    only_nulls = pc.fill_null(pc.equal(bounds.null_count, bounds.num_records), False)
+    only_nulls = is_true(pc.equal(bounds.null_count, bounds.num_records))
     # A bound is of a value: what contradicts it is another column's count, as delta-rs wrote it for key and value.
     only_nulls = pc.and_(only_nulls, pc.and_(bounds.min.is_null(), bounds.max.is_null()))
-    no_nulls = pc.fill_null(pc.equal(bounds.null_count, 0), False)
+    no_nulls = is_true(pc.equal(bounds.null_count, _ZERO))
     floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
     if floating:
         low, high = bounds.min.cast(pa.float64()), bounds.max.cast(pa.float64())
@@ -77,7 +80,7 @@ def compare(operator: str, literal: Literal, leaf: Leaf, no_nan: bool) -> pa.Arr
             found = [pc.less_equal(low, value), pc.greater_equal(high, value)]
         case _:
             found = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
-    return all_of([leaf.has_values, *(pc.fill_null(one, True) for one in found)])
+    return all_of([leaf.has_values, *(may_be_true(one) for one in found)])
 
 
 def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
@@ -89,12 +92,12 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
         return leaf.has_values
     values = _array(sorted(node.values), node.operand.type, low.type)
     if negated:
-        one_value = pc.fill_null(pc.equal(low, high), False)
+        one_value = is_true(pc.equal(low, high))
         return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
     # The least listed value that is not below min must not be above max.
     from_low = pc.coalesce(low, values[0])
     candidate = values.take(_first_not_below(values, from_low))
-    found = pc.and_(candidate.is_valid(), pc.fill_null(pc.less_equal(candidate, high), True))
+    found = pc.and_(candidate.is_valid(), may_be_true(pc.less_equal(candidate, high)))
     return pc.and_(leaf.has_values, found)
 
 
@@ -128,7 +131,7 @@ def like(node: Like, leaf: Leaf) -> pa.Array:
     above = _above_all_with(prefix)
     if above is not None:
         reach.append(pc.less(low, above))
-    return all_of([leaf.has_values, *(pc.fill_null(one, True) for one in reach)])
+    return all_of([leaf.has_values, *(may_be_true(one) for one in reach)])
 
 
 def _above_all_with(prefix: str) -> str | None:

@@ -14,7 +14,12 @@ from lakehouse_lib.schema import Schema
 
 @dataclass(frozen=True)
 class Incoming:
-    """``rows`` is a ``pa.RecordBatchReader`` or a Spark DataFrame, ``schema`` what its columns are in Arrow."""
+    """Rows and their columns.
+
+    Attributes:
+        rows: a ``pa.RecordBatchReader`` or a Spark DataFrame; None: no rows.
+        schema: what its columns are in Arrow.
+    """
 
     rows: Any
     schema: pa.Schema

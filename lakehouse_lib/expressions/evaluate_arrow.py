@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import null
+from lakehouse_lib.arrow.values import column, null
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
     And,
@@ -95,9 +95,11 @@ def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
     """Values of a ``Literal`` of that type as Arrow."""
     kind = data_type.to_arrow() if isinstance(data_type, PrimitiveType) else pa.null()
     if pa.types.is_date32(kind):
-        return pa.array(values, pa.int32()).cast(kind)
+        return column(list(values), pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(kind)
+        return column(list(values), pa.int64()).cast(pa.timestamp("us")).cast(kind)
+    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+        return column(list(values), kind)  # what Arrow makes of Python's own values imports pandas
     return pa.array(values, kind)
 
 

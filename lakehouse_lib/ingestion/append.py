@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.errors import DeltaError, MetadataChangedError, TableNotFoundError
-from lakehouse_lib.operations.files import discard
-from lakehouse_lib.operations.write.create import describe, new_metadata, protocol_for
-from lakehouse_lib.operations.write.write import check_rows_are_kept, with_new_columns
-from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.schema import Schema, TableLayout
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.incoming import Incoming
+from lakehouse_lib.errors import TableNotFoundError
+from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.protocol.actions import Transaction
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
@@ -62,53 +61,14 @@ def append_once(
         UnsupportedFeatureError: a writer feature this library does not have.
     """
     snapshot = snapshot_if_any(store)
-    metadata: Metadata | None
-    if snapshot is None:
-        metadata = new_metadata(schema, partition_by, table=store.root)
-    else:
-        snapshot.check_writable()  # before anything is written or decided
-        merged = with_new_columns(snapshot, schema.to_arrow())
-        metadata = merged if merged != snapshot.metadata else None
-    current = metadata or (snapshot.metadata if snapshot is not None else None)
-    assert current is not None
-    target = WriteTarget(
+    version = write(
         store,
-        TableLayout(Schema.from_json(current.schema_string), current.partition_columns),
-        current.configuration,
-        target_file_size,
+        Incoming(rows, schema.to_arrow()),
+        Write("append", "merge", None if snapshot is not None else partition_by, target_file_size=target_file_size),
+        engine,
+        snapshot=snapshot,
+        commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
+        before_commit=before_commit,
     )
-    check_rows_are_kept(target)
-    files = engine.write(rows, target) if rows is not None else None
-    if before_commit is not None:
-        try:
-            before_commit()
-        except DeltaError:
-            if files is not None:
-                discard(store, files)
-            raise
-    while True:
-        parameters = {"mode": "Append", "partitionBy": list(current.partition_columns)}
-        transaction = OptimisticTransaction(
-            snapshot, store, "WRITE", {**describe(current), **parameters} if snapshot is None else parameters
-        )
-        if metadata is not None:
-            protocol = protocol_for(metadata, snapshot.protocol if snapshot is not None else None)
-            if snapshot is None or protocol != snapshot.protocol:
-                transaction.set_protocol(protocol)
-            transaction.set_metadata(metadata)
-        if files is not None:
-            transaction.add(files)
-            transaction.metrics["numFiles"] = files.num_rows
-        transaction.set_transaction(app_id, number)
-        result = transaction.commit()
-        if not isinstance(result, Conflict):
-            return version_of(result)
-        if snapshot is None and isinstance(result.error, MetadataChangedError):
-            # Two first batches at once, of two sources, say: the table is there now; append to it, if it is the same.
-            snapshot = load_snapshot(store)
-            if snapshot.layout == target.layout:
-                metadata, current = None, snapshot.metadata
-                continue
-        if files is not None:
-            discard(store, files)
-        raise result.error
+    assert version is not None  # of the mode "append"
+    return version

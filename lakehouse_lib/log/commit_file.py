@@ -196,6 +196,7 @@ _WAY_OUT: Mapping[str, str] = {
     "txn": "Give the application a shorter name",
     "domainMetadata": "Give the domain a shorter configuration",
     "remove": "Remove files as the snapshot has them",
+    "cdc": "Give each change file once, with its size",
     "add": "Give each file once, with its size, and bound its statistics by delta.dataSkippingNumIndexedCols",
 }
 
@@ -231,7 +232,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
         ) from error
     for name, line in written:
         _check_line(name, line, commit.version, table)
-    for kind, files in (("remove", commit.removes), ("add", commit.adds)):
+    for kind, files in (("remove", commit.removes), ("add", commit.adds), ("cdc", commit.changes)):
         _check_files(kind, files, commit.version, table)
         for batch in files.to_batches(max_chunksize=65_536):
             written.extend(
@@ -294,7 +295,9 @@ def removals(files: pa.Table, now: int) -> pa.Table:
 
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:
     body = {key: value for key, value in row.items() if value is not None}
-    if kind == "add":
+    if kind == "cdc":
+        body["dataChange"] = False  # by the protocol: change files hold no row of the table
+    if kind != "remove":
         body.setdefault("partitionValues", {})
     dv = body.get("deletionVector")
     if dv is not None:

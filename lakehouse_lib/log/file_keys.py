@@ -5,11 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store.base import ObjectStore
 
 KEY_COLUMNS = ("path", "deletionVector")
+
+# As values of Arrow, because Arrow imports pandas to make them of Python's.
+_NOTHING, _AT, _NUL = (literal(text, pa.string()) for text in ("", "@", "\0"))
 
 
 def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
@@ -27,10 +30,10 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
     kind = pc.struct_field(vectors, "storageType")
     inline = pc.struct_field(vectors, "pathOrInlineDv")
     at = pc.struct_field(vectors, "offset").cast(pa.string())
-    with_offset = pc.binary_join_element_wise(kind, inline, "@", at, "")
-    without = pc.binary_join_element_wise(kind, inline, "")
-    suffix = pc.fill_null(pc.coalesce(with_offset, without), "")
-    return pc.if_else(pc.equal(suffix, ""), paths, pc.binary_join_element_wise(paths, suffix, "\x00"))
+    with_offset = pc.binary_join_element_wise(kind, inline, _AT, at, _NOTHING)
+    without = pc.binary_join_element_wise(kind, inline, _NOTHING)
+    suffix = pc.fill_null(pc.coalesce(with_offset, without), _NOTHING)
+    return pc.if_else(pc.equal(suffix, _NOTHING), paths, pc.binary_join_element_wise(paths, suffix, _NUL))
 
 
 def key_paths(keys: pa.Array) -> pa.Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
@@ -79,7 +80,7 @@ def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]
     for one in types:
         if is_number(one):
             read = _read(texts, one)
-            whole = pc.fill_null(pc.equal(read, pc.floor(read)), False) if pa.types.is_decimal(one) else read.is_valid()
+            whole = is_true(pc.equal(read, pc.floor(read))) if pa.types.is_decimal(one) else read.is_valid()
             keys.update(int(value) for value in read.filter(whole).to_pylist())
             as_text = pc.and_(as_text, pc.invert(whole))
     if any(not is_number(one) for one in types):

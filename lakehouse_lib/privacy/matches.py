@@ -93,7 +93,7 @@ def _run(
         )
         for start in range(0, len(files), count)
     ]
-    return engine.run(count_matches, tasks) if tasks else COUNTED_SCHEMA.empty_table()
+    return engine.run(count_matches, tasks) if tasks else pa.Table.from_batches([], COUNTED_SCHEMA)
 
 
 def count_matches(task: CountTask) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
@@ -230,7 +231,7 @@ def _counted(
 ) -> pa.Table:
     """What ``count_stored`` counts in objects that are still there, and ``stored``, their paths in the store."""
     counted = count_stored(snapshot, predicate_sql, objects, engine, skip_by_footer=skip_by_footer)
-    counted = counted.filter(pc.invert(pc.fill_null(pc.equal(counted["note"], GONE), False)))
+    counted = counted.filter(pc.invert(is_true(pc.equal(counted["note"], GONE))))
     return counted.append_column("stored", _paths(counted, snapshot.store))
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import expressions
+from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.parsing.sql import MAX_LENGTH
@@ -184,7 +185,7 @@ def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
     found = pc.is_in(pa.array(range(len(text)), rows.type), value_set=rows)
     for value in keys.texts.to_pylist():
         if not _FIELD.fullmatch(value):
-            found = pc.or_(found, pc.fill_null(pc.match_substring(text, value), False))
+            found = pc.or_(found, is_true(pc.match_substring(text, value)))
     return found
 
 

@@ -44,6 +44,11 @@ def physical_name(field: Field, mode: Mode) -> str:
     return name if isinstance(name, str) else field.name
 
 
+def stored_as(field: Field, name: str) -> Field:
+    """The column as files have it that store it under this name."""
+    return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
+
+
 def partition_key(schema: StructType, column: str, mode: Mode) -> str:
     """The key of a partition column in ``partitionValues``; ``column`` as the metadata's partitionColumns spell it."""
     return column if mode == "none" else physical_name(schema.field(column), mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,6 +47,16 @@ class TableLayout:
     partition_columns: tuple[str, ...] = ()
     mapping: column_mapping.Mode = "none"
     row_ids: RowIdColumns | None = None
+
+    @classmethod
+    def of_names(cls, schema: Schema, names: Mapping[str, str]) -> TableLayout:
+        """The layout of files that store these columns of a schema under other names.
+
+        Args:
+            names: by the schema's name of a column.
+        """
+        fields = [column_mapping.stored_as(schema.field(name), stored) for name, stored in names.items()]
+        return cls(Schema(fields), mapping="name")
 
     @cached_property
     def partition_keys(self) -> dict[str, str]:

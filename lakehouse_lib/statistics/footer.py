@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -51,6 +51,7 @@ def from_footer(
     *,
     indexed: StatisticsColumns,
     floats: Mapping[ParquetPath, FloatRange] | None = None,
+    group: int | None = None,
 ) -> str:
     """The ``stats`` of a data file: JSON with numRecords, minValues, maxValues and nullCount.
 
@@ -60,6 +61,7 @@ def from_footer(
         indexed: the columns to write statistics of.
         floats: what ``float_ranges`` says of all rows written; the footer is not asked of these columns. None: not
             known; then a floating-point column gets a max only from parquet-mr, which drops bounds where a NaN is.
+        group: the row group to describe; None: the whole file.
 
     A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
     columns get a nullCount only, arrays and maps nothing.
@@ -69,6 +71,7 @@ def from_footer(
         for path, kind in leaves(schema)
         if isinstance(kind, PrimitiveType) and path in indexed
     }
+    groups = [meta.row_group(number) for number in (range(meta.num_row_groups) if group is None else (group,))]
     trusts_max = str(meta.created_by or "").startswith("parquet-mr")
     lows: dict[ColumnPath, str] = {}
     highs: dict[ColumnPath, str] = {}
@@ -79,7 +82,7 @@ def from_footer(
             continue
         path, kind = found
         of_rows = floats.get(parquet_path) if floats is not None and parquet_path is not None else None
-        values = _range_of(meta, index) if of_rows is None else _range_in_rows(of_rows)
+        values = _range_of(groups, meta.schema.column(index), index) if of_rows is None else _range_in_rows(of_rows)
         if values.nulls is not None:
             nulls[path] = str(values.nulls)
         if not values.known or values.low is None:
@@ -92,7 +95,8 @@ def from_footer(
         if high is not None and (holds or kind.type not in _FLOATING):
             highs[path] = high
     body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
-    parts = [f'"numRecords":{meta.num_rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
+    rows = sum(one.num_rows for one in groups)
+    parts = [f'"numRecords":{rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
     return "{" + ",".join(parts) + "}"
 
 
@@ -120,11 +124,11 @@ def _range_in_rows(floats: FloatRange) -> _Range:
     return _Range(floats.low, floats.high, True, floats.nulls)
 
 
-def _range_of(meta: pq.FileMetaData, index: int) -> _Range:
-    decode = _decoder(meta.schema.column(index))
+def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, index: int) -> _Range:
+    decode = _decoder(column)
     total = _Range()
-    for group in range(meta.num_row_groups):
-        chunk = meta.row_group(group).column(index)
+    for group in groups:
+        chunk = group.column(index)
         found = chunk.statistics
         nulls = found.null_count if found is not None and found.has_null_count else None
         total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib import features
+from lakehouse_lib.arrow.values import may_be_true
 from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import (
     CommitFailedError,
@@ -173,7 +174,7 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
     # In one piece: what is asked of it is asked once, not once a winner.
     files = pa.concat_tables([adds for _, adds in chosen]).combine_chunks()
     owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
-    changed = pc.fill_null(files["dataChange"], True)
+    changed = may_be_true(files["dataChange"])
     files, owners = files.filter(changed), owners[changed.to_numpy()]
     found: dict[int, Predicate | None] = {}
     for read in attempt.reads:

@@ -89,6 +89,7 @@ class OptimisticTransaction:
         self._adds: list[pa.Table] = []
         self._keeps_row_ids = True
         self._removes: list[pa.Table] = []  # files tables whose dataChange says whether rows go
+        self._change_files: list[pa.Table] = []
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._transactions: dict[str, Transaction] = {}
@@ -111,6 +112,11 @@ class OptimisticTransaction:
         if len(files):
             change = pa.repeat(literal(data_change, pa.bool_()), len(files))
             self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
+
+    def add_change_files(self, files: pa.Table) -> None:
+        """Files of the change data feed (CHANGE_FILE_SCHEMA), which say what the commit did to each row."""
+        if len(files):
+            self._change_files.append(files.cast(CHANGE_FILE_SCHEMA))
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Change the schema, the properties or the partitioning; at most once."""
@@ -164,7 +170,7 @@ class OptimisticTransaction:
         unsynced: StoreError | None = None
         try:
             # Before the log is looked at, to keep the time between look and put short.
-            for table in self._adds:
+            for table in (*self._adds, *self._change_files):
                 self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         except StoreError as error:
             unsynced = error  # unless the files went with their table or their version
@@ -274,7 +280,7 @@ class OptimisticTransaction:
             pa.concat_tables(
                 [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, removed) for table in self._removes)]
             ),
-            pa.Table.from_batches([], CHANGE_FILE_SCHEMA),
+            pa.concat_tables([pa.Table.from_batches([], CHANGE_FILE_SCHEMA), *self._change_files]),
             self._metadata,
             self._protocol,
             tuple(self._transactions.values()),

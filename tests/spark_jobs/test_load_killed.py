@@ -19,12 +19,13 @@ pytestmark = pytest.mark.slow
 # Runs the job as it is, with one function of it wrapped to kill the process before or after its work.
 KILLED_JOB = """
 import os, signal, sys
-from lakehouse_lib.ingestion import append, batch, intent_log
+from lakehouse_lib.ingestion import batch, intent_log
+from lakehouse_lib.transaction import OptimisticTransaction
 from spark_jobs import ingest, job
 
 when, table = sys.argv[1], sys.argv[2]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-put, commit, append_once = intent_log.IntentLog.put, append.OptimisticTransaction.commit, batch.append_once
+put, commit, append_once = intent_log.IntentLog.put, OptimisticTransaction.commit, batch.append_once
 
 def killed_put(self, entry):
     if when == "before the intent":
@@ -47,7 +48,7 @@ def killed_append(engine, store, rows, **options):
     return version
 
 intent_log.IntentLog.put = killed_put
-append.OptimisticTransaction.commit = killed_commit
+OptimisticTransaction.commit = killed_commit
 batch.append_once = killed_append
 sys.exit(job.run_job(ingest.arguments(), ingest.prepare, sys.argv[3:]))
 """

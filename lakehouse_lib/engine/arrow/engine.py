@@ -51,7 +51,7 @@ class ArrowEngine:
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         if not tasks:
-            return FILE_SCHEMA.empty_table()
+            return pa.Table.from_batches([], FILE_SCHEMA)
         return pa.concat_tables(in_order(function, tasks, self.parallelism))
 
     def exchange(
@@ -67,7 +67,7 @@ class ArrowEngine:
                 pass
             sent = [number for number in range(len(groups)) if kept.has(number)]
             results = list(in_order(lambda number: gather(groups[number], kept.drain(number)), sent, self.parallelism))
-        return pa.concat_tables(results) if results else FILE_SCHEMA.empty_table()
+        return pa.concat_tables(results) if results else pa.Table.from_batches([], FILE_SCHEMA)
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
         rows = incoming(data)
@@ -82,7 +82,7 @@ class ArrowEngine:
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)
-        return self.run(match_rows, tasks) if tasks else MATCHES_SCHEMA.empty_table()
+        return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
 
     def read(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import flags_of, int64s
+from lakehouse_lib.arrow.values import binaries, flags_of, int64s, numbers_of, strings
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
@@ -48,7 +48,8 @@ def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, paral
     reader = TableReader(snapshot.store, layout, layout.columns(sorted(predicate.columns)))
     read = files.select(["path", "partitionValues"])
     return [
-        MatchTask(reader, read.take(int64s(rows)), predicate) for rows in shares(files["size"].to_numpy(), parallelism)
+        MatchTask(reader, read.take(int64s(rows)), predicate)
+        for rows in shares(numbers_of(files["size"], np.int64), parallelism)
     ]
 
 
@@ -61,7 +62,7 @@ def match_rows(task: MatchTask) -> pa.Table:
         values = {name: column[index] for name, column in constants.items()}
         with reader.open(path, None) as file:
             places = []
-            for group in reader.candidates(file, path, predicate):
+            for group in reader.candidates(file, predicate):
                 matching = reader.mask(reader.row_group(file, group, values), predicate)
                 if matching.true_count:
                     places.append(file.starts[group] + np.flatnonzero(flags_of(matching)))
@@ -74,7 +75,7 @@ def match_rows(task: MatchTask) -> pa.Table:
 
 def matches_table(sources: Sequence[str], rows: Sequence[int], positions: Sequence[bytes]) -> pa.Table:
     """A table of MATCHES_SCHEMA from its columns."""
-    columns = [pa.array(sources, pa.string()), int64s(rows), pa.array(positions, pa.binary())]
+    columns = [strings(sources), int64s(rows), binaries(positions)]
     return pa.Table.from_arrays(columns, schema=MATCHES_SCHEMA)
 
 

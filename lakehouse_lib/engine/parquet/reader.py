@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import as_types, without_views
-from lakehouse_lib.arrow.values import flags_of
+from lakehouse_lib.arrow.values import flags_of, is_true, strings
+from lakehouse_lib.data_skipping import may_match
 from lakehouse_lib.engine.parquet.conform import DoesNotFit, Members, conform, has_field_ids
 from lakehouse_lib.engine.parquet.footer import missing_file, unreadable_file
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, UnsupportedFeatureError
-from lakehouse_lib.expressions import Predicate, matches, to_arrow
-from lakehouse_lib.expressions.ir import Column
+from lakehouse_lib.expressions import Predicate, matches
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
 from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 from lakehouse_lib.store import ObjectStore
 
 
@@ -256,7 +255,7 @@ class TableReader:
         places = {members.index(one) for one in schema.fields}
         return [one.name for place, one in enumerate(file.columns) if place not in places]
 
-    def candidates(self, file: DataFile, path: str, predicate: Predicate | None) -> list[int]:
+    def candidates(self, file: DataFile, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
@@ -285,22 +284,15 @@ class TableReader:
         stored = file.schema_arrow
         if any(len(stored.get_all_field_indices(name)) != 1 for name in names.values()):
             return every
-        import pyarrow.dataset as pads
-
         own = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
-        renamed = replace(predicate, root=_renamed(predicate.root, names))
-        shared = file.source
-        again = self.store.open_input(file_paths.decode(path, self.store)) if shared is None else nullcontext(shared)
-        with again as source:
-            fragment = pads.ParquetFileFormat().make_fragment(source)
-            try:
-                return [one.id for one in fragment.subset(to_arrow(renamed, own), stored).row_groups]
-            except pa.ArrowInvalid:  # arithmetic of bounds goes beyond a long; that of the rows need not
-                return every
+        indexed = StatisticsColumns(frozenset(path for path, _ in leaves(own)))
+        stats = strings([from_footer(file.metadata, own, indexed=indexed, group=group) for group in every])
+        keep = may_match(predicate, pa.table([stats], ["stats"]), TableLayout.of_names(self.schema, names))
+        return [group for group, kept in zip(every, keep.to_pylist(), strict=True) if kept]
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
         """For each row whether ``predicate`` is true; where it is NULL it is not."""
-        return pc.fill_null(matches(predicate, rows, self.schema), False)
+        return is_true(matches(predicate, rows, self.schema))
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
         """Each file opened, with its partition values; closed when the next one is asked for.
@@ -336,17 +328,6 @@ class TableReader:
                 table=self.store.root,
                 hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
             ) from error
-
-
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
-    """A predicate's node with its columns under other names."""
-    if isinstance(node, Column):
-        return replace(node, path=(names[node.path[0]], *node.path[1:]))
-    if isinstance(node, tuple):
-        return tuple(_renamed(one, names) for one in node)
-    if not is_dataclass(node) or isinstance(node, type) or type(node).__module__ != Column.__module__:
-        return node
-    return replace(node, **{one.name: _renamed(getattr(node, one.name), names) for one in fields(node) if one.init})
 
 
 def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:

@@ -89,7 +89,7 @@ class Scan:
 
         def opened(index: int) -> tuple[DataFile, list[int]]:
             with self.reader.open(paths[index], files["deletionVector"][index].as_py(), ids[index]) as file:
-                return file, self.reader.candidates(file, paths[index], self.predicate)
+                return file, self.reader.candidates(file, self.predicate)
 
         ahead = _FAR_FILES_AHEAD if self.reader.store.is_far else 0
         for index, (file, groups) in enumerate(in_order(opened, range(len(paths)), ahead, ahead=ahead)):

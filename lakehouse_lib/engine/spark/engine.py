@@ -76,7 +76,7 @@ class SparkEngine:
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         if not tasks:
-            return FILE_SCHEMA.empty_table()
+            return pa.Table.from_batches([], FILE_SCHEMA)
         with spark_failures():
             return self._results(self._tasks(function, tasks).mapInArrow(run_tasks, RESULTS))
 
@@ -88,7 +88,7 @@ class SparkEngine:
         groups: Sequence[G],
     ) -> pa.Table:
         if not tasks or not groups:
-            return FILE_SCHEMA.empty_table()
+            return pa.Table.from_batches([], FILE_SCHEMA)
         if self.shares_disk:
             return self._exchange_on_disk(scatter, gather, tasks, groups)
         targets = self.spark.createDataFrame(group_rows([pickle.dumps((gather, group)) for group in groups]), PIECES)
@@ -135,7 +135,7 @@ class SparkEngine:
             with spark_failures():
                 return matching.matching_rows(self.spark, snapshot, files, predicate)
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)
-        return self.run(match_rows, tasks) if tasks else MATCHES_SCHEMA.empty_table()
+        return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)
@@ -156,7 +156,7 @@ class SparkEngine:
                 raise _error(row.error)
         rows.sort(key=lambda row: row.position)
         tables = [pa.ipc.open_stream(pa.py_buffer(bytes(row.result))).read_all() for row in rows]
-        return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+        return pa.concat_tables(tables) if tables else pa.Table.from_batches([], FILE_SCHEMA)
 
 
 def _error(data: bytes) -> DeltaError:

@@ -35,7 +35,7 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
 
     schema = snapshot.layout.columns(sorted(predicate.columns))
     spark_columns.check_types(schema, table=snapshot.store.root, version=snapshot.version)
-    results = [MATCHES_SCHEMA.empty_table()]
+    results = [pa.Table.from_batches([], MATCHES_SCHEMA)]
     sources = files.append_column("source", files["path"])
     for part, alike in parts(spark, snapshot, schema, sources):
         bit = F.shiftleft(F.lit(1).cast("long"), F.col(ROW).bitwiseAND(F.lit(63)).cast("int"))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import DataType
 
@@ -44,13 +45,13 @@ def branches(
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
     taken = {name.lower() for name in columns}
     fine = [_fits(one, partition_types, taken) for one in keys.dictionary.to_pylist()]
-    agrees = pc.and_(inside, pc.fill_null(pa.array(fine, pa.bool_()).take(keys.indices), False))
+    agrees = pc.and_(inside, is_true(pa.array(fine, pa.bool_()).take(keys.indices)))
     for name in partition_types:
         folder = pc.struct_field(pc.extract_regex(spelled, f"/{re.escape(name)}=(?P<value>[^/]*)"), "value")
         logged = pc.map_lookup(files["partitionValues"].combine_chunks(), pa.scalar(name), "first")
         logged = pc.if_else(pc.equal(logged, ""), pa.scalar(None, pa.string()), logged)
         value = _unescaped(folder)
-        same = pc.or_(pc.fill_null(pc.equal(value, logged), False), pc.and_(pc.is_null(value), pc.is_null(logged)))
+        same = pc.or_(is_true(pc.equal(value, logged)), pc.and_(pc.is_null(value), pc.is_null(logged)))
         agrees = pc.and_(agrees, pc.and_(pc.is_valid(folder), same))
     shared = pc.binary_join_element_wise(base, keys.dictionary.take(keys.indices), "//")
     return pc.if_else(agrees, shared, none).dictionary_encode()
@@ -69,7 +70,7 @@ def _unescaped(folders: pa.Array) -> pa.Array:
     coded = folders.dictionary_encode()
     values = coded.dictionary
     values = pc.if_else(pc.equal(values, partition_values.HIVE_NULL), pa.scalar(None, pa.string()), values)
-    escaped = np.flatnonzero(pc.fill_null(pc.match_substring(values, "%"), False).to_numpy(zero_copy_only=False))
+    escaped = np.flatnonzero(is_true(pc.match_substring(values, "%")).to_numpy(zero_copy_only=False))
     if len(escaped):
         read = values.to_pylist()
         for index in escaped:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import int64s, literal
+from lakehouse_lib.arrow.values import column, int64s, literal, numbers_of, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.matching import positions_of, shares
@@ -59,12 +60,12 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
         matches: of the same files in the same order.
     """
     if not len(files):
-        return APPLIED_SCHEMA.empty_table()
+        return pa.Table.from_batches([], APPLIED_SCHEMA)
     target = rewrite_target(snapshot, data_change=True)
     copied = files.select([*COPIED_COLUMNS, "tags"])
     tasks = [
         CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))
-        for rows in shares(files["size"].to_numpy(), engine.parallelism)
+        for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
     ]
     return engine.run(copy_rows, tasks)
 
@@ -116,12 +117,12 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
     is_change = pa.repeat(literal(True, pa.bool_()), len(after))
     after = after.set_column(after.column_names.index("dataChange"), FILE_SCHEMA.field("dataChange"), is_change)
     is_left = iter(range(len(after)))
-    places = pa.array([next(is_left) if rows else None for rows in kept], pa.int64())
+    places = column([next(is_left) if rows else None for rows in kept], pa.int64())
     return _applied(before["path"].to_pylist(), deleted, kept, after.take(places))
 
 
 def _applied(sources: Sequence[str], deleted: Sequence[int], kept: Sequence[int], files: pa.Table) -> pa.Table:
-    columns = [pa.array(sources, pa.string()), int64s(deleted), int64s(kept), *files.columns]
+    columns = [strings(sources), int64s(deleted), int64s(kept), *files.columns]
     return pa.Table.from_arrays(columns, schema=APPLIED_SCHEMA)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import is_true, strings
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
@@ -29,6 +30,7 @@ from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
 from lakehouse_lib.operations.files import discard_paths, record_count, total_size
 from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
@@ -136,10 +138,10 @@ class _Delete:
         self._rounds = 0
         self._scanning = self._rewriting = 0.0
         self._looked_into = _NO_KEYS
-        self._matches = _with_keys(MATCHES_SCHEMA.empty_table(), _NO_KEYS)
-        self._applied = _with_keys(APPLIED_SCHEMA.empty_table(), _NO_KEYS)
-        self._added = FILE_SCHEMA.empty_table()
-        self._written = FILE_SCHEMA.empty_table()
+        self._matches = _with_keys(pa.Table.from_batches([], MATCHES_SCHEMA), _NO_KEYS)
+        self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
+        self._added = pa.Table.from_batches([], FILE_SCHEMA)
+        self._written = pa.Table.from_batches([], FILE_SCHEMA)
         self._store: ObjectStore | None = None
         self.metrics: dict[str, Any] = {}
 
@@ -163,7 +165,7 @@ class _Delete:
         self.metrics = self._metrics(plan.whole, changed, results)
         if not len(plan.whole) and not len(changed):
             return None
-        return self._transaction(snapshot, pa.concat_tables([plan.whole, changed]))
+        return self._change(pa.concat_tables([plan.whole, changed])).on(snapshot, snapshot.store)
 
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
@@ -221,33 +223,36 @@ class _Delete:
             "rewrite_time_ms": int(self._rewriting * 1000),
         }
 
-    def _transaction(self, snapshot: Snapshot, removed: pa.Table) -> OptimisticTransaction:
-        words = [] if self._predicate is None else [self._predicate.text]
-        transaction = OptimisticTransaction(snapshot, snapshot.store, "DELETE", {"predicate": words})
-        transaction.read(self._predicate)
-        transaction.remove(removed)
-        transaction.add(self._added, keeps_row_ids=True)
+    def _change(self, removed: pa.Table) -> TableChange:
         metrics = self.metrics
         marked = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
-        transaction.metrics.update(
-            numRemovedFiles=metrics["num_removed_files"],
-            numAddedFiles=metrics["num_added_files"],
-            numCopiedRows=metrics["num_copied_rows"],
-            numDeletionVectorsAdded=metrics["num_deletion_vectors"],
-            numDeletionVectorsRemoved=len(removed) - removed["deletionVector"].null_count,
-            numRemovedBytes=total_size(removed) - marked,
-            numAddedBytes=total_size(self._added) - marked,
-            executionTimeMs=metrics["execution_time_ms"],
-            scanTimeMs=metrics["scan_time_ms"],
-            rewriteTimeMs=metrics["rewrite_time_ms"],
-        )
+        logged = {
+            "numRemovedFiles": metrics["num_removed_files"],
+            "numAddedFiles": metrics["num_added_files"],
+            "numCopiedRows": metrics["num_copied_rows"],
+            "numDeletionVectorsAdded": metrics["num_deletion_vectors"],
+            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
+            "numRemovedBytes": total_size(removed) - marked,
+            "numAddedBytes": total_size(self._added) - marked,
+            "executionTimeMs": metrics["execution_time_ms"],
+            "scanTimeMs": metrics["scan_time_ms"],
+            "rewriteTimeMs": metrics["rewrite_time_ms"],
+        }
         if metrics["num_deleted_rows"] is not None:
-            transaction.metrics["numDeletedRows"] = metrics["num_deleted_rows"]
-        return transaction
+            logged["numDeletedRows"] = metrics["num_deleted_rows"]
+        return TableChange(
+            "DELETE",
+            {"predicate": [] if self._predicate is None else [self._predicate.text]},
+            self._added,
+            removed,
+            reads=(self._predicate,),
+            keeps_row_ids=True,
+            metrics=logged,
+        )
 
 
 _KEY = "key"
-_NO_KEYS = pa.array([], pa.string())
+_NO_KEYS = strings([])
 
 
 def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
@@ -261,7 +266,7 @@ def _files(applied: pa.Table) -> pa.Table:
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
     """Of which results the file is the same with another deletion vector."""
-    return pc.fill_null(pc.equal(applied["path"], applied["source"]), False)
+    return is_true(pc.equal(applied["path"], applied["source"]))
 
 
 def _stored(files: pa.Table, sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:

@@ -22,6 +22,7 @@ from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import discard, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.write import check_rows_are_kept
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -133,7 +134,7 @@ class _Optimize:
         if lost is not None:
             self._plan_again(snapshot, lost)
             self._rounds += 1
-        return _transaction(snapshot, self._parameters, self.current, self._started)
+        return _change(self._parameters, self.current, self._started).on(snapshot, snapshot.store)
 
     def discard(self, *, committed: bool) -> None:
         files = self._written
@@ -207,21 +208,23 @@ def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
     )
 
 
-def _transaction(
-    snapshot: Snapshot, parameters: Mapping[str, Any], rewrite: Rewrite, started: float
-) -> OptimisticTransaction:
+def _change(parameters: Mapping[str, Any], rewrite: Rewrite, started: float) -> TableChange:
     removed, added = rewrite.removed, rewrite.added
-    transaction = OptimisticTransaction(snapshot, snapshot.store, "OPTIMIZE", parameters)
-    transaction.remove(removed, data_change=False)
-    transaction.add(added, keeps_row_ids=True)
-    transaction.metrics.update(
-        numAddedFiles=len(added),
-        numRemovedFiles=len(removed),
-        numAddedBytes=total_size(added),
-        numRemovedBytes=total_size(removed),
-        executionTimeMs=int((time.monotonic() - started) * 1000),
+    return TableChange(
+        "OPTIMIZE",
+        parameters,
+        added,
+        removed,
+        moves_rows=True,
+        keeps_row_ids=True,
+        metrics={
+            "numAddedFiles": len(added),
+            "numRemovedFiles": len(removed),
+            "numAddedBytes": total_size(added),
+            "numRemovedBytes": total_size(removed),
+            "executionTimeMs": int((time.monotonic() - started) * 1000),
+        },
     )
-    return transaction
 
 
 def rewrite_metrics(

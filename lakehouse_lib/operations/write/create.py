@@ -10,6 +10,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, Table
 from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, row_tracking, writer_features
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
+from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.new_properties import checkpoint_policy, is_on, new_properties
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import (
@@ -23,7 +24,7 @@ from lakehouse_lib.schema import (
 )
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _BASE = Protocol(1, 2)
@@ -145,19 +146,15 @@ def create_table(
         return snapshot.version
     if snapshot is not None and mode != "overwrite":
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
-    operation = "CREATE TABLE" if snapshot is None else "CREATE OR REPLACE TABLE"
-    transaction = OptimisticTransaction(snapshot, store, operation, {"mode": MODE_NAMES[mode], **describe(metadata)})
+    parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
     if snapshot is None:
-        transaction.set_protocol(protocol_for(metadata))
+        change = TableChange("CREATE TABLE", parameters, metadata=metadata)
     else:
         metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
-        protocol = protocol_for(metadata, snapshot.protocol, has_files=False)
-        if protocol != snapshot.protocol:
-            transaction.set_protocol(protocol)
-        transaction.read(None)
-        transaction.remove(snapshot.files)
-    transaction.set_metadata(metadata)
-    outcome = transaction.commit(commit_properties)
+        change = TableChange(
+            "CREATE OR REPLACE TABLE", parameters, removed=snapshot.files, metadata=metadata, reads=(None,)
+        )
+    outcome = change.on(snapshot, store).commit(commit_properties)
     if snapshot is None and isinstance(outcome, Conflict):
         if mode == "ignore":
             return load_snapshot(store).version

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.parquet.writer import stored_schema
-from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    DeltaError,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
 from lakehouse_lib.features import check_removal, has_change_data_feed
-from lakehouse_lib.operations.files import discard, record_count, total_size
+from lakehouse_lib.operations.files import discard
+from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
     MODE_NAMES,
     check_kinds,
     describe,
     new_metadata,
-    protocol_for,
     table_exists,
     unknown_mode,
 )
-from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.schema import (
     Schema,
     StructType,
@@ -37,7 +43,7 @@ from lakehouse_lib.schema import (
 )
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Mode = Literal["error", "append", "overwrite", "ignore"]
@@ -74,13 +80,16 @@ def write(
     *,
     snapshot: Snapshot | None = None,
     commit_properties: CommitProperties | None = None,
+    before_commit: Callable[[], None] | None = None,
 ) -> int | None:
     """Write rows in one commit; its version, None when mode "ignore" found a table.
 
-    ``snapshot``: the latest version, where the caller has it.
-
     No rows make a commit too (as delta-rs does): it may carry application transactions. When two writers create the
     table at the same time, the loser of mode "append" or "overwrite" goes on with the winner's table, if its files fit.
+
+    Args:
+        snapshot: the latest version, where the caller has it.
+        before_commit: called when the rows are written and not yet committed; if it raises, nothing is.
 
     Raises:
         InvalidArgumentError: an unknown mode, a table that is there (mode "error"), another partitioning.
@@ -94,70 +103,75 @@ def write(
     try:
         snapshot = snapshot or load_snapshot(store)
     except TableNotFoundError:
-        return _create(store, rows, what, engine, commit_properties)
-    if what.mode == "error":
-        raise table_exists(store)
-    if what.mode == "ignore":
-        return None
-    snapshot.check_writable()
-    metadata = _metadata(snapshot, rows.schema, what)
-    if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
-        check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
-    files = engine.write(rows.rows, _target(store, metadata, what))
-    return _commit(snapshot, files, metadata, what, commit_properties)
-
-
-def _create(
-    store: ObjectStore, rows: Incoming, what: Write, engine: Engine, properties: CommitProperties | None
-) -> int | None:
-    metadata = new_metadata(
-        Schema.from_arrow(rows.schema),
-        what.partition_by or (),
-        name=what.name,
-        description=what.description,
-        configuration=what.configuration,
-        table=store.root,
-    )
-    files = engine.write(rows.rows, _target(store, metadata, what))
-    transaction = OptimisticTransaction(None, store, "WRITE", {"mode": MODE_NAMES[what.mode], **describe(metadata)})
-    transaction.set_protocol(protocol_for(metadata))
-    transaction.set_metadata(metadata)
-    transaction.add(files)
-    transaction.metrics.update(_metrics(files))
-    outcome = transaction.commit(properties)
-    if not isinstance(outcome, Conflict):
-        return version_of(outcome)
-    if what.mode in ("error", "ignore"):
-        discard(store, files)
+        metadata = new_metadata(
+            Schema.from_arrow(rows.schema),
+            what.partition_by or (),
+            name=what.name,
+            description=what.description,
+            configuration=what.configuration,
+            table=store.root,
+        )
+    else:
+        if what.mode == "error":
+            raise table_exists(store)
         if what.mode == "ignore":
             return None
-        raise table_exists(store)
-    snapshot = load_snapshot(store)
-    _check_fits(snapshot, metadata, files)
-    return _commit(snapshot, files, snapshot.metadata, what, properties)
+        snapshot.check_writable()
+        metadata = _metadata(snapshot, rows.schema, what)
+        if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
+            check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
+    target = _target(store, metadata, what)
+    files = pa.Table.from_batches([], FILE_SCHEMA) if rows.rows is None else engine.write(rows.rows, target)
+    try:
+        if before_commit is not None:
+            before_commit()
+    except DeltaError:
+        discard(store, files)
+        raise
+    try:
+        return _commit(store, snapshot, files, metadata, what, commit_properties)
+    except (CommitFailedError, InvalidArgumentError, SchemaMismatchError):  # each means that nothing was committed
+        discard(store, files)
+        raise
 
 
 def _commit(
-    snapshot: Snapshot, files: pa.Table, metadata: Metadata, what: Write, properties: CommitProperties | None
-) -> int:
-    parameters = {"mode": MODE_NAMES[what.mode], "partitionBy": list(metadata.partition_columns)}
-    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", parameters)
-    if metadata != snapshot.metadata:
-        transaction.set_metadata(metadata)
-        protocol = protocol_for(metadata, snapshot.protocol)
-        if protocol != snapshot.protocol:
-            transaction.set_protocol(protocol)
-    transaction.add(files)
-    transaction.metrics.update(_metrics(files))
-    if what.mode == "overwrite":
-        transaction.read(None)
-        transaction.remove(snapshot.files)
-        transaction.metrics["numRemovedFiles"] = len(snapshot.files)
-        transaction.metrics["numRemovedBytes"] = pc.sum(snapshot.files["size"]).as_py() or 0
-    outcome = transaction.commit(properties)
-    if isinstance(outcome, Conflict):
-        discard(snapshot.store, files)
-    return version_of(outcome)
+    store: ObjectStore,
+    snapshot: Snapshot | None,
+    files: pa.Table,
+    metadata: Metadata,
+    what: Write,
+    properties: CommitProperties | None,
+) -> int | None:
+    outcome = _change(snapshot, files, metadata, what).on(snapshot, store).commit(properties)
+    if snapshot is not None or not isinstance(outcome, Conflict):
+        return version_of(outcome)
+    if what.mode == "error":
+        raise table_exists(store)
+    if what.mode == "ignore":
+        discard(store, files)
+        return None
+    winner = load_snapshot(store)
+    _check_fits(winner, metadata)
+    return _commit(store, winner, files, winner.metadata, what, properties)
+
+
+def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what: Write) -> TableChange:
+    mode = {"mode": MODE_NAMES[what.mode]}
+    if snapshot is None:
+        metrics = write_metrics(files, files.slice(0, 0))
+        return TableChange("WRITE", {**mode, **describe(metadata)}, files, metadata=metadata, metrics=metrics)
+    overwrites = what.mode == "overwrite"
+    removed = snapshot.files if overwrites else pa.Table.from_batches([], FILE_SCHEMA)
+    return TableChange(
+        "WRITE",
+        {**mode, "partitionBy": list(metadata.partition_columns)},
+        files,
+        removed,
+        metadata=metadata if metadata != snapshot.metadata else None,
+        reads=(None,) if overwrites else (),
+        metrics=write_metrics(files, removed),
+    )
 
 
 def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
@@ -234,7 +248,7 @@ def check_rows_are_kept(target: WriteTarget) -> None:
         )
 
 
-def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:
+def _check_fits(snapshot: Snapshot, ours: Metadata) -> None:
     """Files written for a table that we lost the race to create: do they fit the winner's?"""
     schema = Schema.from_json(ours.schema_string)
     theirs = {one.name: one.type for one in snapshot.schema.fields}  # spelled as in the files, which others go by
@@ -243,7 +257,6 @@ def _check_fits(snapshot: Snapshot, ours: Metadata, files: pa.Table) -> None:
     nullable = all(snapshot.schema.field(one.name).nullable >= one.nullable for one in schema.fields if same_types)
     if same_types and required and nullable and snapshot.partition_columns == ours.partition_columns:
         return
-    discard(snapshot.store, files)
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(
         "another writer created the table first, with another schema or partitioning",
@@ -270,11 +283,3 @@ def _check_modes(what: Write, store: ObjectStore) -> None:
             hint='Use mode "overwrite", or schema_mode "merge" to add columns',
             code="DELTA_INVALID_WRITE_MODE",
         )
-
-
-def _metrics(files: pa.Table) -> dict[str, object]:
-    return {
-        "numFiles": len(files),
-        "numOutputRows": record_count(files),
-        "numOutputBytes": total_size(files),
-    }

@@ -302,7 +302,7 @@ def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
     predicate = parse("k >= 40 AND k < 45", snapshot.schema)
     scan = Scan.of(snapshot, None, predicate)
     with scan.reader.open("a.parquet", None) as file:
-        assert scan.reader.candidates(file, "a.parquet", predicate) == [4]
+        assert scan.reader.candidates(file, predicate) == [4]
     if mode != "id":  # DuckDB 1.5 finds no column by its id
         assert sorted(read_duckdb(tmp_path)["k"].to_pylist()) == sorted(row["k"] for row in read(tmp_path))
 

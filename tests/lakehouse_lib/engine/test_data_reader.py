@@ -64,7 +64,7 @@ def test_row_groups_are_skipped_beside_a_condition_on_partition_values(tmp_path:
         predicate = parse(sql, snapshot.schema)
         reader = Scan.of(snapshot, None, predicate).reader
         with reader.open("p=1/a.parquet", None) as file:
-            assert reader.candidates(file, "p=1/a.parquet", predicate) == groups, sql
+            assert reader.candidates(file, predicate) == groups, sql
     found = DeltaTable(tmp_path).to_pyarrow_table(filters="p = 1 AND id > 84")
     assert found["id"].to_pylist() == [*range(85, 100)]
 

@@ -1,0 +1,76 @@
+"""What a commit makes of a table: every verb that changes metadata or files says it by one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations.files import record_count, total_size
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import OptimisticTransaction
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """The content of a commit, before it is known on which version it lands.
+
+    Attributes:
+        operation: commitInfo's name of it.
+        parameters: commitInfo's operationParameters.
+        added, removed: files tables; removed ones are of the snapshot.
+        change_files: of the change data feed (CHANGE_FILE_SCHEMA).
+        metadata: the table's from now on; None: as it is. The protocol gets what it needs.
+        reads: what the change depends on; None among them is the whole table. Empty: a blind write.
+        moves_rows: the rows of ``removed`` live on in ``added``, so that no row changes.
+        keeps_row_ids: rows that were copied have their ids beside them, where the table's rows keep theirs.
+        metrics: commitInfo's operationMetrics.
+    """
+
+    operation: str
+    parameters: Mapping[str, Any]
+    added: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
+    removed: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
+    change_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], CHANGE_FILE_SCHEMA))
+    metadata: Metadata | None = None
+    reads: tuple[Predicate | None, ...] = ()
+    moves_rows: bool = False
+    keeps_row_ids: bool = False
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
+        """The transaction that makes this change to a version; None creates the table."""
+        from lakehouse_lib.operations.write.create import protocol_for
+
+        transaction = OptimisticTransaction(snapshot, store, self.operation, self.parameters)
+        if self.metadata is not None:
+            before = None if snapshot is None else snapshot.protocol
+            has_files = snapshot is not None and len(self.removed) < snapshot.file_count
+            protocol = protocol_for(self.metadata, before, has_files=has_files)
+            if protocol != before:
+                transaction.set_protocol(protocol)
+            transaction.set_metadata(self.metadata)
+        for predicate in self.reads:
+            transaction.read(predicate)
+        transaction.remove(self.removed, data_change=not self.moves_rows)
+        transaction.add(self.added, keeps_row_ids=self.keeps_row_ids)
+        transaction.add_change_files(self.change_files)
+        transaction.metrics.update(self.metrics)
+        return transaction
+
+
+def write_metrics(added: pa.Table, removed: pa.Table) -> dict[str, Any]:
+    """The operationMetrics of a write, under delta-spark's names."""
+    metrics = {
+        "numFiles": len(added),
+        "numOutputRows": record_count(added),
+        "numOutputBytes": total_size(added),
+    }
+    if len(removed):
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": total_size(removed)}
+    return metrics
