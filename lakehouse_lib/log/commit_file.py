@@ -57,7 +57,7 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
             meta = store.head(path)
             size = meta.size if meta is not None else 0
         # Over a network one request is quicker than many; from a disk, blocks need less memory.
-        if size <= (MAX_LINE_BYTES if store.is_far else _BLOCK_BYTES):
+        if size <= (MAX_LINE_BYTES if store.is_remote else _BLOCK_BYTES):
             return parse_commit(store.read(path), version, store.root)
         return _parse(_blocks(store, path), version, store.root)
     except ObjectNotFoundError as error:

@@ -52,7 +52,7 @@ class Landmark:
         if self.file.tag and found.tag:
             return self.file.tag == found.tag
         # A file on a disk has no tag for a moment, and one that took its place within it would have the same time.
-        return store.is_far and (self.file.size, self.file.modified) == (found.size, found.modified)
+        return store.is_remote and (self.file.size, self.file.modified) == (found.size, found.modified)
 
     def _says_the_same(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
         if found is not None and self.info:

@@ -255,7 +255,7 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
 
 def _hard_linked(paths: list[str], store: ObjectStore) -> Iterator[str]:
     """Which files have more names than one; only a disk has such files."""
-    for path in [] if store.is_far else paths:
+    for path in [] if store.is_remote else paths:
         meta = store.head(path)
         if meta is not None and meta.names > 1:
             yield path

@@ -50,7 +50,7 @@ class ObjectStore(Protocol):
         """Other folders, absolute, whose files the log may refer to. Files there are read, never written or deleted."""
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether a request waits for a network, so that several at a time are worth their threads."""
 
     def read(self, path: str) -> bytes:

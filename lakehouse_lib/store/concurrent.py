@@ -17,7 +17,7 @@ _REQUESTS = 16
 def at_once(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
     """The answers, in the order of the items; the first error is raised.
 
-    Where the store is far, 16 requests are made at a time. On a disk they are made one after the other: what is done
+    Where the store is remote, 16 requests are made at a time. On a disk they are made one after the other: what is done
     with the bytes holds the interpreter, and threads that wait for it cost more than a read does.
     """
-    return list(in_order(ask, items, _REQUESTS if store.is_far else 0))
+    return list(in_order(ask, items, _REQUESTS if store.is_remote else 0))

@@ -77,7 +77,7 @@ class LocalStore:
         return self._root
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         return False
 
     @property

@@ -66,7 +66,7 @@ class SimulatedStore:
     """
 
     allowed_roots: tuple[str, ...] = ()
-    is_far = True
+    is_remote = True
 
     def __init__(self, world: World, bucket: Bucket, name: str) -> None:
         self.root = f"/simulated/{name}"

@@ -21,7 +21,7 @@ from lakehouse_lib.threads import in_order
 ROW_IDS = ("_metadata.row_id", "_metadata.row_commit_version")
 
 #: Files of a store over a network that are opened before their turn: what takes time there is waiting.
-_FAR_FILES_AHEAD = 16
+_REMOTE_FILES_AHEAD = 16
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Scan:
             with self.reader.open(paths[index], files["deletionVector"][index].as_py(), ids[index]) as file:
                 return file, self.reader.candidates(file, self.predicate)
 
-        ahead = _FAR_FILES_AHEAD if self.reader.store.is_far else 0
+        ahead = _REMOTE_FILES_AHEAD if self.reader.store.is_remote else 0
         for index, (file, groups) in enumerate(in_order(opened, range(len(paths)), ahead, ahead=ahead)):
             values = {name: column[index] for name, column in constants.items()}
             for group in groups:

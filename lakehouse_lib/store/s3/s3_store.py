@@ -93,7 +93,7 @@ class S3Store:
         return self._root
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         return True
 
     @property

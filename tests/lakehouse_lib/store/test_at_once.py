@@ -8,13 +8,13 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.concurrent import at_once
 
 
-class Far(LocalStore):
+class Remote(LocalStore):
     @property
-    def is_far(self):
+    def is_remote(self):
         return True
 
 
-@pytest.mark.parametrize(("store", "threads"), [(LocalStore, 1), (Far, 16)])
+@pytest.mark.parametrize(("store", "threads"), [(LocalStore, 1), (Remote, 16)])
 def test_answers_come_in_order_and_from_so_many_threads(tmp_path, store, threads):
     met = threading.Barrier(threads)
     asked = []
@@ -28,7 +28,7 @@ def test_answers_come_in_order_and_from_so_many_threads(tmp_path, store, threads
     assert len(set(asked)) == threads
 
 
-@pytest.mark.parametrize("store", [LocalStore, Far])
+@pytest.mark.parametrize("store", [LocalStore, Remote])
 def test_the_first_error_is_raised(tmp_path, store):
     def ask(item):
         if item >= 3:
