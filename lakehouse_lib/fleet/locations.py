@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store.schemes import kind_of
 from lakehouse_lib.store.uris import parse
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def place(location: str) -> str:
         return location
     if scheme == "file":
         return posixpath.normpath(path)
-    return f"{'s3' if scheme == 's3a' else scheme}://{host}/{path.strip('/')}".rstrip("/")
+    kind = kind_of(location)
+    return f"{kind.schemes[0] if kind else scheme}://{host}/{path.strip('/')}".rstrip("/")
 
 
 def _real_place(place: str) -> str:

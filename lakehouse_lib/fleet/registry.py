@@ -1,7 +1,7 @@
 """The registry: one JSON file that says which tables there are and what is done with them.
 
-Relative paths in it are relative to its own folder. Tables may be at locations with a scheme (``s3://...``), which stay
-as they are; all else is on a disk.
+Relative paths in it are relative to its own folder. Tables may be at locations with a scheme, which stay as they are;
+all else is on a disk.
 
 DAG files read it each time they are parsed, so importing this module and reading a registry is fast.
 """
@@ -39,7 +39,7 @@ def _resolve(location: str, info: ValidationInfo) -> str:
     if "://" in location:
         return location
     scheme = _SCHEME.match(location)
-    if scheme is not None:  # what normalizes paths makes this of s3://, and it would be a folder of this machine
+    if scheme is not None:  # what normalizes paths makes this of a location, and it would be a folder of this machine
         raise PydanticCustomError(
             "no_path",
             "{scheme} is followed by one slash, and a location by two: write {scheme}//",
@@ -53,8 +53,7 @@ def _no_uri(path: str) -> str:
     if scheme is not None:
         raise PydanticCustomError(
             "no_path",
-            "{scheme} locations are not built for this, only tables may be in S3: give a path on a disk, or on what is "
-            "mounted as one",
+            "{scheme} locations are for tables alone: give a path on a disk, or on what is mounted as one",
             {"scheme": scheme[0]},
         )
     return path
@@ -229,8 +228,8 @@ class Registry(_Strict):
         asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
         if asking and self.ledger is None:
             raise ValueError(
-                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a folder or bucket that users '
-                "of Airflow cannot write"
+                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a place that users of '
+                "Airflow cannot write"
             )
         return self
 

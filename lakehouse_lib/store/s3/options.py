@@ -15,6 +15,10 @@ from urllib.parse import SplitResult
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.uris import parse, shown, split_or_none
 
+#: Of locations that are opened; the first one is how this library writes them.
+SCHEMES = ("s3", "s3a")
+#: Options that say who asks.
+CREDENTIALS = frozenset({"access_key_id", "secret_access_key", "session_token"})
 #: Every name of an option, without ``aws_`` in front.
 _NAMES = {
     "access_key_id": "access_key_id",
@@ -284,7 +288,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
         InvalidArgumentError: no such location. One that may hold credentials is not told.
     """
     scheme, bucket, path = parse(uri, table)
-    if scheme not in ("s3", "s3a") or not _BUCKET.fullmatch(bucket):
+    if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):
         raise InvalidArgumentError(
             f"{shown(uri)} is no location in a bucket",
             table=table,

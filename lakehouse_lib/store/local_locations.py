@@ -1,0 +1,91 @@
+"""Locations on a disk: paths as they are written, and ``file:`` URIs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.store.local import LocalStore
+from lakehouse_lib.store.schemes import StoreKind
+from lakehouse_lib.store.uris import is_utf8, parse, scheme_of, shown
+
+_ROOTS = "allowed_roots"
+
+
+def open_local(location: str, options: Mapping[str, str]) -> LocalStore:
+    """The store of a folder. Nothing is read or created.
+
+    Raises:
+        InvalidArgumentError: the location or an option is not valid.
+    """
+    folder = _absolute(_path(location) if scheme_of(location) else location)
+    unknown = sorted(options.keys() - {_ROOTS})
+    if unknown:
+        raise InvalidArgumentError(
+            f"storage options {unknown} for a local table",
+            table=folder,
+            hint="The local store takes allowed_roots only; leave the others out",
+            code="DELTA_INVALID_STORAGE_OPTION",
+        )
+    return LocalStore(folder, allowed_roots=_folders(options.get(_ROOTS, ""), folder))
+
+
+def _option_of(name: str) -> str | None:
+    return name if name == _ROOTS else None
+
+
+def _path(uri: str) -> str:
+    _, host, path = parse(uri)
+    if host not in ("", "localhost"):
+        raise InvalidArgumentError(
+            f"the location {shown(uri)} has a host", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+        )
+    if not path:
+        raise InvalidArgumentError(
+            f"the location {shown(uri)} has no path", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+        )
+    return path
+
+
+def _absolute(path: str) -> str:
+    if "\x00" in path or not is_utf8(path):
+        raise InvalidArgumentError(
+            f"{path!r} is no table location: it has a NUL in it, or is no UTF-8",
+            hint="Use another name",
+            code="DELTA_INVALID_TABLE_LOCATION",
+        )
+    try:
+        folder = Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"{path!r} is no table location: that home folder is not known",
+            hint="Write the whole path",
+            code="DELTA_INVALID_TABLE_LOCATION",
+        ) from None
+    # Behind a symbolic link ".." is not what it is in the text: the table has to be where Spark finds it, too.
+    return os.path.realpath(folder) if ".." in folder.parts else str(folder)
+
+
+def _folders(listed: str, table: str) -> list[str]:
+    if not isinstance(listed, str):
+        raise InvalidArgumentError(
+            f"the storage option allowed_roots is no text but {type(listed).__name__}",
+            table=table,
+            hint=f"Write the folders as one text, separated by {os.pathsep!r}",
+            code="DELTA_INVALID_STORAGE_OPTION",
+        )
+    folders = [one for one in listed.split(os.pathsep) if one]
+    for one in folders:
+        if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one or not is_utf8(one):
+            raise InvalidArgumentError(
+                f"the storage option allowed_roots names {one!r}",
+                table=table,
+                hint="Give absolute paths of folders",
+                code="DELTA_INVALID_STORAGE_OPTION",
+            )
+    return folders
+
+
+LOCAL = StoreKind(("file",), open_local, _option_of, roots_separator=os.pathsep)

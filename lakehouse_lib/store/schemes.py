@@ -1,0 +1,70 @@
+"""The kinds of stores, by the schemes of their locations.
+
+A kind is a folder of this package, whose ``__init__`` registers it. What a kind needs beyond that, its other modules
+and its packages, is imported when one of its locations is opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store.uris import scheme_of
+
+
+@dataclass(frozen=True)
+class StoreKind:
+    """What is known of a store before a location is opened.
+
+    Attributes:
+        schemes: of its locations, in lower case; ``ObjectStore.root`` begins with the first one. A path without a
+            scheme has the scheme ``file``.
+        opener: makes the store of a location and its storage options, and reads nothing.
+        option_of: the storage option that a user's name means; None: the store has no such option.
+        credentials: the storage options that say who asks. They belong together, and are secret.
+        roots_separator: what stands between two locations in the storage option ``allowed_roots``.
+    """
+
+    schemes: tuple[str, ...]
+    opener: Callable[[str, Mapping[str, str]], ObjectStore]
+    option_of: Callable[[str], str | None]
+    credentials: frozenset[str] = frozenset()
+    roots_separator: str = " "
+
+
+_by_scheme: dict[str, StoreKind] = {}
+
+
+def register(kind: StoreKind) -> None:
+    """Have ``open_store`` open the locations of these schemes."""
+    _by_scheme.update(dict.fromkeys(kind.schemes, kind))
+
+
+def kinds() -> list[StoreKind]:
+    """Every registered kind, once."""
+    _import_folders()
+    return list({id(kind): kind for kind in _by_scheme.values()}.values())
+
+
+def kind_of(location: str) -> StoreKind | None:
+    """The kind of store that opens a location; None: no store has its scheme.
+
+    Raises:
+        InvalidArgumentError: the location is not a valid URI.
+    """
+    scheme = scheme_of(location) or "file"
+    if scheme not in _by_scheme:
+        _import_folders()
+    return _by_scheme.get(scheme)
+
+
+@cache
+def _import_folders() -> None:
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.ispkg:
+            importlib.import_module(f"{package.__name__}.{module.name}")
