@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.ingestion.casts import cast_or_find, mask
 from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.store.base import PathLimits
 
 # Days of the years 1 to 9999, the range of Spark's dates and times, and microseconds of a day.
 _DAYS = (-719_162, 2_932_896)
@@ -34,14 +35,14 @@ def beyond_years(column: Any) -> Mask:
 
 
 def partition_faults(
-    columns: Sequence[Any], schema: pa.Schema, partition_columns: Sequence[str], root: str
+    columns: Sequence[Any], schema: pa.Schema, partition_columns: Sequence[str], limits: PathLimits
 ) -> Iterator[tuple[str, str, Mask]]:
     """Which values no folder of a partition can be named by: (column, reason, mask) for each kind there is.
 
     Args:
         columns: typed arrays, in the order of ``schema``; dates and times within the years 1 to 9999.
         partition_columns: the table's, or those that it is going to have.
-        root: where the table is, as ``ObjectStore.root`` has it.
+        limits: of the table's store.
     """
     kinds = Schema.from_arrow(schema)
     spelled = {}
@@ -58,5 +59,5 @@ def partition_faults(
                 is_empty = mask(pc.equal(pc.binary_length(column), 0))
                 yield name, "empty, which is null in a partition column, and must not be null", is_empty
         spelled[name] = to_strings(column, kind)
-    for name, reason, wrong in overlong_folders(spelled, root):
+    for name, reason, wrong in overlong_folders(spelled, limits):
         yield name, reason, mask(wrong)

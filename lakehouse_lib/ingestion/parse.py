@@ -159,7 +159,7 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
         columns.append(column)
     if isinstance(block, TextBlock):
         checks.extend((name, reason, wrong) for name, (reason, wrong) in found.items())  # keys the schema lacks
-    checks.extend(partition_faults(columns, task.schema, task.partition_columns, task.store.root))
+    checks.extend(partition_faults(columns, task.schema, task.partition_columns, task.store.limits))
     places = {name: place for place, name in enumerate(task.schema.names)}
     checks = sorted((check for check in checks if check[2].any()), key=lambda check: places.get(check[0], len(places)))
     faulty = faulty_records(task.schema, task.origin, block.faulty)

@@ -13,7 +13,7 @@ from lakehouse_lib.arrow.values import strings, whole
 
 @dataclass(frozen=True)
 class SymbolicLinks:
-    """The symbolic links below a table's root, none in S3.
+    """The symbolic links below a table's root, which only a file system has.
 
     Attributes:
         root: the real path of the table's folder, with no link in it.

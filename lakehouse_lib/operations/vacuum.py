@@ -172,7 +172,7 @@ def plan_vacuum(
     unneeded = pc.or_(pc.less(objects["modified"], cutoff), pc.is_in(paths, value_set=expired_paths))
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=kept)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
-    gone = gone.filter(pc.invert(have_no_path(gone["path"])))
+    gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # what no path of the table names
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
     for folder in iceberg_folders(paths):
@@ -254,11 +254,6 @@ def list_objects(store: ObjectStore) -> Listing:
     found = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
     own = pc.starts_with(every["path"], f"{LOG}/")
     return Listing(every.filter(pc.invert(own)), every.filter(own), found)
-
-
-def have_no_path(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which listed objects no verb can read or delete: keys that no path of the table names (``ObjectStore.walk``)."""
-    return pc.starts_with(paths, "s3://")
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:

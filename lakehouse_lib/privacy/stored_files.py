@@ -15,7 +15,7 @@ from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, have_no_path, removes_below_checkpoint
+from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, removes_below_checkpoint
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType
@@ -72,9 +72,8 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     logged = file_paths.canonical(in_log, store)
     vectors = [deletion_vector.paths_of(store, files["deletionVector"]) for files in (live, removed)]
 
-    unreadable = dict.fromkeys(
-        listing.objects["path"].filter(have_no_path(listing.objects["path"])).to_pylist(), _NO_PATH
-    )
+    paths = listing.objects["path"]
+    unreadable = dict.fromkeys(paths.filter(file_paths.are_absolute(paths, store)).to_pylist(), _NO_PATH)
     objects = _without_logs(pa.concat_tables([listing.objects, listing.log]), store)
     is_logged = pc.is_in(objects["path"], value_set=logged)
     sure = pc.or_(is_logged, pc.ends_with(objects["path"], ".parquet"))
@@ -89,7 +88,7 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     in_log, logged = in_log.filter(unlisted), logged.filter(unlisted)
     refused = _are_refused(in_log, logged, store)
     unreadable |= dict.fromkeys(in_log.filter(refused).to_pylist(), _OUTSIDE)
-    reachable = pc.or_(file_paths.are_absolute(logged), listing.links.are_behind(logged))
+    reachable = pc.or_(file_paths.are_absolute(logged, store), listing.links.are_behind(logged))
     elsewhere = logged.filter(pc.and_not(reachable, refused))
     unreadable |= {path: _link(end) for path, end in (listing.links.ends or {}).items()}
     nothing = pa.array(np.zeros(len(elsewhere), np.int64))
@@ -119,7 +118,7 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
     paths = objects["path"].to_pylist()
     values = _partition_values(snapshot, paths, keys) if keys else [[]] * len(paths)
     known = {
-        "path": pa.array([_in_log(path) for path in paths], pa.string()),
+        "path": pa.array([file_paths.encode_any(path, snapshot.store) for path in paths], pa.string()),
         "partitionValues": pa.array(values, FILE_SCHEMA.field("partitionValues").type),
         "size": objects["size"].combine_chunks(),
         "modificationTime": objects["modified"].combine_chunks(),
@@ -154,12 +153,6 @@ def constants_of(
                     hint="The column may have had another type then; look at the file, and move or delete it by hand",
                 ) from error
     return found
-
-
-def _in_log(path: str) -> str:
-    """A store path as the log wants it; an absolute one in S3 is a location."""
-    in_s3 = path.removeprefix("s3://")
-    return file_paths.encode(path) if in_s3 == path else f"s3://{file_paths.encode(in_s3)}"
 
 
 def _partition_values(
@@ -204,7 +197,7 @@ def _link(end: str) -> str:
 
 def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
     """Without keys that no path names, and without the files of transaction logs, those of nested tables too."""
-    objects = objects.filter(pc.invert(have_no_path(objects["path"])))
+    objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], store)))
     in_log = pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")
     candidates = objects.filter(in_log)
     own = pa.array(at_once(store, partial(_is_of_log, store), candidates["path"].to_pylist()), pa.bool_())
@@ -235,7 +228,7 @@ def _are_refused(in_log: pa.Array, logged: pa.Array, store: ObjectStore) -> pa.A
         return False
 
     # Plain relative paths need no look of their own, and there may be many.
-    odd = pc.or_(file_paths.are_absolute(logged), pc.match_substring_regex(logged, _MAY_LEAVE))
+    odd = pc.or_(file_paths.are_absolute(logged, store), pc.match_substring_regex(logged, _MAY_LEAVE))
     answers = pa.array([is_refused(path) for path in in_log.filter(odd).to_pylist()], pa.bool_())
     return pc.replace_with_mask(pa.array(np.zeros(len(odd), bool)), odd, answers)
 

@@ -2,8 +2,8 @@
 
 In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
 In the store it is decoded, and relative to the table's folder; a file of another folder that the user allows to be read
-(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there: ``/x``, or for a
-table in S3 ``s3://bucket/x``. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
+(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there: ``/x``, or where the
+store's locations have a scheme ``scheme://host/x``. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import strings, whole
 from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store.uris import scheme_prefix
 
 # What RFC 3986 allows unescaped in a path, but for the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
@@ -29,9 +30,6 @@ _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
 _ELSEWHERE = r"^(?i:file)://[^/]"
 _HERE = r"^(?i:file)://(?i:localhost)/"
-# One object, whichever of Hadoop's file systems wrote it.
-_IN_S3 = r"^(?i:s3[an]?)://([^/]+/)"
-_S3 = "s3:/"  # before an absolute path whose first step is the bucket
 _NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
 _SLASH, _DOT, _PERCENT, _COLON, _NUL = b"/.%:\0"
 _BYTES_A_LOOK = 1 << 20
@@ -39,10 +37,17 @@ _MOST_PASSES = 60  # beyond, decoding path by path is no slower
 
 
 def encode(path: str) -> str:
-    """A store path as the log wants it."""
+    """A relative store path as the log wants it."""
     encoded = quote(path, safe=_SAFE)
     # A first segment with a colon would read as a scheme.
     return f"./{encoded}" if re.match(_SCHEME, encoded) else encoded
+
+
+def encode_any(path: str, store: ObjectStore) -> str:
+    """A store path as the log wants it; an absolute one keeps its scheme."""
+    prefix = scheme_prefix(store.root)
+    is_location = bool(prefix) and path.startswith(f"{prefix}/")
+    return prefix + encode(path.removeprefix(prefix)) if is_location else encode(path)
 
 
 def decode(path: str, store: ObjectStore) -> str:
@@ -62,7 +67,7 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
     """
     form = _canonical(paths, store)
     if form.refused is not None:
-        refused = pc.or_(form.refused, _outside(form.paths, store.allowed_roots))
+        refused = pc.or_(form.refused, _outside(form.paths, store))
         if pc.any(refused, min_count=0).as_py():
             path = form.written.filter(refused)[0].as_py()
             raise PathOutsideTableError(
@@ -84,17 +89,19 @@ def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     return _canonical(paths, store).whole()
 
 
-def are_absolute(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+def are_absolute(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     """Which store paths are not relative to the table's folder."""
-    return pc.or_(pc.starts_with(paths, "/"), pc.starts_with(paths, f"{_S3}/"))
+    prefix = scheme_prefix(store.root)
+    on_disk = pc.starts_with(paths, "/")
+    return pc.or_(on_disk, pc.starts_with(paths, f"{prefix}/")) if prefix else on_disk
 
 
 def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """A column of store paths as whole paths, as the operating system has them; in S3 as locations."""
+    """A column of store paths as whole paths: paths of the operating system, or locations where ``root`` is one."""
     paths = whole(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
     inside = pc.binary_join_element_wise(root, paths, slash)
-    whole_already = are_absolute(paths)
+    whole_already = are_absolute(paths, store)
     # As a rule none is, and there are a million to copy.
     return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
 
@@ -122,17 +129,17 @@ def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canoni
     if not pc.any(odd, min_count=0).as_py():
         return _Canonical(every, odd, every, every, None)
     written = every.filter(odd)
-    in_s3 = store.root.startswith(f"{_S3}/")
-    here = _of_bucket(written, store.root) if in_s3 else _of_disk(written)
+    prefix = scheme_prefix(store.root)
+    here = _of_scheme(written, store) if prefix else _of_disk(written)
     elsewhere = pc.match_substring_regex(here, _SCHEME)
     text = pc.replace_substring_regex(_unquoted(here), "/+", "/")
     text = pc.replace_substring_regex(text, r"/(\./)+", "/")
     text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
-    below = f"{store.root.removeprefix(_S3 if in_s3 else '').rstrip('/')}/"
+    below = f"{store.root.removeprefix(prefix).rstrip('/')}/"
     text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
     leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
-    if in_s3:
-        text = pc.replace_substring_regex(text, "^/", f"{_S3}/")
+    if prefix:
+        text = pc.replace_substring_regex(text, "^/", f"{prefix}/")
     return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
 
 
@@ -145,11 +152,15 @@ def _of_disk(paths: pa.Array) -> pa.Array:
     )
 
 
-def _of_bucket(paths: pa.Array, root: str) -> pa.Array:
-    """Log paths of a table in S3; absolute ones begin with the bucket. ``/x`` is in the table's own (RFC 3986)."""
-    bucket = root.removeprefix(_S3).split("/")[1]
-    paths = pc.replace_substring_regex(paths, "^/", f"/{bucket}/")
-    return pc.replace_substring_regex(paths, _IN_S3, r"/\1")
+def _of_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
+    """Log paths of a table whose location has a scheme; absolute ones begin with the host.
+
+    ``/x`` is at the table's own host (RFC 3986). One object may have been written by any of the store's schemes.
+    """
+    host = store.root.partition("://")[2].split("/")[0]
+    schemes = "|".join(map(re.escape, store.schemes))
+    paths = pc.replace_substring_regex(paths, "^/", f"/{host}/")
+    return pc.replace_substring_regex(paths, rf"^(?i:{schemes})://([^/]+/)", r"/\1")
 
 
 def _are_plain(paths: pa.Array) -> bool:
@@ -178,10 +189,10 @@ def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
     return bool(((characters == _SLASH) | (characters == _DOT)).any())
 
 
-def _outside(paths: pa.Array, allowed: tuple[str, ...]) -> pa.Array:
+def _outside(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """Which store paths are absolute, and below none of the allowed folders."""
-    outside = are_absolute(paths)
-    for root in allowed:
+    outside = are_absolute(paths, store)
+    for root in store.allowed_roots:
         outside = pc.and_not(outside, pc.starts_with(paths, f"{root.rstrip('/')}/"))
     return outside
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.store.base import PathLimits
 
 #: The folder of a null. A text that reads so, also behind slashes, is escaped with one slash more before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -26,16 +27,8 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: The way out for a date or time that no spelling of the log means to every reader.
 YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column."
 
-#: Bytes that a disk allows the name of one folder (NAME_MAX), and a whole path (PATH_MAX).
-LONGEST_NAME, LONGEST_PATH = 255, 4096
-#: Bytes that S3 allows a key.
-LONGEST_KEY = 1024
 #: The way out for a value whose folder no store can have.
 LENGTH_HINT = "Shorten the value, or partition by another column."
-
-# What a writer adds to the folders of a partition: the data file's name, and on a disk Spark's temporary folders.
-_BYTES_OF_FILE = 128
-_BYTES_OF_ATTEMPT = 256
 
 # What Hive and Spark escape in a folder's name. A space is not among it; NUL is, because no file system takes it.
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
@@ -161,41 +154,39 @@ def folders(path: str) -> dict[str, str | None]:
     return found
 
 
-def room_for_value(column: str) -> int:
-    """Bytes that an escaped value of this column may have in the name of a folder on a disk."""
-    return LONGEST_NAME - len(_escape(column).encode()) - len("=")
+def room_for_value(column: str, longest_name: int) -> int:
+    """Bytes that an escaped value of this column may have in the name of a folder.
+
+    Args:
+        longest_name: bytes that the store allows such a name (``PathLimits.name``).
+    """
+    return longest_name - len(_escape(column).encode()) - len("=")
 
 
-def overlong_folders(spelled: Mapping[str, pa.Array], root: str) -> Iterator[tuple[str, str, pa.BooleanArray]]:
+def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Iterator[tuple[str, str, pa.BooleanArray]]:
     """Which values make the name of a folder, or a path, longer than the table's store allows.
 
     Args:
         spelled: the log's spelling of each value of every partition column, in the table's order.
-        root: where the table is, as ``ObjectStore.root`` has it: a path, or a location in S3.
+        limits: of the table's store.
 
     Returns:
         for each limit: the column, what is wrong, and a mask of the values; a path is too long by the column at which
         it gets so. Columns without such values are left out.
     """
-    in_s3 = root.startswith("s3://")
-    if in_s3:
-        used = len(root.removeprefix("s3://").partition("/")[2].encode()) + _BYTES_OF_FILE
-        longest, what = LONGEST_KEY, f"makes a key of more than {LONGEST_KEY} bytes"
-    else:
-        used = len(root.encode("utf-8", "surrogateescape")) + _BYTES_OF_ATTEMPT
-        longest, what = LONGEST_PATH, f"makes a path of more than {LONGEST_PATH} bytes"
-    total: Any = literal(used, pa.int32())
+    total: Any = literal(limits.taken, pa.int32())
     before: Any = literal(False, pa.bool_())
     for column, values in spelled.items():
         escaped = pc.multiply(pc.count_substring_regex(values, ESCAPED_CHARACTER), literal(2, pa.int32()))
         value_bytes = pc.fill_null(pc.add(pc.binary_length(values), escaped), len(HIVE_NULL))
-        too_long = pc.greater(value_bytes, literal(room_for_value(column), pa.int32()))
-        if not in_s3 and pc.any(too_long).as_py():
-            yield column, f"makes a folder name of more than {LONGEST_NAME} bytes", too_long
+        if limits.name is not None:
+            too_long = pc.greater(value_bytes, literal(room_for_value(column, limits.name), pa.int32()))
+            if pc.any(too_long).as_py():
+                yield column, f"makes a folder name of more than {limits.name} bytes", too_long
         total = pc.add(pc.add(total, value_bytes), literal(len(f"/{_escape(column)}=".encode()), pa.int32()))
-        beyond = pc.greater(total, literal(longest, pa.int32()))
+        beyond = pc.greater(total, literal(limits.path, pa.int32()))
         if pc.any(pc.and_not(beyond, before)).as_py():
-            yield column, what, pc.and_not(beyond, before)
+            yield column, f"makes a {limits.noun} of more than {limits.path} bytes", pc.and_not(beyond, before)
         before = beyond
 
 

@@ -2,13 +2,13 @@
 
 ``put_if_absent`` is the only primitive the log's correctness rests on; ``put_if_match`` keeps ``_last_checkpoint`` from
 moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Verbs
-that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``; in S3
-that is ``s3://bucket/...``.
+that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``: ``/x``
+on a disk, ``s3://bucket/x`` in a store whose locations have a scheme.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,6 +35,42 @@ class ObjectMeta:
     names: int = field(default=1, compare=False)
 
 
+@dataclass(frozen=True)
+class PathLimits:
+    """How long the paths of data files may be in a store, in bytes of UTF-8.
+
+    Attributes:
+        path: of a whole path, the root included.
+        taken: what of it the root takes, and what a writer puts around and after the folders of a partition.
+        name: of a single folder; None: only whole paths are limited.
+        noun: what the store calls a path.
+    """
+
+    path: int
+    taken: int
+    name: int | None = None
+    noun: str = "path"
+
+
+@dataclass(frozen=True)
+class SparkAccess:
+    """How Spark's own readers and writers reach a location of a store: by one of Hadoop's file systems.
+
+    Attributes:
+        uri: the location as Spark spells it, nothing percent-encoded.
+        properties: Hadoop's properties for this location, which may hold secrets. They go with each scan, and into no
+            session, plan or log.
+        package: the Maven package of the file system, without its version, which is Hadoop's; "": Hadoop has it.
+        renames: whether a rename there is cheap. Spark's own writer ends with one of every file; where it is not,
+            Spark's Python workers write data files by the store itself.
+    """
+
+    uri: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    package: str = ""
+    renames: bool = False
+
+
 class ObjectStore(Protocol):
     """A table's folder in some store. Implementations are picklable, so that tasks carry one to the cluster.
 
@@ -48,6 +84,17 @@ class ObjectStore(Protocol):
     @property
     def allowed_roots(self) -> tuple[str, ...]:
         """Other folders, absolute, whose files the log may refer to. Files there are read, never written or deleted."""
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """How a log may begin an absolute path of this kind of store, in lower case.
+
+        The first one is that of ``root``, or ``file`` where ``root`` is a path.
+        """
+
+    @property
+    def limits(self) -> PathLimits:
+        """How long the paths of data files may be."""
 
     @property
     def is_remote(self) -> bool:
@@ -96,3 +143,15 @@ class ObjectStore(Protocol):
 
     def open_output(self, path: str) -> pa.NativeFile:
         """A new data file, under a name that nobody else uses."""
+
+    def explain(self, error: OSError) -> str | None:
+        """What to do about an error of a file that ``open_input`` or ``open_output`` gave; None: nothing is known."""
+
+    def spark_access(self, location: str) -> SparkAccess:
+        """How Spark reaches ``root`` or one of ``allowed_roots``."""
+
+    def make_root(self) -> None:
+        """Make the table's folder for a program that writes there by itself; nothing where there are no folders.
+
+        ``StoreError``: something else is in its place, or it may not be made.
+        """

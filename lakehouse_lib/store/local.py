@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
-from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
+from lakehouse_lib.store.file_errors import NO_FOLDER, NO_FOLDER_HINT, REFUSAL_HINTS
 from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, read_regular
 from lakehouse_lib.threads import in_order
 
@@ -31,22 +32,8 @@ _LOCK = ".lock"
 _LOCK_PATIENCE_SECONDS = 10.0
 _LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
-_PERMISSION = "Let this user write to the table's folder"
-_SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
-#: Errors when a folder or object cannot be made because something else is in its place.
-_NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
-_NO_FOLDER_HINT = "Choose another location for the table, or move away what is there"
-#: What trying again does not change.
-_REFUSALS = {
-    errno.EACCES: _PERMISSION,
-    errno.EPERM: _PERMISSION,
-    errno.EROFS: "The file system is mounted for reading only",
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
-    errno.EFBIG: "Commit fewer files at once",
-    errno.ENAMETOOLONG: "Use shorter names",
-    **dict.fromkeys(_NO_FOLDER, _NO_FOLDER_HINT),
-}
+# A data file's name, and the temporary folders that Spark's own writer puts around it.
+_BYTES_OF_ATTEMPT = 256
 
 
 class LocalStore:
@@ -75,6 +62,15 @@ class LocalStore:
     @property
     def root(self) -> str:
         return self._root
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return ("file",)
+
+    @property
+    def limits(self) -> PathLimits:
+        """Those of Linux, PATH_MAX and NAME_MAX."""
+        return PathLimits(4096, len(os.fsencode(self._root)) + _BYTES_OF_ATTEMPT, 255)
 
     @property
     def is_remote(self) -> bool:
@@ -202,15 +198,6 @@ class LocalStore:
         with self._failures(path):
             return open_arrow(self._readable(path))
 
-    def make_root(self) -> None:
-        """Make the table's folder, for a program that writes there by itself.
-
-        Raises:
-            StoreError: something else is in its place, or it may not be made.
-        """
-        with self._failures(""):
-            self._make_folder(Path(self._root))
-
     def open_output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
@@ -219,6 +206,16 @@ class LocalStore:
             self._make_folder(Path(self._root))  # those in it ``sync`` sees to
             target.parent.mkdir(parents=True, exist_ok=True)
             return pa.OSFile(str(target), "wb")
+
+    def explain(self, error: OSError) -> str | None:
+        return REFUSAL_HINTS.get(error.errno or 0)
+
+    def spark_access(self, location: str) -> SparkAccess:
+        return SparkAccess(f"file:{location}", renames=True)
+
+    def make_root(self) -> None:
+        with self._failures(""):
+            self._make_folder(Path(self._root))
 
     @contextlib.contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
@@ -318,12 +315,12 @@ class LocalStore:
         except NotARegularFileError as error:
             raise StoreError(f"{path}: {error.strerror}", table=self._root, hint=HINT) from error
         except OSError as error:
-            kind = StoreRefusedError if storing and error.errno in _REFUSALS else StoreError
-            hint = _REFUSALS.get(error.errno or 0) if storing else None
+            kind = StoreRefusedError if storing and error.errno in REFUSAL_HINTS else StoreError
+            hint = REFUSAL_HINTS.get(error.errno or 0) if storing else None
             text = f"{path or 'the folder'}: {error.strerror or error}"
-            obstacle = self._obstacle(path) if error.errno in _NO_FOLDER else None
+            obstacle = self._obstacle(path) if error.errno in NO_FOLDER else None
             if obstacle is not None:
-                text, hint = f"{obstacle} is {_described(obstacle)}; expected a folder", _NO_FOLDER_HINT
+                text, hint = f"{obstacle} is {_described(obstacle)}; expected a folder", NO_FOLDER_HINT
             raise kind(text, table=self._root, hint=hint) from error
 
     def _obstacle(self, path: str) -> Path | None:

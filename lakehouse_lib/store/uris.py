@@ -28,6 +28,12 @@ class Uri(NamedTuple):
     path: str
 
 
+def scheme_prefix(location: str) -> str:
+    """What of an absolute location is before its first path step, ``s3:/`` of ``s3://bucket/x``; "" of a path."""
+    scheme, separator, _ = location.partition("://")
+    return f"{scheme}:/" if separator and not location.startswith("/") else ""
+
+
 def shown(text: str) -> str:
     """A location or an endpoint for a message: quoted, or its scheme alone where the rest may hold a secret.
 

@@ -30,7 +30,7 @@ class DeltaTable(ReadableTable):
     """A table, open at a version. Reading and metadata stay at it; verbs that change the table move on.
 
     Args:
-        table_uri: a path, a ``file:`` URI, or ``s3://bucket/folder``.
+        table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
         version: default the latest.
         storage_options: of the store (docs/stores.md).
         timestamp: instead of a version: the latest one committed at or before this time (without a zone: UTC).

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.spark.engine import SparkEngine
-from lakehouse_lib.engine.spark.s3a import properties
+from lakehouse_lib.engine.spark.store_access import properties
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store
@@ -133,7 +133,7 @@ def test_a_bucket_has_one_set_of_options_an_application(server, location, spark)
     DeltaTable(location, storage_options=server.options).to_spark(spark)
     with Proxy(server.port) as proxy:
         table = DeltaTable(location, storage_options=options_of(proxy.url))
-        with pytest.raises(InvalidArgumentError, match=r"has read the bucket bucket with other storage options"):
+        with pytest.raises(InvalidArgumentError, match=r"has read s3a://bucket with other storage options"):
             table.to_spark(spark)
         assert ids(table.to_pyarrow_table()) == list(range(100))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
-from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
 from tests.simulation.world import Call, World
 
 _Result = TypeVar("_Result")
@@ -66,6 +66,8 @@ class SimulatedStore:
     """
 
     allowed_roots: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("file",)
+    limits = PathLimits(path=1024, taken=0)
     is_remote = True
 
     def __init__(self, world: World, bucket: Bucket, name: str) -> None:
@@ -129,6 +131,15 @@ class SimulatedStore:
 
     def open_output(self, path: str) -> pa.NativeFile:
         raise AssertionError(f"{path}: actors put their data files")
+
+    def explain(self, error: OSError) -> str | None:
+        return None
+
+    def spark_access(self, location: str) -> SparkAccess:
+        raise AssertionError(f"{location}: no actor has Spark")
+
+    def make_root(self) -> None:
+        """In memory there are no folders."""
 
     def meet(self, verb: str, act: Callable[[], None]) -> None:
         """Let something happen to the whole table, as if it were one call."""

@@ -22,7 +22,6 @@ from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, St
 from lakehouse_lib.schema.usable import check_readable, has_variant
 from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store import LocalStore
 from lakehouse_lib.threads import in_order
 
 #: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
@@ -75,22 +74,14 @@ def dataset(
     if schema is None:
         schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
     paths = file_paths.decode_all(files["path"], snapshot.store)
-    is_local = isinstance(snapshot.store, LocalStore)
-    root = filesystem
-    if root is None:
-        root = pyarrow.fs.LocalFileSystem() if is_local else StoreFileSystem.of(snapshot.store)
-    if pc.any(file_paths.are_absolute(paths), min_count=0).as_py():
-        if filesystem is not None:
-            raise InvalidArgumentError(
-                "a file system whose root is the table's folder, and files of another folder (a shallow clone)",
-                table=snapshot.store.root,
-                version=snapshot.version,
-                hint="Leave the file system out",
-            )
-        if is_local:
-            paths = file_paths.absolute(paths, snapshot.store)
-    elif filesystem is None and is_local:
-        root = pyarrow.fs.SubTreeFileSystem(snapshot.store.root, root)
+    if filesystem is not None and pc.any(file_paths.are_absolute(paths, snapshot.store), min_count=0).as_py():
+        raise InvalidArgumentError(
+            "a file system whose root is the table's folder, and files of another folder (a shallow clone)",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Leave the file system out",
+        )
+    root = filesystem or StoreFileSystem.of(snapshot.store)
     held = {name.lower() for name in snapshot.partition_columns}
     stored = pa.schema([one for one in schema if one.name.lower() not in held])
     checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))

@@ -23,7 +23,6 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.schema.enforcement import not_null_violated
-from lakehouse_lib.store.s3.hints import hint_for_arrow
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
 TARGET_SIZE_PROPERTY = "delta.targetFileSize"
@@ -265,7 +264,7 @@ class DataFileWriter:
             raise StoreError(
                 f"the data file {self._path} cannot be written: {text}",
                 table=self._target.store.root,
-                hint=hint_for_arrow(text),
+                hint=self._target.store.explain(error),
             ) from error
 
     def _open(self, first: pa.Table) -> None:
@@ -366,7 +365,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
 
 def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarget) -> None:
     values = {name: pa.array(texts, pa.string()) for name, texts in spelled.items()}
-    for name, what, wrong in partition_values.overlong_folders(values, target.store.root):
+    for name, what, wrong in partition_values.overlong_folders(values, target.store.limits):
         text = values[name].filter(wrong)[0].as_py() or ""
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
         raise InvalidArgumentError(

@@ -19,7 +19,7 @@ from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
-from lakehouse_lib.engine.spark import matching, reading, row_checks, s3a, worker_writing, workers, writing
+from lakehouse_lib.engine.spark import matching, reading, row_checks, worker_writing, workers, writing
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
@@ -44,7 +44,7 @@ class SparkEngine:
 
     Args:
         spark: a ``SparkSession``. Its Python workers need this library and pyarrow; its driver and its executors reach
-            the table's files under the same paths as this process. Spark reads tables in S3 by ``hadoop-aws``.
+            the table's files under the same paths as this process. Spark reads other stores by file systems of Hadoop.
     """
 
     name = "spark"
@@ -117,7 +117,7 @@ class SparkEngine:
             table = pa.Table.from_batches(batches, target.layout.schema.to_arrow())
             frame = self.spark.createDataFrame(table, struct_type(target.layout.schema))
         with spark_failures():
-            if s3a.is_in_s3(target.store):
+            if not target.store.spark_access(target.store.root).renames:
                 workers.make_ready(self.spark)
                 shaped = writing.shaped(frame, target, spelled=False)
                 return self._results(worker_writing.files_of(shaped, target))

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.engine.scratch_folders import scratch_folder
-from lakehouse_lib.engine.spark import s3a
+from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
-from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.schema import StructType
 from lakehouse_lib.store import ObjectStore
 
@@ -125,15 +125,25 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
 
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     """URIs of store paths, as Spark calls them."""
-    in_s3 = s3a.is_in_s3(store)
-    full = file_paths.absolute(paths, store)
-    odd = pc.match_substring_regex(full, _NEEDS_QUOTING)
+    paths = whole(paths)
+    base, below = pa.scalar(_encoded(store_access.uri(store, store.root))), paths
+    for location in store.allowed_roots:
+        folder = f"{location.rstrip('/')}/"
+        inside = pc.starts_with(paths, folder)
+        if pc.any(inside, min_count=0).as_py():
+            base = pc.if_else(inside, _encoded(store_access.uri(store, location)), base)
+            below = pc.if_else(inside, pc.utf8_slice_codeunits(paths, len(folder)), below)
+    odd = pc.match_substring_regex(below, _NEEDS_QUOTING)
     if pc.any(odd, min_count=0).as_py():
-        quoted = [quote(path, safe="/=:" if in_s3 else "/=") for path in full.filter(odd).to_pylist()]
-        full = pc.replace_with_mask(full, odd, pa.array(quoted, full.type))
-    if in_s3:
-        return pc.replace_substring(full, "s3://", s3a.uri(""), max_replacements=1)
-    return pc.binary_join_element_wise("file://", full, "")
+        quoted = [quote(path, safe="/=") for path in below.filter(odd).to_pylist()]
+        below = pc.replace_with_mask(below, odd, pa.array(quoted, below.type))
+    return pc.binary_join_element_wise(base, below, "/")
+
+
+def _encoded(uri: str) -> str:
+    """A URI as Spark calls it, its path percent-encoded."""
+    host, path = store_access.split_uri(uri)
+    return host + quote(path, safe="/=")
 
 
 def _chunks(lines: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

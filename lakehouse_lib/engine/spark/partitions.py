@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import DataType
+from lakehouse_lib.store import ObjectStore
 
 # Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
 _SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
@@ -24,7 +25,7 @@ _FOLDERS = r"^(?P<base>(?:.*/)?[^/=]*)(?P<keys>(?:/[^/=]+=[^/]+)+)/[^/]*$"
 
 
 def branches(
-    files: pa.Table, root: str, partition_types: Mapping[str, DataType], columns: Sequence[str]
+    files: pa.Table, store: ObjectStore, partition_types: Mapping[str, DataType], columns: Sequence[str]
 ) -> pa.DictionaryArray:
     """For each file the base folder and folder keys that it shares with its branch; null where folders and log differ.
 
@@ -39,8 +40,8 @@ def branches(
     if any(str(kind) not in _SPELLED_ALIKE for kind in partition_types.values()):
         return none.dictionary_encode()
     paths = files["path"].combine_chunks()
-    inside = pc.invert(file_paths.are_absolute(paths))
-    parts = pc.extract_regex(pc.binary_join_element_wise(root, paths, "/"), _FOLDERS)
+    inside = pc.invert(file_paths.are_absolute(paths, store))
+    parts = pc.extract_regex(pc.binary_join_element_wise(store.root, paths, "/"), _FOLDERS)
     base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
     taken = {name.lower() for name in columns}

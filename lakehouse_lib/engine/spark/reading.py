@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.spark import columns as spark_columns
+from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import Names, struct_type
 from lakehouse_lib.engine.spark.deletion_vectors import without_deleted
 from lakehouse_lib.engine.spark.layouts import layouts
 from lakehouse_lib.engine.spark.manifest import scan_listed
 from lakehouse_lib.engine.spark.partitions import branches
-from lakehouse_lib.engine.spark.s3a import scan_options
 from lakehouse_lib.expressions import to_spark_sql
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
@@ -122,7 +122,7 @@ class Part:
         for name, kind in kinds.items():
             partition_values.partition_column(files, name, kind)  # what is no value of its type is refused here
         stored = self._stored()
-        coded = branches(files, self.snapshot.store.root, kinds, stored.names)
+        coded = branches(files, self.snapshot.store, kinds, stored.names)
         if len(coded.dictionary) > _MOST_BRANCHES:
             yield self.numbered(files, deleted=False)
             return
@@ -180,7 +180,7 @@ class Part:
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
         """Spark's scan over a manifest. ``folders``: partition values from folder names."""
-        options = {**OPTIONS, **scan_options(self.spark, self.snapshot.store)}
+        options = {**OPTIONS, **store_access.options(self.spark, self.snapshot.store)}
         if not folders:
             options["recursiveFileLookup"] = "true"
         if spark_columns.has_floats_in_structs(stored):

@@ -23,10 +23,10 @@ from lakehouse_lib.schema.quoting import quoted
 
 _NULL, _BINARY = "a null where none is allowed", "a binary that is not UTF-8"
 _TEXT = "text that is not UTF-8"
-_LONG = f"a partition value that makes a folder name of more than {partition_values.LONGEST_NAME} bytes"
+_LONG = "a partition value that makes a folder name of more than"
 _NUL = "a partition value with NUL"
 _FOUND = re.compile(
-    rf"lakehouse refuses (?P<what>{_NULL}|{_BINARY}|{_TEXT}|{_LONG}|{_NUL}) in column <(?P<column>[^>]*)>"
+    rf"lakehouse refuses (?P<what>{_NULL}|{_BINARY}|{_TEXT}|{_LONG} \d+ bytes|{_NUL}) in column <(?P<column>[^>]*)>"
 )
 
 
@@ -63,7 +63,7 @@ def refusal(error: DeltaError, target: WriteTarget) -> DeltaError | None:
             table=table,
             hint="Decode text by the encoding that it was written in, or write it as binary.",
         )
-    if found["what"] in (_LONG, _NUL):
+    if found["what"].startswith((_LONG, _NUL)):
         return InvalidArgumentError(
             f"column {column.name}: the data has {found['what']}",
             table=table,
@@ -88,10 +88,13 @@ def _faults(column: Any, source: Field, wanted: Field, target: WriteTarget) -> I
         what = _TEXT if source.type == PrimitiveType("string") else _BINARY
         yield what, ~F.is_valid_utf8(column.cast("string"))
     if wanted.type in (PrimitiveType("string"), PrimitiveType("binary")):
-        text, room = column.cast("string"), partition_values.room_for_value(wanted.name)
-        escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
-        # The second look, which costs more, is for texts that may be too long when each character is escaped.
-        yield _LONG, (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
+        text, longest = column.cast("string"), target.store.limits.name
+        if longest is not None:
+            room = partition_values.room_for_value(wanted.name, longest)
+            escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
+            # The second look, which costs more, is for texts that may be too long when each character is escaped.
+            too_long = (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
+            yield f"{_LONG} {longest} bytes", too_long
         yield _NUL, F.contains(text, F.lit("\0"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse_lib.engine.spark import reading, s3a
+from lakehouse_lib.engine.spark import reading, store_access
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
 from lakehouse_lib.schema import Schema
@@ -28,8 +28,8 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     # A table's path may hold a * or a [.
     reader = spark.read.schema(struct_type(schema)).option("__globPaths__", "false")
     # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
-    reader = reader.options(**reading.OPTIONS, **s3a.scan_options(spark, store))
-    return reader.parquet(*(f"{s3a.folder(store)}/{path}" for path in paths))
+    reader = reader.options(**reading.OPTIONS, **store_access.options(spark, store))
+    return reader.parquet(*(f"{store_access.uri(store, store.root)}/{path}" for path in paths))
 
 
 def broken(

@@ -20,6 +20,7 @@ from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.writer import codec_of, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
@@ -27,7 +28,6 @@ from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Sc
 from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
-from lakehouse_lib.store.local import LocalStore
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
@@ -63,14 +63,14 @@ class FooterTask:
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write the DataFrame; the files table. How many files come is up to its partitions."""
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
-    if isinstance(target.store, LocalStore):
-        target.store.make_root()  # Spark's own error does not name what is in the way
+    target.store.make_root()  # Spark's own error does not name what is in the way
     try:
-        writer = shaped(frame, target).write.options(**_OPTIONS).option("compression", codec_of(target.configuration))
+        options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
+        writer = shaped(frame, target).write.options(**options).option("compression", codec_of(target.configuration))
         if target.layout.partition_columns:
             writer = writer.partitionBy(*target.layout.partition_columns)
         with _write_settings(frame.sparkSession):
-            writer.parquet(f"file:{target.store.root}/{folder}")
+            writer.parquet(f"{store_access.uri(target.store, target.store.root)}/{folder}")
         # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
         written = (one for one in target.store.walk(folder) if "_temporary" not in one.path.split("/"))
         objects = [one for one in written if one.path.endswith(".parquet")]

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
-from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
 from lakehouse_lib.store.s3.client import S3Client
 from lakehouse_lib.store.s3.errors import code_of, is_absent, is_transient, status_of
+from lakehouse_lib.store.s3.hadoop import spark_access
 from lakehouse_lib.store.s3.hints import hint_for_arrow
-from lakehouse_lib.store.s3.options import S3Options, location
+from lakehouse_lib.store.s3.options import SCHEMES, S3Options, location
 from lakehouse_lib.threads import ProcessLock, in_order
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 #: What one put may carry. More would need an upload in parts, which not every server completes conditionally.
 MOST_BYTES_A_PUT = 5 << 30
 
+# Of a key, and of a data file's name in it.
+_MOST_BYTES_OF_KEY, _BYTES_OF_FILE = 1024, 128
 _MOST_KEYS_A_DELETE = 1000
 _DELETES_AT_ONCE = 8
 _TRIES_OF_A_KEY = 5
@@ -93,17 +96,21 @@ class S3Store:
         return self._root
 
     @property
+    def schemes(self) -> tuple[str, ...]:
+        """Those of Hadoop's file systems, each of which may have written an object."""
+        return (*SCHEMES, "s3n")
+
+    @property
+    def limits(self) -> PathLimits:
+        return PathLimits(_MOST_BYTES_OF_KEY, len(self._prefix.rstrip("/").encode()) + _BYTES_OF_FILE, noun="key")
+
+    @property
     def is_remote(self) -> bool:
         return True
 
     @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._options.allowed_roots
-
-    @property
-    def options(self) -> S3Options:
-        """How the bucket is reached, secrets included."""
-        return self._options
 
     def read(self, path: str) -> bytes:
         place = self._readable(path)
@@ -187,6 +194,15 @@ class S3Store:
             return self._client.filesystem().open_output_stream(f"{place['Bucket']}/{place['Key']}")
         except OSError as error:
             raise self._failed(path, error) from error
+
+    def explain(self, error: OSError) -> str | None:
+        return hint_for_arrow(str(error).partition("\n")[0])
+
+    def spark_access(self, location: str) -> SparkAccess:
+        return spark_access(location, self._options)
+
+    def make_root(self) -> None:
+        """Nothing to do: a bucket has no folders."""
 
     @property
     def _identity(self) -> tuple[str | None, str]:
@@ -295,7 +311,7 @@ class S3Store:
 
     def _failed(self, path: str, error: OSError) -> StoreError:
         text = str(error).partition("\n")[0]
-        return StoreError(f"{path}: {text}", table=self._root, hint=hint_for_arrow(text))
+        return StoreError(f"{path}: {text}", table=self._root, hint=self.explain(error))
 
 
 def _leads_out(path: str) -> bool:

@@ -19,6 +19,7 @@ from lakehouse_lib.engine.spark.partitions import branches
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.protocol.actions import STRING_MAP
 from lakehouse_lib.schema import PrimitiveType
+from lakehouse_lib.store import LocalStore
 from tests.hand_made import commit, data_file, field
 from tests.peers import plain
 
@@ -155,18 +156,18 @@ def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
     values = pa.array([[("p", "x"), ("q", "1")]] * len(cases), STRING_MAP)
     files = pa.table({"path": list(cases), "partitionValues": values})
     types = {"p": PrimitiveType("string"), "q": PrimitiveType("integer")}
-    found = branches(files, "/root", types, ["k"])
+    found = branches(files, LocalStore("/root"), types, ["k"])
     assert [one is not None for one in found.to_pylist()] == list(cases.values())
     assert len(found.dictionary) == 3
     types["q"] = PrimitiveType("double")
-    assert branches(files, "/root", types, ["k"]).null_count == len(cases)
+    assert branches(files, LocalStore("/root"), types, ["k"]).null_count == len(cases)
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=("Cs",)), min_size=1), min_size=1, max_size=5))
 def test_folders_that_writers_escape_are_believed(values: list[str]) -> None:
     paths = [f"{partition_values.hive_path({'p': value}, ['p'])}/f" for value in values]
     files = pa.table({"path": paths, "partitionValues": pa.array([[("p", value)] for value in values], STRING_MAP)})
-    found = branches(files, "/root", {"p": PrimitiveType("string")}, ["k"])
+    found = branches(files, LocalStore("/root"), {"p": PrimitiveType("string")}, ["k"])
     odd = {"\n", partition_values.HIVE_NULL}
     for value, one in zip(values, found.to_pylist(), strict=True):
         assert one is not None or any(part in value for part in odd), value

@@ -18,7 +18,7 @@ from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.source_format import SourceFormat
 from lakehouse_lib.protocol import partition_values
-from lakehouse_lib.store import open_store
+from lakehouse_lib.store import LocalStore, open_store
 
 LONG_NAME = "makes a folder name of more than 255 bytes"
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.string()), pa.field("at", pa.timestamp("us", "UTC"))])
@@ -107,7 +107,7 @@ def test_years_agree_with_arrow_where_it_has_them() -> None:
 def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("b", pa.binary()), pa.field("s", pa.string(), nullable=False)])
     columns = [pa.array([b"\xff", b"x", b"x", b"x"]), pa.array(["x", "a\0b", "", "x"])]
-    faults = partition_faults(columns, schema, ("b", "s"), "/t")
+    faults = partition_faults(columns, schema, ("b", "s"), LocalStore("/t").limits)
     assert [(name, reason, wrong.tolist().index(True)) for name, reason, wrong in faults if wrong.any()] == [
         ("b", "not valid utf-8 text, and a partition value", 0),
         ("s", "holds NUL, and is a partition value", 1),
@@ -117,19 +117,19 @@ def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
 
 def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
     values = {name: pa.array(["x" * 300, "x" * 450, None]) for name in ("a", "b")}
-    found = list(partition_values.overlong_folders(values, "s3://bucket/lake/t"))
+    found = list(partition_values.overlong_folders(values, open_store("s3://bucket/lake/t").limits))
     assert [(name, what, wrong.to_pylist()) for name, what, wrong in found] == [
         ("b", "makes a key of more than 1024 bytes", [False, True, False])
     ]
     deep = {f"c{number}": pa.array(["x" * 250]) for number in range(20)}
-    found = list(partition_values.overlong_folders(deep, "/t"))
+    found = list(partition_values.overlong_folders(deep, LocalStore("/t").limits))
     assert [(name, what) for name, what, _ in found] == [("c15", "makes a path of more than 4096 bytes")]
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400))
 def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()
-    found = list(partition_values.overlong_folders({"é": pa.array([text])}, str(root)))
+    found = list(partition_values.overlong_folders({"é": pa.array([text])}, LocalStore(str(root)).limits))
     folder = root / partition_values.hive_path({"é": text}, ["é"])
     if found:
         with pytest.raises(OSError, match="too long"):
