@@ -120,7 +120,7 @@ def _storage_options(path: str) -> dict[str, dict[str, str]]:
         raise argparse.ArgumentTypeError(error.message) from None
     if not isinstance(found, dict) or not all(one is None or isinstance(one, dict) for one in found.values()):
         raise argparse.ArgumentTypeError(
-            f'{path} is no JSON object of objects, such as {{"s3://bucket/table": {{"AWS_REGION": "eu-central-1"}}}}'
+            f'{path} is no JSON object of objects, such as {{"LOCATION": {{"OPTION": "text"}}}}'
         )
     return {location: options for location, options in found.items() if options}
 

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.connection_extra import extra_of
 from lakehouse_airflow.registry import load_registry, registered
-from lakehouse_airflow.store_options import is_in_s3, options_in_s3, options_on_disk
+from lakehouse_airflow.store_options import account_type, store_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -78,12 +78,13 @@ class LakehouseHook(BaseHook):
             AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options`` do.
         """
         own = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
-        in_s3 = is_in_s3(self.uri(table))
-        return (options_in_s3(own, self._aws_options) if in_s3 else options_on_disk(own)) or None
+        location = self.uri(table)
+        account = self._aws_options if account_type(location) == "aws" else {}
+        return store_options(location, own, account) or None
 
     @cached_property
     def _aws_options(self) -> dict[str, str]:
-        """What only tables in S3 take."""
+        """Of tables whose store takes the credentials of a connection of type ``aws``."""
         other = self._extra.get("aws_conn_id")
         connection = self.get_connection(other) if other else self._connection
         if connection is None or connection.conn_type != "aws":

@@ -1,63 +1,69 @@
 """What a connection's extra JSON says, as options of a table's store (docs/stores.md).
 
-One connection serves tables on disks and in S3, so each gets what its store takes.
+One connection serves tables in every kind of store, so each gets what its store takes. The library is imported when a
+table is opened: the plugin loads where the library is not on the path.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakehouse_lib.store.schemes import StoreKind
 
 _ROOTS = "allowed_roots"
-_KEYS = frozenset({"access_key_id", "secret_access_key"})
+#: The type of the connection that has the credentials of a kind of store, by the scheme of its locations.
+_ACCOUNTS = {"s3": "aws"}
 
 
-def is_in_s3(location: str) -> bool:
-    return location.partition(":")[0].lower() in ("s3", "s3a")
+def account_type(location: str) -> str | None:
+    """The type of the connection that has credentials for a location; None: its store takes none."""
+    from lakehouse_lib.store.schemes import kind_of
+
+    kind = kind_of(location)
+    return None if kind is None else _ACCOUNTS.get(kind.schemes[0])
 
 
-def options_on_disk(own: Mapping[str, Any]) -> dict[str, str]:
-    """Those of S3 alone are left out. One that nobody knows stays: the store refuses it by its name.
+def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, str]) -> dict[str, str]:
+    """The options of the store at a location.
+
+    What only other kinds of stores take is left out. An option that no store takes stays: the store refuses it by its
+    name. Own options win over the account's, however the two spell them; credentials win together.
 
     Args:
         own: of a connection of type ``lakehouse``.
+        account: of the connection of type ``account_type(location)`` that it refers to.
     """
-    return _texts({name: value for name, value in own.items() if _meaning(name) in (None, _ROOTS)}, in_s3=False)
+    from lakehouse_lib.store.schemes import kind_of, kinds
 
-
-def options_in_s3(own: Mapping[str, Any], aws: Mapping[str, str]) -> dict[str, str]:
-    """Own options win over those of the aws connection, however the two spell them; keys win together with their token.
-
-    Args:
-        own: of a connection of type ``lakehouse``.
-        aws: of the connection of type ``aws`` that it refers to, as ``aws_options`` gives them.
-    """
-    won = {_meaning(name) for name in own}
-    if won & _KEYS:
-        won |= {*_KEYS, "session_token"}
-    return {**{name: value for name, value in aws.items() if _meaning(name) not in won}, **_texts(own, in_s3=True)}
-
-
-def _meaning(name: str) -> str | None:
-    """The option of S3 that a name means; None: none."""
-    from lakehouse_lib.store.s3.options import option_of  # the plugin loads where the library is not on the path
-
-    return option_of(name)
-
-
-def _texts(options: Mapping[str, Any], *, in_s3: bool) -> dict[str, str]:
+    kind = kind_of(location)
+    if kind is None:  # no store opens it
+        return {}
     texts = {}
-    for name, value in options.items():
-        if _meaning(name) != _ROOTS:
+    for name, value in own.items():
+        meanings = {one.option_of(name) for one in kinds()}
+        if _ROOTS in meanings:
+            if roots := _roots(value, kind):
+                texts[_ROOTS] = roots
+        elif kind.option_of(name) is not None or meanings == {None}:
             texts[name] = str(value)
-        elif roots := _roots(value, in_s3=in_s3):
-            texts[_ROOTS] = roots
-    return texts
+    options = {kind.option_of(name) for name in own}
+    if options & kind.credentials:
+        options |= kind.credentials
+    return {**{name: value for name, value in account.items() if kind.option_of(name) not in options}, **texts}
 
 
-def _roots(value: Any, *, in_s3: bool) -> str:
+def _roots(value: Any, kind: StoreKind) -> str:
     """Of a list what tables of that kind may refer to; a text is of one kind, that of its first location."""
     if not isinstance(value, list):
-        return str(value) if is_in_s3(str(value).lstrip()) == in_s3 else ""
-    return (" " if in_s3 else os.pathsep).join(str(one) for one in value if is_in_s3(str(one)) == in_s3)
+        return str(value) if _is_of(str(value).lstrip(), kind) else ""
+    return kind.roots_separator.join(str(one) for one in value if _is_of(str(one), kind))
+
+
+def _is_of(location: str, kind: StoreKind) -> bool:
+    """Whether a store of that kind opens it; one that no store opens is for every kind to refuse."""
+    from lakehouse_lib.store.schemes import kind_of
+
+    owner = kind_of(location)
+    return owner is None or owner is kind

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.store_options import options_on_disk
+from lakehouse_airflow.store_options import store_options
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store
@@ -92,4 +92,5 @@ def test_allowed_roots_serve_tables_on_disk_and_in_s3(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", sorted(s3_options._NAMES.keys() - {"allowed_roots"}))
 def test_no_table_on_a_disk_gets_an_option_of_s3(name: str) -> None:
-    assert options_on_disk({name: "x", f"AWS_{name.upper()}": "x", "unknown": "y"}) == {"unknown": "y"}
+    own = {name: "x", f"AWS_{name.upper()}": "x", "unknown": "y"}
+    assert store_options("/data/t", own, {}) == {"unknown": "y"}
