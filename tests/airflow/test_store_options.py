@@ -10,12 +10,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.store_options import store_options
+from lakehouse_airflow.store_options import account_type, store_options
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import options as s3_options
 from lakehouse_lib.store.s3.options import S3Options
+from lakehouse_lib.store.schemes import kind_of
+from tests.lakehouse_lib.store.trial_store import TRIAL
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +96,23 @@ def test_allowed_roots_serve_tables_on_disk_and_in_s3(monkeypatch: pytest.Monkey
 def test_no_table_on_a_disk_gets_an_option_of_s3(name: str) -> None:
     own = {name: "x", f"AWS_{name.upper()}": "x", "unknown": "y"}
     assert store_options("/data/t", own, {}) == {"unknown": "y"}
+
+
+def test_a_store_that_the_plugin_does_not_know_gets_its_own_options() -> None:
+    own = {
+        "folder": "/shelves",
+        "trial_key": "k",
+        "AWS_REGION": "x",
+        "unknown": "y",
+        "allowed_roots": ["/a", "trial://b"],
+    }
+    expected = {"folder": "/shelves", "trial_key": "k", "unknown": "y", "allowed_roots": "trial://b"}
+    assert store_options("trial://shelf/t", own, {}) == expected
+    assert store_options("/data/t", own, {}) == {"unknown": "y", "allowed_roots": "/a"}
+    assert store_options("trial://shelf/t", {"folder": "/own"}, {"folder": "/other", "trial_key": "k"}) == {
+        "folder": "/own",
+        "trial_key": "k",
+    }
+    assert kind_of("trial://shelf/t") is TRIAL
+    assert account_type("trial://shelf/t") is None
+    assert account_type("s3a://lake/t") == "aws"

@@ -22,7 +22,7 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
     except ObjectNotFoundError as error:
         raise missing_file(path, table=store.root) from error
     except (pa.ArrowException, OSError) as error:
-        raise unreadable_file(path, error, table=store.root) from error
+        raise unreadable_file(path, error, store) from error
 
 
 def missing_file(path: str, *, table: str, version: int | None = None) -> ObjectNotFoundError:
@@ -37,11 +37,12 @@ def missing_file(path: str, *, table: str, version: int | None = None) -> Object
     )
 
 
-def unreadable_file(path: str, error: Exception, *, table: str) -> StoreError:
-    """The error for a data file that pyarrow cannot read."""
+def unreadable_file(path: str, error: Exception, store: ObjectStore) -> StoreError:
+    """The error for a data file that pyarrow cannot read: it is damaged, or the store fails while it is read."""
+    way_out = store.explain(error) if isinstance(error, OSError) else None
     return StoreError(
         f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
-        table=table,
-        hint="Restore the file from a backup, or an older version without it",
+        table=store.root,
+        hint=way_out or "Restore the file from a backup, or an older version without it",
         code="DELTA_DATA_FILE_UNREADABLE",
     )

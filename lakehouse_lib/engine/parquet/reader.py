@@ -168,7 +168,7 @@ class TableReader:
         except ObjectNotFoundError as error:
             raise missing_file(path, table=self.store.root) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
-            raise unreadable_file(path, error, table=self.store.root) from error
+            raise unreadable_file(path, error, self.store) from error
         file.path, file.source = path, None if isinstance(source, pa.OSFile) else source
         return file
 
@@ -210,7 +210,7 @@ class TableReader:
             if places and len(table) != file.metadata.row_group(index).num_rows:
                 raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
         except (pa.ArrowException, OSError) as error:
-            raise unreadable_file(file.path, error, table=self.store.root) from error
+            raise unreadable_file(file.path, error, self.store) from error
         kept = None if deleted_too else file.kept(index)
         if kept is not None:
             plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])

@@ -149,6 +149,24 @@ def test_of_a_large_file_the_columns_that_are_asked_for_are_read(s3_server, loca
     assert table.count() == 200_000
 
 
+def test_a_server_that_refuses_a_part_of_a_data_file_says_what_to_do(s3_server, location):
+    noise = pa.table({"id": range(100_000), "a": np.random.default_rng(0).random(100_000)})
+    write_deltalake(location, noise, storage_options=s3_server.options)
+    table = DeltaTable(location, storage_options=s3_server.options)
+    asked = []
+
+    def interfere(request, forward, _environ):
+        if request.verb == "GET" and request.key.endswith(".parquet"):
+            asked.append(request)
+            if len(asked) > 1:  # the first one is boto3's, of the end
+                return Answer.error(403, "AccessDenied")
+        return forward()
+
+    with s3_server.interfering(interfere), pytest.raises(StoreError, match="cannot be read") as error:
+        table.to_pyarrow_table()
+    assert "Let these credentials list, read" in (error.value.hint or "")
+
+
 def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, location):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
     lost = []
