@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 G = TypeVar("G")
 
-#: Size a written data file is rolled at when neither the caller nor ``delta.targetFileSize`` says: 100 MiB (delta-rs').
-DEFAULT_TARGET_FILE_SIZE = 100 * 1024 * 1024
-
 
 def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which files compaction merges and health counts as small: those below half of the target.

@@ -10,14 +10,15 @@ from typing import Any
 from lakehouse_lib import features
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import (
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
+    IN_COMMIT_TIMESTAMPS,
+)
 
 _FEATURE = "inCommitTimestamp"
-ENABLED = "delta.enableInCommitTimestamps"
-_SINCE = "delta.inCommitTimestampEnablementVersion"
-_SINCE_TIME = "delta.inCommitTimestampEnablementTimestamp"
-
-#: The properties that it takes; a commit that has not seen them change is right as soon as it has its own time.
-PROPERTIES = frozenset((ENABLED, _SINCE, _SINCE_TIME))
+_SINCE = IN_COMMIT_TIMESTAMP_VERSION.key
+_SINCE_TIME = IN_COMMIT_TIMESTAMP_TIME.key
 
 
 def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
@@ -25,12 +26,12 @@ def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[
     alone binds no writer (PROTOCOL.md, Table Features), and some let anybody set it."""
     if not is_enabled(properties) or (protocol is not None and _FEATURE in features.writer_features(protocol)):
         return properties
-    return {key: value for key, value in properties.items() if key != ENABLED}
+    return {key: value for key, value in properties.items() if key != IN_COMMIT_TIMESTAMPS.key}
 
 
 def is_enabled(properties: Mapping[str, str]) -> bool:
     """Whether commits to a table with these properties, as its protocol lets them count, carry their time."""
-    return properties.get(ENABLED, "").lower() == "true"
+    return IN_COMMIT_TIMESTAMPS.is_on(properties)
 
 
 def has_time(properties: Mapping[str, str], version: int) -> bool:
@@ -54,7 +55,7 @@ def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
     moment = info.get("inCommitTimestamp")
     if not isinstance(moment, int) or isinstance(moment, bool):
         raise LogCorruptedError(
-            f"the commitInfo has the inCommitTimestamp {moment!r}, though {ENABLED} is set",
+            f"the commitInfo has the inCommitTimestamp {moment!r}, though {IN_COMMIT_TIMESTAMPS.key} is set",
             table=table,
             version=version,
             hint="Restore the commit file from a backup, or travel by version",

@@ -18,19 +18,19 @@ from lakehouse_lib.arrow.values import bools, int64s, literal
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import (
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
+)
 from lakehouse_lib.schema import RowIdColumns, Schema
 from lakehouse_lib.statistics import num_records
 
 DOMAIN = "delta.rowTracking"
 _HIGHEST = "rowIdHighWaterMark"
-#: Properties of a table: its rows keep their ids; for a while new files get none.
-STABLE = "delta.enableRowTracking"
-SUSPENDED = "delta.rowTrackingSuspended"
 _IDS = ("baseRowId", "defaultRowCommitVersion")
-_COLUMNS = (
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
+_COLUMNS = (ROW_ID_COLUMN.key, ROW_COMMIT_VERSION_COLUMN.key)
 _MOST = 2**63 - 1
 
 
@@ -60,12 +60,12 @@ class FileIds(NamedTuple):
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether files of this table get ids for their rows."""
-    return _is_supported(protocol) and not _is_true(metadata, SUSPENDED)
+    return _is_supported(protocol) and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
 
 
 def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether a row of this table keeps its id when it is copied to another file."""
-    return _is_supported(protocol) and _is_true(metadata, STABLE)
+    return _is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
 
 
 def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
@@ -83,19 +83,25 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     if not are_stable(protocol, metadata):
         return None
     ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
-    if ids and versions and ids.lower() != versions.lower() and not _is_true(metadata, SUSPENDED):
+    if (
+        ids
+        and versions
+        and ids.lower() != versions.lower()
+        and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
+    ):
         return RowIdColumns(ids, versions)
-    if _is_true(metadata, SUSPENDED):
-        problem = f"{STABLE} and {SUSPENDED} are both true"
+    if ROW_TRACKING_SUSPENDED.is_on(metadata.configuration):
+        problem = f"{ROW_TRACKING.key} and {ROW_TRACKING_SUSPENDED.key} are both true"
     elif ids and versions:
         problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
     else:
-        problem = f"{STABLE} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
+        problem = f"{ROW_TRACKING.key} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
     raise DeltaProtocolError(
         f"nobody can tell where rows keep their ids (rowTracking): {problem}",
         table=table,
         version=version,
-        hint=f"Set {STABLE} to false and to true again with the engine that set it, or append and delete whole files",
+        hint=f"Set {ROW_TRACKING.key} to false and to true again with the engine that set it, or append and delete "
+        "whole files",
         code="DELTA_ROW_TRACKING",
     )
 
@@ -143,7 +149,8 @@ def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     """
     if are_stable(protocol, metadata):
         raise UnsupportedFeatureError(
-            f"files are replaced, and nothing says that their rows have kept their ids (rowTracking, {STABLE} = true)",
+            "files are replaced, and nothing says that their rows have kept their ids (rowTracking, "
+            f"{ROW_TRACKING.key} = true)",
             table=table,
             version=version,
             hint="Rewrite files with the verbs of DeltaTable, which write the ids beside the rows",
@@ -232,7 +239,3 @@ def renewed(removes: pa.Table, given: pa.Table) -> pa.Table:
 
 def _is_supported(protocol: Protocol) -> bool:
     return "rowTracking" in features.writer_features(protocol)
-
-
-def _is_true(metadata: Metadata, name: str) -> bool:
-    return metadata.configuration.get(name, "").lower() == "true"

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, is_small
-from lakehouse_lib.engine.parquet.writer import target_size_of
+from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.overlap import mean_files_at_a_point
 from lakehouse_lib.log import clock
@@ -20,7 +19,7 @@ from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, record_count, total_size
 from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.optimize.compact import compaction_bins
-from lakehouse_lib.protocol.table_properties import TableProperties
+from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -167,9 +166,9 @@ def _unclustered(
 
 def _target(configuration: Mapping[str, str]) -> int:
     try:
-        return target_size_of(configuration, table=None)
+        return TARGET_FILE_SIZE.of(configuration)
     except InvalidArgumentError:  # the writer will say so; a look at the table is not the place
-        return DEFAULT_TARGET_FILE_SIZE
+        return TARGET_FILE_SIZE.default
 
 
 def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
@@ -177,7 +176,6 @@ def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
 
 
 def _expired(snapshot: Snapshot, moment: float) -> pa.Table:
-    properties = TableProperties.of(snapshot.configuration, snapshot.store.root)
-    retention = properties.deleted_file_retention.total_seconds()
+    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root).total_seconds()
     removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], 0)
     return snapshot.tombstones.filter(pc.less_equal(removed, int((moment - retention) * 1000)))

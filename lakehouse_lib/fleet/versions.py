@@ -80,10 +80,9 @@ def log_retention(configuration: Mapping[str, str]) -> timedelta | None:
     Raises:
         InvalidArgumentError: ``delta.logRetentionDuration`` is not an interval.
     """
-    from lakehouse_lib.protocol.table_properties import LogRetention
+    from lakehouse_lib.protocol import table_properties
 
-    retention = LogRetention.of(configuration)
-    return retention.duration if retention.cleanup else None
+    return table_properties.log_retention(configuration)
 
 
 def _changes_rows(commit: CommitActions) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.engine.parquet.writer import target_size_of
 from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.quality_gate import Gate
@@ -26,6 +25,7 @@ from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore, open_store
 
@@ -223,7 +223,7 @@ class Batch:
             return rows.coalesce(len(reports))
         table = snapshot_if_any(self.store)
         properties = {} if table is None else table.configuration
-        target = target_size_of(properties, self.source.target_file_size, table=self.store.root)
+        target = target_file_size(properties, self.source.target_file_size, table=self.store.root)
         staged = sum(report["size"] for report in reports)
         return rows.coalesce(max(1, -(-staged // target)))
 

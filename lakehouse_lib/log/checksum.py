@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.features import in_commit_timestamp
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commit_file import CommitActions
@@ -177,7 +178,7 @@ def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
     """The checksum with what only the version's own commitInfo tells; None where the table has in-commit timestamps,
     without which a checksum of it is wrong, and the commitInfo has none."""
     txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
-    enabled = checksum.metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
+    enabled = in_commit_timestamp.is_enabled(checksum.metadata.configuration)
     if enabled and not isinstance(moment, int):
         return None
     return replace(

@@ -25,14 +25,19 @@ from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import SET_BY, LogRetention, TableProperties
+from lakehouse_lib.protocol.table_properties import (
+    CHECKPOINT_PROTECTION,
+    DELETED_FILE_RETENTION,
+    LOG_RETENTION,
+    SET_BY,
+    log_retention,
+)
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
-_PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _CHECKPOINTS = ("classic", "part", "uuid-json", "uuid-parquet")
 #: Hadoop keeps the checksum of a file beside it, on file systems that have none of their own.
 _COMPANION = re.compile(r"\.(.+)\.crc")
@@ -87,13 +92,13 @@ def clean_up(
         InvalidArgumentError: a property that cannot be read.
         StoreError: the store failed; what is deleted by then was to go.
     """
-    retention = LogRetention.of(metadata.configuration, store.root)
-    if not retention.cleanup:
+    retention = log_retention(metadata.configuration, store.root)
+    if retention is None:
         return []
-    of_files = TableProperties.of(metadata.configuration, store.root).deleted_file_retention
-    if enforce_retention_duration and retention.duration < of_files:
+    of_files = DELETED_FILE_RETENTION.of(metadata.configuration, store.root)
+    if enforce_retention_duration and retention < of_files:
         raise RetentionError(
-            f"delta.logRetentionDuration ({retention.duration}) is shorter than delta.deletedFileRetentionDuration "
+            f"{LOG_RETENTION.key} ({retention}) is shorter than {DELETED_FILE_RETENTION.key} "
             f"({of_files}): versions would be forgotten whose files are still kept for them",
             table=store.root,
             hint="Pass enforce_retention_duration=False if nobody reads these versions, or set the first property to "
@@ -107,7 +112,7 @@ def clean_up(
     commits = sort_listing(listing)[1]
     try:
         properties = heeded(metadata.configuration, protocol)
-        expired = newest_at(store, commits, cutoff(moment, retention.duration), properties)
+        expired = newest_at(store, commits, cutoff(moment, retention), properties)
     except VersionNotFoundError:
         return []  # another cleanup is at work, and what it leaves is for the next one
     plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
@@ -126,10 +131,10 @@ def clean_up(
 def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
     """Whether ``clean_up`` may find something older than its base. Lists the log from its start, and only as far as
     the modification times have expired; reads nothing."""
-    retention = LogRetention.of(metadata.configuration)
-    if not retention.cleanup:
+    retention = log_retention(metadata.configuration)
+    if retention is None:
         return False
-    before = cutoff(clock.now() if now is None else now, retention.duration)
+    before = cutoff(clock.now() if now is None else now, retention)
     oldest: int | None = None
     checkpointed: set[int] = set()
     for meta in store.list_from(file_names.LOG, file_names.first_name(0)):
@@ -153,7 +158,7 @@ def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int
     midnight, because other engines (delta-rs) do not round it either.
     """
     try:
-        return committed <= now + _HOUR - int(LogRetention.of(configuration).duration / timedelta(milliseconds=1))
+        return committed <= now + _HOUR - int(LOG_RETENTION.of(configuration) / timedelta(milliseconds=1))
     except InvalidArgumentError:  # whoever cleans up may read it otherwise
         return True
 
@@ -309,18 +314,7 @@ def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int
 def _protected_below(metadata: Metadata, protocol: Protocol) -> int:
     if "checkpointProtection" not in features.writer_features(protocol):
         return 0
-    text = _of(metadata.configuration, _PROTECTED)
-    if not text.isdecimal():
-        raise InvalidArgumentError(
-            f"{_PROTECTED} = {text!r} is no version",
-            hint="Set it to a whole number",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return int(text)
-
-
-def _of(configuration: Mapping[str, str], name: str) -> str:
-    return configuration.get(name, "0").strip()
+    return CHECKPOINT_PROTECTION.of(metadata.configuration)
 
 
 def _name(path: str) -> str:

@@ -21,7 +21,7 @@ from lakehouse_lib.log.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit, Compaction
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.file_paths import canonical
-from lakehouse_lib.protocol.table_properties import TableProperties
+from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store.base import ObjectStore
 
 #: How far the time of a remove, which is its writer's clock, may be before the time of its commit.
@@ -77,7 +77,7 @@ def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
     if compaction.began is None or metadata is None:
         return False
     try:
-        retention = TableProperties.of(metadata.configuration).deleted_file_retention
+        retention = DELETED_FILE_RETENTION.of(metadata.configuration)
     except InvalidArgumentError:  # its writer may have read the property otherwise
         return True
     return timedelta(milliseconds=compaction.modified - compaction.began) >= retention - _CLOCKS_DIFFER

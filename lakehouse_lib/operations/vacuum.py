@@ -28,7 +28,7 @@ from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
-from lakehouse_lib.protocol.table_properties import SET_BY, TableProperties
+from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
@@ -83,7 +83,7 @@ def vacuum(
         InvalidArgumentError: a negative retention, or a table retention that is no interval.
         LogCorruptedError: a deletion vector whose file nobody can tell, so that none can be spared.
     """
-    retention = TableProperties.of(snapshot.configuration, snapshot.store.root).deleted_file_retention
+    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
     configured = int(retention.total_seconds() * 1000)
     asked = configured if retention_hours is None else _asked_ms(retention_hours, snapshot)
     if enforce_retention_duration and asked < configured:
@@ -92,7 +92,7 @@ def vacuum(
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Pass enforce_retention_duration=False if no reader or writer is older than that, "
-            f"or set delta.deletedFileRetentionDuration by {SET_BY}",
+            f"or set {DELETED_FILE_RETENTION.key} by {SET_BY}",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     # Listed first, then read anew: what was committed before the listing ended is known to be alive.

@@ -11,7 +11,7 @@ from datetime import timedelta
 from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.protocol.table_properties import LogRetention
+from lakehouse_lib.protocol.table_properties import log_retention
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 
@@ -38,8 +38,7 @@ def find_traces(table_uri: str, request: str, since: int, *, storage_options: di
             info = read_commit(snapshot.store, commit.version, size=commit.size).info
             if info.get("operationParameters") == {"predicate": json.dumps([f"erasure {request}"])}:
                 deleted[commit.version] = int(info["operationMetrics"]["numDeletedRows"])
-    retention = LogRetention.of(snapshot.configuration, snapshot.store.root)
-    return Traces(deleted, retention.duration if retention.cleanup else None)
+    return Traces(deleted, log_retention(snapshot.configuration, snapshot.store.root))
 
 
 def table_ids(table_uri: str, version: int, *, storage_options: dict[str, str] | None = None) -> set[str]:

@@ -1,30 +1,26 @@
-"""Table properties (``delta.*``) that this library honours, with the defaults delta-spark users expect."""
+"""The catalogue of table properties (``delta.*``): name, default and valid values of each (delta-spark's DeltaConfigs).
+
+A property that this library only passes on has no default. Which feature a property enables, the feature says
+(``lakehouse_lib/features``).
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.property_values import boolean, choice, column_names, interval, size, whole_number
+from lakehouse_lib.schema.column_mapping import MODE_PROPERTY
 
-ISOLATION_LEVEL = "delta.isolationLevel"
+T = TypeVar("T")
+
 #: Who sets a property of a table that is there: no verb of this library does.
 SET_BY = "delta-spark's ALTER TABLE ... SET TBLPROPERTIES, or deltalake's alter.set_table_properties"
-
-_UNITS = {
-    "microsecond": timedelta(microseconds=1),
-    "millisecond": timedelta(milliseconds=1),
-    "second": timedelta(seconds=1),
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-}
-_PART = re.compile(r"\s*([+-]?\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 
 
 class IsolationLevel(StrEnum):
@@ -42,110 +38,182 @@ class IsolationLevel(StrEnum):
 
 
 @dataclass(frozen=True)
-class TableProperties:
-    """The properties a table has, each parsed when it is asked for: what cannot be read stops only what needs it.
+class TableProperty(Generic[T]):
+    """A property that a table can have, and how its text reads.
 
-    Every one raises InvalidArgumentError for a value that cannot be read; a guess could lose data.
+    Attributes:
+        key: its name in the log.
+        default: the value of a table that does not set it.
+        parse: the value of a text; ValueError for a text that is not valid.
+        expected: what a valid text is, as errors say it.
+        spelling: the text that the log gets for a value; None: as the user writes it.
+        harmless: a transaction may commit after a concurrent change of it, which changes neither what rows there may be
+            nor how files are written.
+        settable: users may set it; the others are written by engines alone.
     """
 
-    _configuration: Mapping[str, str]
-    _table: str | None
+    key: str
+    default: T
+    parse: Callable[[str], T]
+    expected: str
+    spelling: Callable[[T], str] | None = None
+    harmless: bool = False
+    settable: bool = True
 
-    @classmethod
-    def of(cls, configuration: Mapping[str, str], table: str | None = None) -> TableProperties:
-        """Those of a metaData action; ``table`` is named in errors."""
-        return cls(configuration, table)
+    def of(self, configuration: Mapping[str, str], table: str | None = None) -> T:
+        """The value that a table with these properties has.
 
-    @property
-    def checkpoint_interval(self) -> int:
-        """Commits from one checkpoint to the next; default 10."""
-        return _positive(self._configuration, "delta.checkpointInterval", 10, self._table)
+        Raises:
+            InvalidArgumentError: its text is not valid; a guess could lose data.
+        """
+        text = configuration.get(self.key)
+        return self.default if text is None else self.value(text, table)
 
-    @property
-    def deleted_file_retention(self) -> timedelta:
-        """How long vacuum and checkpoints remember a removed file; default a week."""
-        name = "delta.deletedFileRetentionDuration"
-        return parse_interval(self._configuration.get(name, "interval 1 week"), name, self._table)
-
-    @property
-    def isolation_level(self) -> IsolationLevel:
-        """Of commits that change rows; default Serializable."""
-        return _isolation_level(self._configuration.get(ISOLATION_LEVEL), self._table)
-
-    def check(self) -> None:
-        """Parse all of them."""
-        _ = self.checkpoint_interval, self.deleted_file_retention, self.isolation_level
-
-
-@dataclass(frozen=True)
-class LogRetention:
-    """How long versions stay in the log: ``duration``, or for ever while ``cleanup`` is off."""
-
-    duration: timedelta = timedelta(days=30)
-    cleanup: bool = True
-
-    @classmethod
-    def of(cls, configuration: Mapping[str, str], table: str | None = None) -> LogRetention:
-        """Parse the properties a table has; InvalidArgumentError as above."""
-        duration = configuration.get("delta.logRetentionDuration")
-        return cls(
-            cls.duration if duration is None else parse_interval(duration, "delta.logRetentionDuration", table),
-            configuration.get("delta.enableExpiredLogCleanup", "true").strip().lower() == "true",
-        )
-
-
-def parse_interval(text: str, name: str, table: str | None = None) -> timedelta:
-    """An SQL interval such as ``interval 1 week`` or ``168 hours``; months and years have no fixed length."""
-    rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
-    total, position = timedelta(0), 0
-    while position < len(rest) and (match := _PART.match(rest, position)):
+    def value(self, text: str, table: str | None = None) -> T:
+        """The value of a text; InvalidArgumentError as above."""
         try:
-            total += int(match[1]) * _UNITS[match[2].lower()]
-        except (OverflowError, ValueError) as error:  # ValueError: of thousands of digits
+            return self.parse(text)
+        except ValueError as error:
             raise InvalidArgumentError(
-                f"{name} = {excerpt(text)} is longer than any calendar",
+                f"{self.key} = {excerpt(text)} is not valid; expected {self.expected}",
                 table=table,
-                hint="'interval 1000000 days' is for ever",
+                hint=f"Set it to a valid value: of a table that is there, by {SET_BY}",
                 code="DELTA_INVALID_TABLE_PROPERTY",
             ) from error
-        position = match.end()
-    if position == 0 or rest[position:].strip() or total < timedelta(0):
-        raise InvalidArgumentError(
-            f"{name} = {excerpt(text)} is no interval",
-            table=table,
-            hint=_set_to("a text like 'interval 7 days' or 'interval 168 hours'"),
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return total
+
+    def spell(self, text: str, table: str | None = None) -> str:
+        """A text as the log gets it; InvalidArgumentError as above."""
+        value = self.value(text, table)
+        return text if self.spelling is None else self.spelling(value)
 
 
-def _positive(configuration: Mapping[str, str], name: str, default: int, table: str | None) -> int:
-    text = configuration.get(name)
-    if text is None:
-        return default
-    if not text.strip().isdigit() or int(text) < 1:
-        raise InvalidArgumentError(
-            f"{name} = {excerpt(text)} is no positive whole number",
-            table=table,
-            hint=_set_to("1 or more"),
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return int(text)
+class Switch(TableProperty[bool]):
+    """A property that is on or off."""
+
+    def is_on(self, configuration: Mapping[str, str]) -> bool:
+        """Whether a table with these properties has it on; a text that is not valid counts as off, as in delta-rs."""
+        text = configuration.get(self.key)
+        return self.default if text is None else text.strip().lower() == "true"
 
 
-def _isolation_level(text: str | None, table: str | None) -> IsolationLevel:
-    if text is None:
-        return IsolationLevel.SERIALIZABLE
+def _switch(key: str, *, default: bool = False, harmless: bool = False) -> Switch:
+    return Switch(key, default, boolean, '"true" or "false"', lambda on: str(on).lower(), harmless)
+
+
+def _isolation_level(text: str) -> IsolationLevel:
     for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
         if text.strip().lower() == level.lower():
             return level
-    raise InvalidArgumentError(
-        f"{ISOLATION_LEVEL} = {excerpt(text)} is no isolation level of a table",
-        table=table,
-        hint=_set_to("Serializable or WriteSerializable"),
-        code="DELTA_INVALID_TABLE_PROPERTY",
-    )
+    raise ValueError(text)
 
 
-def _set_to(what: str) -> str:
-    return f"Set it to {what}: of a table that is there, by {SET_BY}"
+_INTERVAL = "an interval such as 'interval 7 days' or '168 hours', below a billion days"
+#: delta-spark keeps whole numbers in 32 bits.
+_MOST = 2**31 - 1
+#: What ``delta.parquet.compression.codec`` may say, in any case.
+COMPRESSION_CODECS = ("uncompressed", "none", "snappy", "gzip", "zstd", "lz4", "lz4_raw", "brotli")
+
+# What rows there may be, and how they are written.
+APPEND_ONLY = _switch("delta.appendOnly")
+CHANGE_DATA_FEED = _switch("delta.enableChangeDataFeed")
+DELETION_VECTORS = _switch("delta.enableDeletionVectors")
+ISOLATION_LEVEL = TableProperty(
+    "delta.isolationLevel", IsolationLevel.SERIALIZABLE, _isolation_level, "Serializable or WriteSerializable", str
+)
+COLUMN_MAPPING_MODE = TableProperty(
+    MODE_PROPERTY, "none", lambda text: choice("none", "name", "id")(text.lower()), "none, name or id"
+)
+TYPE_WIDENING = _switch("delta.enableTypeWidening")
+VARIANT_SHREDDING = _switch("delta.enableVariantShredding")
+ICEBERG_COMPAT_V1 = _switch("delta.enableIcebergCompatV1")
+ICEBERG_COMPAT_V2 = _switch("delta.enableIcebergCompatV2")
+ICEBERG_COMPAT_V3 = _switch("delta.enableIcebergCompatV3")
+ICEBERG_WRITER_COMPAT_V1 = _switch("delta.enableIcebergWriterCompatV1")
+ICEBERG_WRITER_COMPAT_V3 = _switch("delta.enableIcebergWriterCompatV3")
+NUM_INDEXED_COLUMNS = TableProperty(
+    "delta.dataSkippingNumIndexedCols", 32, whole_number(-1), "a number of columns, or -1 for all"
+)
+STATS_COLUMNS = TableProperty(
+    "delta.dataSkippingStatsColumns",
+    None,
+    column_names,
+    "column names with commas between them, in backticks where a name needs it",
+)
+COMPRESSION_CODEC = TableProperty(
+    "delta.parquet.compression.codec",
+    "snappy",
+    lambda text: choice(*COMPRESSION_CODECS)(text.lower()),
+    f"one of {', '.join(COMPRESSION_CODECS)}",
+)
+TARGET_FILE_SIZE = TableProperty(
+    "delta.targetFileSize", 100 << 20, size, "1 byte or more, or a size such as 100mb", harmless=True
+)
+
+# Ids of rows.
+ROW_TRACKING = _switch("delta.enableRowTracking")
+ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")
+ROW_ID_COLUMN = TableProperty(
+    "delta.rowTracking.materializedRowIdColumnName", None, str, "a column name", settable=False
+)
+ROW_COMMIT_VERSION_COLUMN = TableProperty(
+    "delta.rowTracking.materializedRowCommitVersionColumnName", None, str, "a column name", settable=False
+)
+
+# The time inside of commits: a commit that has not seen these change is right as soon as it has its own time.
+IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps", harmless=True)
+IN_COMMIT_TIMESTAMP_VERSION = TableProperty(
+    "delta.inCommitTimestampEnablementVersion", None, whole_number(0), "a version", harmless=True, settable=False
+)
+IN_COMMIT_TIMESTAMP_TIME = TableProperty(
+    "delta.inCommitTimestampEnablementTimestamp",
+    None,
+    whole_number(0),
+    "milliseconds since the epoch",
+    harmless=True,
+    settable=False,
+)
+
+# The log and its upkeep.
+CHECKPOINT_INTERVAL = TableProperty(
+    "delta.checkpointInterval", 10, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}", harmless=True
+)
+CHECKPOINT_POLICY = TableProperty("delta.checkpointPolicy", "classic", choice("classic", "v2"), "classic or v2")
+CHECKPOINT_PROTECTION = TableProperty(
+    "delta.requireCheckpointProtectionBeforeVersion", 0, whole_number(0), "a version", settable=False
+)
+LOG_RETENTION = TableProperty("delta.logRetentionDuration", timedelta(days=30), interval, _INTERVAL, harmless=True)
+EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", default=True, harmless=True)
+DELETED_FILE_RETENTION = TableProperty(
+    "delta.deletedFileRetentionDuration", timedelta(weeks=1), interval, _INTERVAL, harmless=True
+)
+
+# Of other engines; this library passes them on.
+_PASSED_ON: tuple[TableProperty[Any], ...] = (
+    _switch("delta.tuneFileSizesForRewrites", harmless=True),
+    TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
+    TableProperty("delta.setTransactionRetentionDuration", None, interval, _INTERVAL, harmless=True),
+    _switch("delta.checkpoint.writeStatsAsJson"),
+    _switch("delta.checkpoint.writeStatsAsStruct"),
+    TableProperty("delta.columnMapping.maxColumnId", None, whole_number(0), "a whole number", settable=False),
+)
+
+#: Every property that has a name here, by its key.
+PROPERTIES: Mapping[str, TableProperty[Any]] = {
+    known.key: known
+    for known in (*(value for value in tuple(globals().values()) if isinstance(value, TableProperty)), *_PASSED_ON)
+}
+
+
+def log_retention(configuration: Mapping[str, str], table: str | None = None) -> timedelta | None:
+    """How long versions stay in the log; None: for ever, because it is not cleaned up.
+
+    Raises:
+        InvalidArgumentError: ``delta.logRetentionDuration`` is not valid.
+    """
+    retention = LOG_RETENTION.of(configuration, table)
+    return retention if EXPIRED_LOG_CLEANUP.is_on(configuration) else None
+
+
+def target_file_size(configuration: Mapping[str, str], asked: int | None = None, *, table: str | None = None) -> int:
+    """Bytes of a data file: ``asked``, else the table's; InvalidArgumentError: not a positive size."""
+    return TARGET_FILE_SIZE.of(configuration, table) if asked is None else TARGET_FILE_SIZE.value(str(asked), table)

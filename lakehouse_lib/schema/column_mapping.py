@@ -17,6 +17,8 @@ from lakehouse_lib.schema.types import DataType, Field, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
 
+#: The table property that chooses the mode.
+MODE_PROPERTY = "delta.columnMapping.mode"
 _ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
@@ -27,13 +29,11 @@ def mode_of(configuration: Mapping[str, str], *, table: str | None = None) -> Mo
     Raises:
         InvalidSchemaError: ``delta.columnMapping.mode`` is none of the protocol's.
     """
-    text = configuration.get("delta.columnMapping.mode", "none").lower()
+    text = configuration.get(MODE_PROPERTY, "none").lower()
     for mode in get_args(Mode):
         if text == mode:
             return mode  # type: ignore[no-any-return]
-    raise InvalidSchemaError(
-        f"delta.columnMapping.mode is {text!r}", table=table, hint="The protocol has none, name and id"
-    )
+    raise InvalidSchemaError(f"{MODE_PROPERTY} is {text!r}", table=table, hint="The protocol has none, name and id")
 
 
 def physical_name(field: Field, mode: Mode) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.protocol.table_properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
 from lakehouse_lib.schema import DataType, StructType, TableLayout
 
 #: A column's names from the top: ("a",) or, inside structs, ("a", "b").
 ColumnPath = tuple[str, ...]
-
-DEFAULT_INDEXED_COLUMNS = 32
-
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]+?))\s*(\.|,|$)")
 
 
 @dataclass(frozen=True)
@@ -44,45 +39,17 @@ def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> St
     passed over); without it the first ``delta.dataSkippingNumIndexedCols`` leaves count, 32 unless set, -1 for all.
 
     Raises:
-        InvalidArgumentError: the number is none.
+        InvalidArgumentError: one of the properties is not valid.
     """
     paths = [path for path, _ in leaves(layout.schema) if not layout.is_partition_column(path[0])]
-    named = configuration.get("delta.dataSkippingStatsColumns")
+    named = STATS_COLUMNS.of(configuration)
     if named is not None:
-        wanted = [tuple(part.lower() for part in one) for one in _parse_names(named)]
-        chosen = [path for path in paths if any(_starts_with(path, one) for one in wanted)]
+        wanted = [tuple(part.lower() for part in column) for column in named]
+        chosen = [path for path in paths if any(_starts_with(path, column) for column in wanted)]
         return StatisticsColumns(frozenset(chosen))
-    text = configuration.get("delta.dataSkippingNumIndexedCols", str(DEFAULT_INDEXED_COLUMNS))
-    try:
-        count = int(text)
-    except ValueError:
-        count = -2
-    if count < -1:
-        raise InvalidArgumentError(
-            f"delta.dataSkippingNumIndexedCols is {text!r}",
-            hint="Set it to a number of columns, or to -1 for all.",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
+    count = NUM_INDEXED_COLUMNS.of(configuration)
     return StatisticsColumns(frozenset(paths if count == -1 else paths[:count]))
 
 
 def _starts_with(path: ColumnPath, wanted: ColumnPath) -> bool:
     return tuple(part.lower() for part in path[: len(wanted)]) == wanted
-
-
-def _parse_names(text: str) -> Iterator[ColumnPath]:
-    # a, b.c, `d,e`.f
-    at, parts = 0, []
-    while at < len(text):
-        match = _NAME.match(text, at)
-        if match is None:
-            raise InvalidArgumentError(
-                f"delta.dataSkippingStatsColumns is {text!r}",
-                hint="Set it to column names with commas between them, in backticks where a name needs it.",
-                code="DELTA_INVALID_TABLE_PROPERTY",
-            )
-        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
-        if match[3] != ".":
-            yield tuple(parts)
-            parts = []
-        at = match.end()

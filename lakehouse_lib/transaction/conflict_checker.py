@@ -29,12 +29,11 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import in_commit_timestamp
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commit_file import CommitActions
 from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import IsolationLevel
+from lakehouse_lib.protocol.table_properties import PROPERTIES, IsolationLevel
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.transaction.conflict_messages import (
@@ -45,19 +44,6 @@ from lakehouse_lib.transaction.conflict_messages import (
     read_in_words,
 )
 
-#: Properties that say nothing about how rows are written or which may be: a writer that has not seen them does no harm.
-_UPKEEP = frozenset(
-    {
-        "delta.checkpointInterval",
-        "delta.checkpointRetentionDuration",
-        "delta.deletedFileRetentionDuration",
-        "delta.enableExpiredLogCleanup",
-        "delta.logRetentionDuration",
-        "delta.setTransactionRetentionDuration",
-        "delta.targetFileSize",
-        "delta.tuneFileSizesForRewrites",
-    }
-)
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
 _AS_IT_IS_NOW = f"{_NOTHING}; open the table again, see that what you write still fits it, and run it again"
@@ -221,13 +207,13 @@ class _Removed:
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only names, comments, upkeep and the time inside commits changed: a writer that had seen it would have
-    written the same, but for the time, which every attempt has its own of."""
+    """Whether only names, comments and harmless properties changed: a writer that had seen it would have written the
+    same, but for the in-commit timestamp, which every attempt has its own of."""
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
         return False
     changed = {key for key, _ in set(before.configuration.items()) ^ set(after.configuration.items())}
     return all(
-        key in _UPKEEP | in_commit_timestamp.PROPERTIES or not key.lower().startswith("delta.") for key in changed
+        not key.lower().startswith("delta.") or (key in PROPERTIES and PROPERTIES[key].harmless) for key in changed
     )
 
 

@@ -46,7 +46,7 @@ from lakehouse_lib.protocol.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL, IsolationLevel, TableProperties
+from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL, IsolationLevel
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
@@ -360,7 +360,7 @@ class OptimisticTransaction:
         if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
             metadata = self._metadata  # which is the way out of a level that is none
         if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
-            return TableProperties.of(metadata.configuration, self._store.root).isolation_level
+            return ISOLATION_LEVEL.of(metadata.configuration, self._store.root)
         return IsolationLevel.SNAPSHOT_ISOLATION
 
     def _changes_data(self) -> bool:
@@ -375,7 +375,7 @@ def _any_change(files: pa.Table) -> bool:
 
 
 def _level_of(metadata: Metadata) -> str | None:
-    return metadata.configuration.get(ISOLATION_LEVEL)
+    return metadata.configuration.get(ISOLATION_LEVEL.key)
 
 
 def _text(value: object) -> str:

@@ -20,7 +20,7 @@ from lakehouse_lib.log.checksum import (
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
 from lakehouse_lib.log.commit_file import CommitActions, read_commit
-from lakehouse_lib.protocol.table_properties import TableProperties
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, DELETED_FILE_RETENTION
 from lakehouse_lib.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
     with _told("checksum", before, version):
         write_checksum(before, commit)
     with _told("checkpoint", before, version):
-        if version % TableProperties.of(before.configuration, before.store.root).checkpoint_interval:
+        if version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root):
             return
         latest = before.update()
         latest.check_writable()  # others have committed since, and a checkpoint leaves out what is unknown here
@@ -100,7 +100,7 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
     It counts back from the time of the version's commit file where the clock is ahead of it: a remove that is forgotten
     too early would leave its file to the next vacuum.
     """
-    retention = TableProperties.of(snapshot.configuration, snapshot.store.root).deleted_file_retention
+    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
     since = min(clock.now(), snapshot.modified) - int(retention.total_seconds() * 1000)
     snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 

@@ -19,7 +19,7 @@ from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.log.table_state import VersionState
 from lakehouse_lib.operations import vacuum
 from lakehouse_lib.operations.vacuum import plan_vacuum
-from lakehouse_lib.protocol.table_properties import TableProperties
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.transaction import (
@@ -72,7 +72,7 @@ def _first_loss_only() -> list[Patch]:
 def _checkpoint_first(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
     if version:
         before = load_snapshot(store)
-        due = version % TableProperties.of(before.configuration).checkpoint_interval == 0
+        due = version % CHECKPOINT_INTERVAL.of(before.configuration) == 0
         if due and before.version == version - 1:
             after = replay(before.state, [parse_commit(data, version, store.root)], store)
             post_commit.checkpoint_snapshot(Snapshot(store, VersionState(version, 0, None, after)))

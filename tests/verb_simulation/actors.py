@@ -13,7 +13,6 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.engine.parquet.writer import DEFAULT_TARGET_FILE_SIZE
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.checkpoint import checkpoint
@@ -25,6 +24,7 @@ from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -201,7 +201,7 @@ class Actor:
 
     def _compact(self, snapshot: Snapshot, name: str) -> None:
         size = self._random.choice((None, 3_000, 6_000))
-        plan = plan_compact(snapshot, size or DEFAULT_TARGET_FILE_SIZE)
+        plan = plan_compact(snapshot, size or TARGET_FILE_SIZE.default)
         paths = plan.files["path"].to_pylist()
         self.stories.groups[name] = [{paths[row] for row in group.tolist()} for group in plan.bins]
         self._rewrite(
@@ -212,7 +212,7 @@ class Actor:
 
     def _cluster(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
-        files, wanted = snapshot.files, size or DEFAULT_TARGET_FILE_SIZE
+        files, wanted = snapshot.files, size or TARGET_FILE_SIZE.default
         parts = partition_codes(files, snapshot.layout)
         clustered, worn = is_clustered(snapshot, files, columns, wanted), has_many_deleted_rows(files)
         paths = files["path"].to_pylist()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lakehouse_lib.features.row_tracking import STABLE
 from lakehouse_lib.log import file_names
 from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.table_properties import ROW_TRACKING
 from lakehouse_lib.store import ObjectStore
 
 #: id -> key and part.
@@ -108,7 +108,7 @@ class Reading:
         for action in actions:
             if "metaData" in action:
                 properties = action["metaData"]["configuration"]
-                tracked = properties.get(STABLE) == "true"
+                tracked = ROW_TRACKING.is_on(properties)
                 self._columns = {name: properties[name] for name in _COLUMNS} if tracked else {}
             if "domainMetadata" in action and action["domainMetadata"]["domain"] == "delta.rowTracking":
                 highest = json.loads(action["domainMetadata"]["configuration"])["rowIdHighWaterMark"]

@@ -16,18 +16,16 @@ import pyarrow.parquet as pq
 from lakehouse_lib import statistics
 from lakehouse_lib.arrow.types import as_types
 from lakehouse_lib.arrow.values import int64s
-from lakehouse_lib.engine.base import DEFAULT_TARGET_FILE_SIZE, WriteTarget
+from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
+from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC, target_file_size
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.schema.enforcement import not_null_violated
 
-CODEC_PROPERTY = "delta.parquet.compression.codec"
-TARGET_SIZE_PROPERTY = "delta.targetFileSize"
-
-# Table property -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
+# Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
 _CODECS = {
     "uncompressed": ("none", ""),
     "none": ("none", ""),
@@ -47,45 +45,6 @@ _OPEN_FILES = 128
 _SAMPLED_ROWS = 4096
 _SHOWN_CHARACTERS = 40
 _REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
-
-_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-
-
-def codec_of(configuration: Mapping[str, str]) -> str:
-    """The table's compression, ``delta.parquet.compression.codec``, lower case; "snappy" when it does not say.
-
-    Raises:
-        InvalidArgumentError: a codec nobody knows.
-    """
-    codec = configuration.get(CODEC_PROPERTY, "snappy").lower()
-    if codec not in _CODECS:
-        raise InvalidArgumentError(
-            f"{CODEC_PROPERTY} = {codec!r} is no Parquet compression",
-            hint=f"Use one of {', '.join(sorted(_CODECS))}",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return codec
-
-
-def target_size_of(configuration: Mapping[str, str], asked: int | None = None, *, table: str | None) -> int:
-    """Bytes of a data file: ``asked``, else ``delta.targetFileSize`` (``104857600`` or ``100mb``), else 100 MiB.
-
-    Raises:
-        InvalidArgumentError: not a positive size.
-    """
-    text = str(asked) if asked is not None else configuration.get(TARGET_SIZE_PROPERTY)
-    if text is None:
-        return DEFAULT_TARGET_FILE_SIZE
-    digits = text.strip().rstrip("bBkKmMgG")
-    unit = _SIZE_UNITS.get(text.strip()[len(digits) :].lower())
-    if unit is None or not digits.strip().isdigit() or int(digits) < 1:
-        raise InvalidArgumentError(
-            f"{text!r} is no target file size",
-            table=table,
-            hint="Give bytes, or a size such as 100mb",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return int(digits) * unit
 
 
 def stored_schema(layout: TableLayout) -> pa.Schema:
@@ -111,8 +70,8 @@ class DataFileWriter:
         self._target = target
         self._values = dict(values or {})
         self._schema = stored_schema(target.layout)
-        self._codec = codec_of(target.configuration)
-        self._size = target_size_of(target.configuration, target.target_file_size, table=target.store.root)
+        self._codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
+        self._size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
         self._indexed = statistics.indexed_columns(target.layout, target.configuration)
         self._folder = partition_values.hive_path(self._values, target.layout.partition_columns)

@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.writer import codec_of, partition_texts
+from lakehouse_lib.engine.parquet.writer import partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
+from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
 from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.schema.quoting import quoted
@@ -65,8 +66,9 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # Spark's own error does not name what is in the way
     try:
+        codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
         options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
-        writer = shaped(frame, target).write.options(**options).option("compression", codec_of(target.configuration))
+        writer = shaped(frame, target).write.options(**options).option("compression", codec)
         if target.layout.partition_columns:
             writer = writer.partitionBy(*target.layout.partition_columns)
         with _write_settings(frame.sparkSession):

@@ -15,7 +15,7 @@ from lakehouse_lib.arrow.values import int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.engine.parquet.writer import DataFileWriter, target_size_of
+from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
@@ -23,6 +23,7 @@ from lakehouse_lib.operations.files import has_many_deleted_rows, partition_code
 from lakehouse_lib.operations.optimize.clustering.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -135,7 +136,7 @@ def compact(
     """
     started = time.monotonic()
     snapshot.check_writable()
-    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
+    size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
     if not plan.bins:
         nothing = plan.files.slice(0, 0)

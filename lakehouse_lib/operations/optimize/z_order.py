@@ -22,7 +22,6 @@ from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.copying import copy_reader
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.engine.parquet.writer import target_size_of
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
@@ -47,6 +46,7 @@ from lakehouse_lib.operations.optimize.clustering.tags import with_tags
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -119,7 +119,7 @@ def z_order(
     started = time.monotonic()
     snapshot.check_writable()
     by = _checked(snapshot, columns, predicate)
-    size = target_size_of(snapshot.configuration, target_size, table=snapshot.store.root)
+    size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism, full=full)
     if not plan.outputs:
         return _result(plan, plan.files, plan.files, by, snapshot.version)

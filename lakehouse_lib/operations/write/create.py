@@ -11,8 +11,15 @@ from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, ro
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.write.new_properties import checkpoint_policy, is_on, new_properties
+from lakehouse_lib.operations.write.new_properties import new_properties
 from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    CHECKPOINT_POLICY,
+    IN_COMMIT_TIMESTAMPS,
+    ROW_TRACKING,
+)
 from lakehouse_lib.schema import (
     PrimitiveType,
     Schema,
@@ -59,9 +66,9 @@ def new_metadata(
     if not schema.fields:
         raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
     properties = new_properties(configuration, table=table)
-    if is_on(properties, row_tracking.STABLE):
+    if ROW_TRACKING.is_on(properties):
         properties = row_tracking.with_columns(properties)
-    if is_on(properties, "delta.enableChangeDataFeed"):
+    if CHANGE_DATA_FEED.is_on(properties):
         check_feed_names(schema, table=table)
     return Metadata(
         id=str(uuid.uuid4()),
@@ -87,13 +94,13 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_fil
     """
     protocol = current or _BASE
     properties = metadata.configuration
-    tracked = is_on(properties, row_tracking.STABLE) and (current is None or not has_files)
+    tracked = ROW_TRACKING.is_on(properties) and (current is None or not has_files)
     uses = {
-        "appendOnly": is_on(properties, "delta.appendOnly"),
-        "changeDataFeed": is_on(properties, "delta.enableChangeDataFeed"),
+        "appendOnly": APPEND_ONLY.is_on(properties),
+        "changeDataFeed": CHANGE_DATA_FEED.is_on(properties),
         "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
-        "v2Checkpoint": checkpoint_policy(properties) == "v2",
-        "inCommitTimestamp": is_on(properties, "delta.enableInCommitTimestamps"),
+        "v2Checkpoint": properties.get(CHECKPOINT_POLICY.key) == "v2",
+        "inCommitTimestamp": IN_COMMIT_TIMESTAMPS.is_on(properties),
         "rowTracking": tracked,
         "domainMetadata": tracked,
     }

@@ -311,7 +311,7 @@ def test_a_protected_version_that_is_none_is_refused(tmp_path):
     log = PastLog(tmp_path).commits(21)
     protocol = Protocol(1, 7, None, frozenset(["checkpointProtection"]))
     configuration = WEEK | {"delta.requireCheckpointProtectionBeforeVersion": "soon"}
-    with pytest.raises(InvalidArgumentError, match="'soon' is no version"):
+    with pytest.raises(InvalidArgumentError, match="'soon' is not valid; expected a version"):
         clean(log, 20, configuration=configuration, protocol=protocol)
 
 

@@ -11,7 +11,6 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.history import commit_times, history, version_at
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.protocol.table_properties import TableProperties, parse_interval
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_tables import METADATA, add, put
@@ -132,36 +131,3 @@ def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
     )
     assert version_at(store, START + timedelta(hours=77.5)) == 77
     assert len([path for path in read if path.endswith(".json")]) <= 10
-
-
-@pytest.mark.parametrize(
-    ("text", "length"),
-    [
-        ("interval 1 week", timedelta(weeks=1)),
-        ("INTERVAL 2 DAYS 3 hours", timedelta(days=2, hours=3)),
-        ("168 hours", timedelta(days=7)),
-        ("interval 0 hours", timedelta(0)),
-    ],
-)
-def test_intervals(text, length):
-    assert parse_interval(text, "p") == length
-
-
-@pytest.mark.parametrize("text", ["", "interval", "1 month", "7", "interval -1 day", "1 day and more", "P7D"])
-def test_intervals_that_are_none(text):
-    with pytest.raises(InvalidArgumentError, match=r"delta\.deletedFileRetentionDuration"):
-        TableProperties.of({"delta.deletedFileRetentionDuration": text}).check()
-
-
-def test_an_interval_beyond_any_calendar():
-    with pytest.raises(InvalidArgumentError, match=r"p = '.* is longer than any calendar\. 'interval 1000000 days'"):
-        parse_interval("interval 99999999999999 weeks", "p")
-    with pytest.raises(InvalidArgumentError, match="longer than any calendar"):
-        parse_interval(f"interval {'9' * 5000} days", "p")
-    assert parse_interval("interval 1000000 days", "p") == timedelta(days=10**6)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "ten", ""])
-def test_a_checkpoint_interval_that_is_none(text):
-    with pytest.raises(InvalidArgumentError, match=r"delta\.checkpointInterval"):
-        TableProperties.of({"delta.checkpointInterval": text}).check()

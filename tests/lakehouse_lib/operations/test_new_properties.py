@@ -55,10 +55,10 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"DELTA.checkpointinterval": "5"}, InvalidArgumentError, "Write delta.checkpointInterval"),
         ({"delta.Constraints.c": "a > 0"}, InvalidArgumentError, "Write delta.constraints.c"),
         ({"delta.constraints.C": "a > 0"}, UnsupportedFeatureError, "checkConstraints"),
-        ({"delta.setTransactionRetentionDuration": "x"}, InvalidArgumentError, "is no interval"),
-        ({"delta.checkpointRetentionDuration": "x"}, InvalidArgumentError, "is no interval"),
-        ({"delta.checkpointInterval": "99999999999"}, InvalidArgumentError, "2147483647 or less"),
-        ({"delta.checkpoint.writeStatsAsJson": "maybe"}, InvalidArgumentError, "neither on nor off"),
+        ({"delta.setTransactionRetentionDuration": "x"}, InvalidArgumentError, "is not valid; expected an interval"),
+        ({"delta.checkpointRetentionDuration": "x"}, InvalidArgumentError, "is not valid; expected an interval"),
+        ({"delta.checkpointInterval": "99999999999"}, InvalidArgumentError, "a whole number from 1 to 2147483647"),
+        ({"delta.checkpoint.writeStatsAsJson": "maybe"}, InvalidArgumentError, 'expected "true" or "false"'),
     ],
 )
 def test_what_others_could_not_read_is_refused(

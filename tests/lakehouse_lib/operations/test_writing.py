@@ -28,7 +28,6 @@ from lakehouse_lib import (
     write_deltalake,
 )
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.parquet.writer import target_size_of
 from lakehouse_lib.log import commit_file
 from lakehouse_lib.log.cache import CACHE
 from tests.hand_made import commit as commit_by_hand
@@ -200,20 +199,6 @@ def test_files_roll_at_the_target_and_partitions_are_bounded(tmp_path: Path) -> 
     assert DeltaTable(tmp_path / "t").count() == 400_000
     write_deltalake(tmp_path / "p", pa.table({"a": range(300), "p": range(300)}), partition_by=["p"])
     assert len(parquet_files(tmp_path / "p")) == 300
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("104857600", 100 << 20), ("100mb", 100 << 20), ("1G", 1 << 30), ("64 kb", 65536)]
-)
-def test_target_sizes(text: str, size: int) -> None:
-    assert target_size_of({"delta.targetFileSize": text}, table="t") == size
-    assert target_size_of({"delta.targetFileSize": text}, 5, table="t") == 5
-
-
-@pytest.mark.parametrize("text", ["", "big", "0", "-1", "1tb", "mb"])
-def test_target_sizes_that_are_none(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"target file size \(table t\)"):
-        target_size_of({"delta.targetFileSize": text}, table="t")
 
 
 def test_compression_is_the_tables(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""How texts of table properties read: each function gives the value of a text, or raises ValueError."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+_UNITS = {
+    "microsecond": timedelta(microseconds=1),
+    "millisecond": timedelta(milliseconds=1),
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_PART = re.compile(r"\s*([+-]?\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE | re.ASCII)
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]+?))\s*(\.|,|$)")
+
+
+def boolean(text: str) -> bool:
+    """``true`` or ``false``, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def choice(*names: str) -> Callable[[str], str]:
+    """One of these names, exactly."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A decimal number without a fraction, from ``least`` to ``most``."""
+
+    def parse(text: str) -> int:
+        if not _NUMBER.fullmatch(text.strip()):
+            raise ValueError(text)
+        number = int(text)  # ValueError: of thousands of digits
+        if number < least or (most is not None and number > most):
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def interval(text: str) -> timedelta:
+    """An SQL interval such as ``interval 1 week`` or ``168 hours``, not below 0; without months and years, whose length
+    differs."""
+    rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
+    total, position = timedelta(0), 0
+    while position < len(rest) and (match := _PART.match(rest, position)):
+        try:
+            total += int(match[1]) * _UNITS[match[2].lower()]
+        except OverflowError as error:
+            raise ValueError(text) from error
+        position = match.end()
+    if position == 0 or rest[position:].strip() or total < timedelta(0):
+        raise ValueError(text)
+    return total
+
+
+def size(text: str) -> int:
+    """Bytes, 1 or more: ``104857600``, ``100mb`` or ``1 g``, whose units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or int(match[1]) < 1:
+        raise ValueError(text)
+    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+
+
+def column_names(text: str) -> tuple[tuple[str, ...], ...]:
+    """Columns with commas between them, each as its names from the top: ``a, b.c, `d,e`.f``."""
+    columns: list[tuple[str, ...]] = []
+    at, parts = 0, []
+    while at < len(text):
+        match = _NAME.match(text, at)
+        if match is None:
+            raise ValueError(text)
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        if match[3] != ".":
+            columns.append(tuple(parts))
+            parts = []
+        at = match.end()
+    return tuple(columns)
