@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from lakehouse_lib.features import FEATURES, READER_IMPLIES, TYPES, WRITER_IMPLIES, Feature
+from lakehouse_lib.features import FEATURES, TYPES, Feature
+from lakehouse_lib.features.feature import always
 
 PAGE = Path(__file__).with_name("protocol-support.md")
 
@@ -49,7 +49,7 @@ def page() -> str:
             _HEAD,
             _table(("feature", "kind", "read", "write", ""), [_row(feature) for feature in FEATURES.values()]),
             _VERSIONS,
-            _table(("version", "implies"), [*_implied("reader", READER_IMPLIES), *_implied("writer", WRITER_IMPLIES)]),
+            _table(("version", "implies"), [*_implied("reader", 0), *_implied("writer", 1)]),
             _TYPES,
             _table(
                 ("type", "read", "write", ""), [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()]
@@ -70,11 +70,15 @@ def _row(feature: Feature) -> tuple[str, ...]:
 def _support(feature: Feature, supported: bool) -> str:
     if supported:
         return "yes"
-    return "no" if feature.always_used else "if unused"
+    return "no" if feature.used is always else "if unused"
 
 
-def _implied(side: str, implies: Mapping[int, tuple[str, ...]]) -> list[tuple[str, ...]]:
-    return [(f"{side} {version}", ", ".join(f"`{name}`" for name in names)) for version, names in implies.items()]
+def _implied(side: str, index: int) -> list[tuple[str, ...]]:
+    names: dict[int, list[str]] = {}
+    for feature in FEATURES.values():
+        if feature.legacy is not None and feature.legacy[index] > 1:
+            names.setdefault(feature.legacy[index], []).append(f"`{feature.name}`")
+    return [(f"{side} {version}", ", ".join(names[version])) for version in sorted(names)]
 
 
 def _type(name: str, reads: bool, writes: bool, why: str) -> tuple[str, ...]:

@@ -4,21 +4,22 @@ A feature that a table merely lists but does not use costs nothing: it is refuse
 that is not here. A legacy protocol version implies its features, and the same question of use decides.
 """
 
-from lakehouse_lib.features.protocol_versions import READER_IMPLIES, WRITER_IMPLIES, reader_features, writer_features
-from lakehouse_lib.features.support import check_read, check_removal, check_write, has_change_data_feed, is_append_only
-from lakehouse_lib.features.table_features import FEATURES, TYPES, Feature
+from lakehouse_lib.features.change_data_feed import has_change_data_feed
+from lakehouse_lib.features.feature import Feature
+from lakehouse_lib.features.protocol_versions import protocol_for, reader_features, with_features, writer_features
+from lakehouse_lib.features.support import check_read, check_removal, check_write
+from lakehouse_lib.features.table_features import FEATURES, TYPES
 
 __all__ = [
     "FEATURES",
-    "READER_IMPLIES",
     "TYPES",
-    "WRITER_IMPLIES",
     "Feature",
     "check_read",
     "check_removal",
     "check_write",
     "has_change_data_feed",
-    "is_append_only",
+    "protocol_for",
     "reader_features",
+    "with_features",
     "writer_features",
 ]

@@ -1,16 +1,21 @@
-"""Deletion vectors: rows that are deleted without rewriting their files (PROTOCOL.md, Deletion Vectors)."""
+"""Deletion vectors of a table: whether commands may write them (PROTOCOL.md, Deletion Vectors)."""
 
 from __future__ import annotations
 
-from lakehouse_lib import features
+from lakehouse_lib.features.feature import Feature, PropertySet
 from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import DELETION_VECTORS
 
-PROPERTY = "delta.enableDeletionVectors"
+FEATURE = Feature(
+    "deletionVectors",
+    True,
+    True,
+    True,
+    PropertySet(DELETION_VECTORS),
+    f"a delete hides rows by them where {DELETION_VECTORS.key} is true",
+)
 
 
 def are_written(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether verbs that delete rows write deletion vectors: the protocol has the feature and the property is true."""
-    return (
-        "deletionVectors" in features.writer_features(protocol)
-        and metadata.configuration.get(PROPERTY, "").lower() == "true"
-    )
+    """Whether commands hide rows by deletion vectors: the protocol has the feature and the property enables it."""
+    return FEATURE.is_supported(protocol) and DELETION_VECTORS.is_on(metadata.configuration)

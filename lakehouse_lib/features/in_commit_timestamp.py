@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_lib import features
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.features.feature import Feature, PropertySet
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
@@ -16,7 +16,15 @@ from lakehouse_lib.protocol.table_properties import (
     IN_COMMIT_TIMESTAMPS,
 )
 
-_FEATURE = "inCommitTimestamp"
+FEATURE = Feature(
+    "inCommitTimestamp",
+    False,
+    True,
+    True,
+    PropertySet(IN_COMMIT_TIMESTAMPS),
+    "a commit's time is inside it, and rises with the versions whatever clocks do",
+)
+
 _SINCE = IN_COMMIT_TIMESTAMP_VERSION.key
 _SINCE_TIME = IN_COMMIT_TIMESTAMP_TIME.key
 
@@ -24,7 +32,7 @@ _SINCE_TIME = IN_COMMIT_TIMESTAMP_TIME.key
 def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
     """The properties without the one that turns these times on where the protocol does not list the feature: a property
     alone binds no writer (PROTOCOL.md, Table Features), and some let anybody set it."""
-    if not is_enabled(properties) or (protocol is not None and _FEATURE in features.writer_features(protocol)):
+    if not is_enabled(properties) or (protocol is not None and FEATURE.is_supported(protocol)):
         return properties
     return {key: value for key, value in properties.items() if key != IN_COMMIT_TIMESTAMPS.key}
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib import features
 from lakehouse_lib.arrow.values import bools, int64s, literal
 from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.features.feature import Feature, PropertySet
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
@@ -26,6 +26,17 @@ from lakehouse_lib.protocol.table_properties import (
 )
 from lakehouse_lib.schema import RowIdColumns, Schema
 from lakehouse_lib.statistics import num_records
+
+FEATURE = Feature(
+    "rowTracking",
+    False,
+    True,
+    True,
+    PropertySet(ROW_TRACKING),
+    f"rows get ids, and where they keep them ({ROW_TRACKING.key}) copied rows take theirs along",
+    requires=("domainMetadata",),
+    needs_backfill=True,
+)
 
 DOMAIN = "delta.rowTracking"
 _HIGHEST = "rowIdHighWaterMark"
@@ -60,12 +71,12 @@ class FileIds(NamedTuple):
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether files of this table get ids for their rows."""
-    return _is_supported(protocol) and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
+    return FEATURE.is_supported(protocol) and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
 
 
 def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether a row of this table keeps its id when it is copied to another file."""
-    return _is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
+    return FEATURE.is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
 
 
 def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
@@ -119,9 +130,9 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         DeltaProtocolError: nothing may be written that tells the highest id, or a column of the schema has the name of
             one that holds ids.
     """
-    if not _is_supported(protocol):
+    if not FEATURE.is_supported(protocol):
         return
-    if "domainMetadata" not in features.writer_features(protocol):
+    if not set(FEATURE.requires) <= (protocol.writer_features or set()):
         raise DeltaProtocolError(
             "the protocol has rowTracking without domainMetadata, where the highest id is kept",
             table=table,
@@ -235,7 +246,3 @@ def renewed(removes: pa.Table, given: pa.Table) -> pa.Table:
         values = pc.coalesce(given[name].combine_chunks().take(found.combine_chunks()), removes[name].combine_chunks())
         removes = removes.set_column(removes.column_names.index(name), removes.schema.field(name), values)
     return removes
-
-
-def _is_supported(protocol: Protocol) -> bool:
-    return "rowTracking" in features.writer_features(protocol)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.features import append_only, change_data_feed
 from lakehouse_lib.features.protocol_versions import reader_features, writer_features
 from lakehouse_lib.features.table_features import CATALOG, FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import SET_BY
+from lakehouse_lib.protocol.table_properties import APPEND_ONLY, CHANGE_DATA_FEED, SET_BY
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 _MAX_READER, _MAX_WRITER = 3, 7
@@ -62,30 +63,22 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         raise _unsupported("write", blocked, table, version)
 
 
-def is_append_only(metadata: Metadata) -> bool:
-    return FEATURES["appendOnly"].used(metadata.configuration, Schema([]))
-
-
-def has_change_data_feed(metadata: Metadata) -> bool:
-    return FEATURES["changeDataFeed"].used(metadata.configuration, Schema([]))
-
-
 def check_removal(before: Metadata, after: Metadata, *, table: str | None, version: int | None) -> None:
-    """Whether rows may be removed from a table: what it promised before counts, not what a commit makes of it.
+    """Whether a commit may remove rows from a table: of append-only tables what they promised before it counts.
 
     Raises:
-        DeltaProtocolError: it is append-only, or wants a change data feed.
+        DeltaProtocolError: it is append-only, or has a change data feed.
     """
-    for feature, switch, broken in (
-        ("appendOnly", "delta.appendOnly", is_append_only(before)),
-        ("changeDataFeed", "delta.enableChangeDataFeed", has_change_data_feed(after)),
+    for feature, switch, forbidden in (
+        (append_only.FEATURE, APPEND_ONLY, append_only.forbids_removal(before)),
+        (change_data_feed.FEATURE, CHANGE_DATA_FEED, change_data_feed.has_change_data_feed(after)),
     ):
-        if broken:
+        if forbidden:
             raise DeltaProtocolError(
-                f"rows cannot be removed: the table uses {feature} ({FEATURES[feature].why})",
+                f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
                 table=table,
                 version=version,
-                hint=f"Append only, or first set {switch} to false by {SET_BY}",
+                hint=f"Append only, or first set {switch.key} to false by {SET_BY}",
                 code="DELTA_APPEND_ONLY",
             )
 
@@ -96,7 +89,7 @@ def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:
         return True
     if feature.reads if verb == "read" else feature.writes:
         return False
-    return feature.used(metadata.configuration, schema)
+    return feature.is_used(metadata, schema)
 
 
 def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFeatureError:

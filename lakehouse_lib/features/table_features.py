@@ -1,71 +1,46 @@
 """Every feature there is a name for: what we read, what we write, and why not (PROTOCOL.md, Appendix: Valid Feature
-Names)."""
+Names). A feature with rules of its own is defined in a file of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
 
-from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types
+from lakehouse_lib.features import (
+    append_only,
+    change_data_feed,
+    deletion_vectors,
+    in_commit_timestamp,
+    row_tracking,
+    v2_checkpoint,
+)
+from lakehouse_lib.features.feature import (
+    Feature,
+    PropertySet,
+    always,
+    field_metadata,
+    never,
+    primitive_type,
+    property_prefix,
+)
+from lakehouse_lib.protocol.table_properties import (
+    COLUMN_MAPPING_MODE,
+    ICEBERG_COMPAT_V1,
+    ICEBERG_COMPAT_V2,
+    ICEBERG_COMPAT_V3,
+    ICEBERG_WRITER_COMPAT_V1,
+    ICEBERG_WRITER_COMPAT_V3,
+    TYPE_WIDENING,
+    VARIANT_SHREDDING,
+)
 
-#: Whether a table uses the feature, judged by its properties and schema.
-Use = Callable[[Mapping[str, str], "Schema"], bool]
-
-
-#: Where a name comes from: released features are those of PROTOCOL.md; the others turn up in tables all the same.
-Status = Literal["released", "preview", "proposal"]
-
-
-@dataclass(frozen=True)
-class Feature:
-    """``reads``/``writes``: supported even when in use. ``used``: whether the metadata puts it to use.
-
-    ``reader`` features are listed in readerFeatures and writerFeatures, the others in writerFeatures only.
-    """
-
-    name: str
-    reader: bool
-    reads: bool
-    writes: bool
-    used: Use
-    why: str
-    status: Status = "released"
-
-    @property
-    def always_used(self) -> bool:
-        """Whether listing the feature is using it."""
-        return self.used is _ALWAYS
-
-
-def _property(name: str) -> Use:
-    return lambda properties, _: properties.get(name, "").lower() == "true"
-
-
-def _any_property(prefix: str) -> Use:
-    # Regardless of case, as delta-spark looks for constraints.
-    return lambda properties, _: any(key.lower().startswith(prefix.lower()) for key in properties)
-
-
-def _field_metadata(prefix: str) -> Use:
-    return lambda _, schema: any(key.startswith(prefix) for f in _all_fields(schema) for key in (f.metadata or {}))
-
-
-def _type(*prefixes: str) -> Use:
-    return lambda _, schema: any(name.startswith(prefixes) for name in _primitives(schema))
-
-
-def _mapped(properties: Mapping[str, str], _: Schema) -> bool:
-    return properties.get("delta.columnMapping.mode", "none").lower() != "none"
-
-
-_ALWAYS: Use = lambda _properties, _schema: True  # noqa: E731 - a value among values
-_NEVER: Use = lambda _properties, _schema: False  # noqa: E731
-
+#: What properties of CHECK constraints begin with.
+CONSTRAINT_PREFIX = "delta.constraints."
 #: Why a catalog's table is refused.
 CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
 _ICEBERG = "values are those of any table; files must be written as Iceberg wants them, which is not kept yet"
 _WIDENING = "old files are upcast; a change the protocol does not know is refused; files are not written yet"
+_CHANGED_TYPES = field_metadata("delta.typeChanges")
+_VARIANTS = primitive_type("variant")
 _VARIANT = "a struct of the binaries metadata and value; not written yet"
 _SHREDDED = "a file that is shredded is read by Spark only; not written yet"
 _REDIRECT = "the table has moved, and where to only its redirect says"
@@ -73,74 +48,81 @@ _REDIRECT = "the table has moved, and where to only its redirect says"
 FEATURES: Mapping[str, Feature] = {
     f.name: f
     for f in (
-        Feature("appendOnly", False, True, True, _property("delta.appendOnly"), "removing rows is refused"),
-        Feature("invariants", False, True, False, _field_metadata("delta.invariants"), "not evaluated yet"),
-        Feature("checkConstraints", False, True, False, _any_property("delta.constraints."), "not evaluated yet"),
+        append_only.FEATURE,
         Feature(
-            "changeDataFeed",
+            "invariants", False, True, False, field_metadata("delta.invariants"), "not evaluated yet", legacy=(1, 2)
+        ),
+        Feature(
+            "checkConstraints",
             False,
             True,
-            True,
-            _property("delta.enableChangeDataFeed"),
-            "appends need no change files; deleting or overwriting rows is refused until they are written",
+            False,
+            property_prefix(CONSTRAINT_PREFIX),
+            "not evaluated yet",
+            legacy=(1, 3),
         ),
+        change_data_feed.FEATURE,
         Feature(
-            "generatedColumns", False, True, False, _field_metadata("delta.generationExpression"), "not computed yet"
-        ),
-        Feature("columnMapping", True, True, False, _mapped, "physical names and field ids are not written yet"),
-        Feature("identityColumns", False, True, False, _field_metadata("delta.identity."), "not generated yet"),
-        Feature(
-            "deletionVectors",
-            True,
-            True,
-            True,
-            _NEVER,
-            "a delete hides rows by them where delta.enableDeletionVectors is true",
-        ),
-        Feature("timestampNtz", True, True, True, _ALWAYS, ""),
-        Feature("v2Checkpoint", True, True, True, _ALWAYS, "delta.checkpointPolicy says which checkpoints are written"),
-        Feature("vacuumProtocolCheck", True, True, True, _ALWAYS, "vacuum makes the write check"),
-        Feature("domainMetadata", False, True, True, _ALWAYS, "domains are kept as they are"),
-        Feature(
-            "rowTracking",
+            "generatedColumns",
             False,
             True,
-            True,
-            _ALWAYS,
-            "rows get ids, and where they keep them (delta.enableRowTracking) copied rows take theirs along",
+            False,
+            field_metadata("delta.generationExpression"),
+            "not computed yet",
+            legacy=(1, 4),
         ),
-        Feature("clustering", False, True, False, _ALWAYS, "the clustering domain is not kept up yet"),
         Feature(
-            "inCommitTimestamp",
+            "columnMapping",
+            True,
+            True,
+            False,
+            lambda configuration, _: configuration.get(COLUMN_MAPPING_MODE.key, "none").strip().lower() != "none",
+            "physical names and field ids are not written yet",
+            legacy=(2, 5),
+        ),
+        Feature(
+            "identityColumns", False, True, False, field_metadata("delta.identity."), "not generated yet", legacy=(1, 6)
+        ),
+        deletion_vectors.FEATURE,
+        Feature("timestampNtz", True, True, True, primitive_type("timestamp_ntz"), ""),
+        v2_checkpoint.FEATURE,
+        Feature("vacuumProtocolCheck", True, True, True, never, "vacuum makes the write check"),
+        Feature("domainMetadata", False, True, True, never, "domains are kept as they are"),
+        row_tracking.FEATURE,
+        Feature(
+            "clustering",
             False,
             True,
-            True,
-            _property("delta.enableInCommitTimestamps"),
-            "a commit's time is inside it, and rises with the versions whatever clocks do",
+            False,
+            never,
+            "the clustering domain is not kept up yet",
+            used=always,
+            requires=("domainMetadata",),
         ),
+        in_commit_timestamp.FEATURE,
         Feature(
             "allowColumnDefaults",
             False,
             True,
             False,
-            _field_metadata("CURRENT_DEFAULT"),
+            field_metadata("CURRENT_DEFAULT"),
             "defaults are not applied yet",
         ),
-        Feature("typeWidening", True, True, False, _field_metadata("delta.typeChanges"), _WIDENING),
-        Feature("typeWidening-preview", True, True, False, _field_metadata("delta.typeChanges"), _WIDENING, "preview"),
-        Feature("variantType", True, True, False, _type("variant"), _VARIANT),
-        Feature("variantType-preview", True, True, False, _type("variant"), _VARIANT, "preview"),
-        Feature("variantShredding", True, True, False, _type("variant"), _SHREDDED),
-        Feature("variantShredding-preview", True, True, False, _type("variant"), _SHREDDED, "preview"),
-        Feature("icebergCompatV1", False, True, False, _property("delta.enableIcebergCompatV1"), _ICEBERG),
-        Feature("icebergCompatV2", False, True, False, _property("delta.enableIcebergCompatV2"), _ICEBERG),
-        Feature("icebergCompatV3", False, True, False, _property("delta.enableIcebergCompatV3"), _ICEBERG, "proposal"),
+        Feature("typeWidening", True, True, False, PropertySet(TYPE_WIDENING), _WIDENING, used=_CHANGED_TYPES),
+        Feature("typeWidening-preview", True, True, False, never, _WIDENING, "preview", used=_CHANGED_TYPES),
+        Feature("variantType", True, True, False, _VARIANTS, _VARIANT),
+        Feature("variantType-preview", True, True, False, never, _VARIANT, "preview", used=_VARIANTS),
+        Feature("variantShredding", True, True, False, PropertySet(VARIANT_SHREDDING), _SHREDDED, used=_VARIANTS),
+        Feature("variantShredding-preview", True, True, False, never, _SHREDDED, "preview", used=_VARIANTS),
+        Feature("icebergCompatV1", False, True, False, PropertySet(ICEBERG_COMPAT_V1), _ICEBERG),
+        Feature("icebergCompatV2", False, True, False, PropertySet(ICEBERG_COMPAT_V2), _ICEBERG),
+        Feature("icebergCompatV3", False, True, False, PropertySet(ICEBERG_COMPAT_V3), _ICEBERG, "proposal"),
         Feature(
             "icebergWriterCompatV1",
             False,
             True,
             False,
-            _property("delta.enableIcebergWriterCompatV1"),
+            PropertySet(ICEBERG_WRITER_COMPAT_V1),
             _ICEBERG,
             "proposal",
         ),
@@ -149,7 +131,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             True,
             False,
-            _property("delta.enableIcebergWriterCompatV3"),
+            PropertySet(ICEBERG_WRITER_COMPAT_V3),
             _ICEBERG,
             "proposal",
         ),
@@ -158,21 +140,29 @@ FEATURES: Mapping[str, Feature] = {
             False,
             True,
             False,
-            _ALWAYS,
+            never,
             "partition values are read from the log; they are not written into files yet",
             "proposal",
+            used=always,
         ),
         Feature(
-            "checkpointProtection", False, True, False, _ALWAYS, "its checkpoint rules are not kept yet", "proposal"
+            "checkpointProtection",
+            False,
+            True,
+            False,
+            never,
+            "its checkpoint rules are not kept yet",
+            "proposal",
+            used=always,
         ),
-        Feature("catalogManaged", True, False, False, _ALWAYS, CATALOG),
-        Feature("catalogOwned-preview", True, False, False, _ALWAYS, CATALOG, "preview"),
+        Feature("catalogManaged", True, False, False, never, CATALOG, used=always),
+        Feature("catalogOwned-preview", True, False, False, never, CATALOG, "preview", used=always),
         Feature(
             "coordinatedCommits-preview",
             False,
             False,
             False,
-            _any_property("delta.coordinatedCommits.commitCoordinator-preview"),
+            property_prefix("delta.coordinatedCommits.commitCoordinator-preview"),
             CATALOG,
             "preview",
         ),
@@ -181,7 +171,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             False,
-            _any_property("delta.redirectReaderWriter-preview"),
+            property_prefix("delta.redirectReaderWriter-preview"),
             _REDIRECT,
             "preview",
         ),
@@ -190,7 +180,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             True,
             False,
-            _any_property("delta.redirectWriterOnly-preview"),
+            property_prefix("delta.redirectWriterOnly-preview"),
             f"reading here stays right; for writers {_REDIRECT}",
             "preview",
         ),
@@ -199,16 +189,17 @@ FEATURES: Mapping[str, Feature] = {
             False,
             True,
             False,
-            _ALWAYS,
+            never,
             "renames and drops are not tracked yet",
             "proposal",
+            used=always,
         ),
         Feature(
             "collations",
             False,
             True,
             False,
-            _field_metadata("__COLLATIONS"),
+            field_metadata("__COLLATIONS"),
             "text compares by its bytes here, whatever collation a column has",
             "proposal",
         ),
@@ -217,16 +208,17 @@ FEATURES: Mapping[str, Feature] = {
             False,
             True,
             False,
-            _field_metadata("__COLLATIONS"),
+            never,
             "text compares by its bytes here, whatever collation a column has",
             "preview",
+            used=field_metadata("__COLLATIONS"),
         ),
         Feature(
             "geospatial",
             True,
             False,
             False,
-            _type("geometry", "geography"),
+            primitive_type("geometry", "geography"),
             "geometries have no type here",
             "proposal",
         ),
@@ -235,16 +227,17 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             False,
-            _type("geometry", "geography"),
+            never,
             "geometries have no type here",
             "preview",
+            used=primitive_type("geometry", "geography"),
         ),
         Feature(
             "timestampNanos",
             True,
             False,
             False,
-            _type("timestamp_nanos", "timestamp_ntz_nanos", "timestamp("),
+            primitive_type("timestamp_nanos", "timestamp_ntz_nanos", "timestamp("),
             "timestamps end at microseconds here",
             "proposal",
         ),
@@ -253,9 +246,10 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             False,
-            _ALWAYS,
+            never,
             "its metadata is Iceberg's, not the log's",
             "preview",
+            used=always,
         ),
     )
 }
@@ -268,13 +262,3 @@ TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "interval ...": (False, False, "no feature lists it; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }
-
-
-def _all_fields(schema: Schema) -> Iterator[Field]:
-    for kind in all_types(schema):
-        if isinstance(kind, StructType):
-            yield from kind.fields
-
-
-def _primitives(schema: Schema) -> Iterator[str]:
-    return (kind.type for kind in all_types(schema) if isinstance(kind, PrimitiveType))

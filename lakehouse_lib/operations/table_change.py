@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import protocol_for
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata
 from lakehouse_lib.snapshot import Snapshot
@@ -45,8 +46,6 @@ class TableChange:
 
     def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
         """The transaction that makes this change to a version; None creates the table."""
-        from lakehouse_lib.operations.write.create import protocol_for
-
         transaction = OptimisticTransaction(snapshot, store, self.operation, self.parameters)
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lakehouse_lib.features.v2_checkpoint import has_policy_v2
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.columns import (
     ADD,
@@ -18,7 +19,7 @@ from lakehouse_lib.log.checkpoint.columns import (
     write_parquet,
 )
 from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
-from lakehouse_lib.log.checkpoint.write_v2 import has_policy_v2, write_v2
+from lakehouse_lib.log.checkpoint.write_v2 import write_v2
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.replay import TableState
 from lakehouse_lib.store.base import ObjectStore
@@ -41,7 +42,9 @@ def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tom
         StoreError: the store failed; what is left of the attempt is no checkpoint.
     """
     state.files.check_paths()
-    write = write_v2 if has_policy_v2(state) else _write_classic
+    protocol, metadata = state.protocol, state.metadata
+    has_v2 = protocol is not None and metadata is not None and has_policy_v2(protocol, metadata)
+    write = write_v2 if has_v2 else _write_classic
     hint = write(store, version, state, tombstones_since)
     write_hint(store, hint)
     return hint

@@ -52,14 +52,6 @@ from lakehouse_lib.store.concurrent import at_once
 _CLASSIC_NAME_EVERY = 100
 
 
-def has_policy_v2(state: TableState) -> bool:
-    """Whether the table wants checkpoints by the V2 spec, and its protocol lets it have them."""
-    if state.metadata is None or state.protocol is None:
-        return False
-    wanted = state.metadata.configuration.get("delta.checkpointPolicy", "").strip().lower() == "v2"
-    return wanted and "v2Checkpoint" in (state.protocol.reader_features or ())
-
-
 def write_v2(store: ObjectStore, version: int, state: TableState, since: int) -> LastCheckpoint:
     """The checkpoint of ``version``, written as far as it differs from the one that ``state`` is built on.
 

@@ -7,34 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import FEATURES, WRITER_IMPLIES, reader_features, row_tracking, writer_features
+from lakehouse_lib.features import row_tracking
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.new_properties import new_properties
-from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import (
-    APPEND_ONLY,
-    CHANGE_DATA_FEED,
-    CHECKPOINT_POLICY,
-    IN_COMMIT_TIMESTAMPS,
-    ROW_TRACKING,
-)
-from lakehouse_lib.schema import (
-    PrimitiveType,
-    Schema,
-    TableLayout,
-    all_types,
-    check_feed_names,
-    check_names,
-    check_usable,
-)
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, ROW_TRACKING
+from lakehouse_lib.schema import PrimitiveType, Schema, TableLayout, check_feed_names, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-
-_BASE = Protocol(1, 2)
 
 #: Modes of writing, and commitInfo's names of them.
 MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
@@ -79,43 +63,6 @@ def new_metadata(
         description=description,
         created_time=clock.now(),
     )
-
-
-def protocol_for(metadata: Metadata, current: Protocol | None = None, *, has_files: bool = True) -> Protocol:
-    """The least protocol that has ``current`` (1/2 for a new table) and what the metadata uses.
-
-    timestamp_ntz and the checkpoint policy v2 need 3/7 with feature lists, which name what the old versions implied;
-    in-commit timestamps and row tracking a writer version of 7 with them. An append-only table needs a writer version
-    of 2 and a change data feed one of 4, or their names in the list that is there.
-
-    Args:
-        has_files: the table of now keeps files, to whose rows nobody has given ids: the property that asks for them, on
-            which nobody has acted, stays one that asks for nothing.
-    """
-    protocol = current or _BASE
-    properties = metadata.configuration
-    tracked = ROW_TRACKING.is_on(properties) and (current is None or not has_files)
-    uses = {
-        "appendOnly": APPEND_ONLY.is_on(properties),
-        "changeDataFeed": CHANGE_DATA_FEED.is_on(properties),
-        "timestampNtz": PrimitiveType("timestamp_ntz") in all_types(Schema.from_json(metadata.schema_string)),
-        "v2Checkpoint": properties.get(CHECKPOINT_POLICY.key) == "v2",
-        "inCommitTimestamp": IN_COMMIT_TIMESTAMPS.is_on(properties),
-        "rowTracking": tracked,
-        "domainMetadata": tracked,
-    }
-    used = {name for name, is_used in uses.items() if is_used}
-    legacy = max((version for version, names in WRITER_IMPLIES.items() if not used.isdisjoint(names)), default=0)
-    if protocol.min_writer_version < legacy:
-        protocol = Protocol(protocol.min_reader_version, legacy)
-    missing = used - writer_features(protocol)
-    if not missing:
-        return protocol
-    writers = writer_features(protocol) | missing
-    readers = {name for name in missing if FEATURES[name].reader}
-    if not readers:
-        return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)
-    return Protocol(3, 7, reader_features(protocol) | readers, writers)
 
 
 def create_table(

@@ -21,10 +21,10 @@ import pytest
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import parse
+from lakehouse_lib.features import protocol_for
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.optimize.z_order import z_order
-from lakehouse_lib.operations.write.create import protocol_for
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as DeltaRsTable
 
 import lakehouse_lib.engine.arrow.engine as arrow_engine
 from lakehouse_lib import (
@@ -32,7 +30,7 @@ from lakehouse_lib.log import commit_file
 from lakehouse_lib.log.cache import CACHE
 from tests.hand_made import commit as commit_by_hand
 from tests.hand_made import field
-from tests.peers import parquet_files, read_delta_rs, read_duckdb
+from tests.peers import parquet_files, read_delta_rs
 
 ROWS = pa.table({"a": [1, 2]})
 
@@ -252,53 +250,6 @@ def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
     replaced = DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="overwrite")
     assert (replaced.schema().names, replaced.count(), replaced.version()) == (["b"], 0, 2)
     assert DeltaTable(tmp_path, 1).count() == 2
-
-
-@pytest.mark.parametrize("versions", [(1, 4), (1, 6), (2, 4)])
-@pytest.mark.parametrize(
-    "configuration", [{"delta.enableInCommitTimestamps": "true"}, {"delta.checkpointPolicy": "v2"}]
-)
-def test_old_versions_become_lists_that_others_take(
-    tmp_path: Path, versions: tuple[int, int], configuration: dict[str, str]
-) -> None:
-    """A feature of readers and writers that old versions reach on one side only has no place in the lists."""
-    write_deltalake(tmp_path, ROWS)
-    with_versions(tmp_path, *versions)
-    write_deltalake(tmp_path, ROWS, mode="append")
-    DeltaTable.create(tmp_path, ROWS.schema, mode="overwrite", configuration=configuration)
-    protocol = DeltaTable(tmp_path).protocol()
-    assert protocol.min_writer_version == 7
-    assert "columnMapping" not in {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    assert DeltaRsTable(tmp_path).version() == 2
-    assert read_duckdb(tmp_path).num_rows == 0
-
-
-@pytest.mark.parametrize(
-    ("configuration", "feature", "version"),
-    [({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", 4), ({"delta.appendOnly": "true"}, "appendOnly", 2)],
-)
-def test_a_property_comes_with_its_feature(
-    tmp_path: Path, configuration: dict[str, str], feature: str, version: int
-) -> None:
-    schema = pa.schema([("at", pa.timestamp("us"))])
-    DeltaRsTable.create(tmp_path / "listed", schema)
-    assert feature not in DeltaRsTable(tmp_path / "listed").protocol().writer_features
-    listed = DeltaTable.create(tmp_path / "listed", schema, mode="overwrite", configuration=configuration)
-    assert feature in (listed.protocol().writer_features or ())
-    DeltaTable.create(tmp_path / "old", ROWS.schema)
-    with_versions(tmp_path / "old", 1, 1)
-    old = DeltaTable.create(tmp_path / "old", ROWS.schema, mode="overwrite", configuration=configuration)
-    assert (old.protocol().min_writer_version, old.protocol().writer_features) == (version, None)
-
-
-def with_versions(uri: Path, reader: int, writer: int) -> None:
-    """Version 0 as one whose protocol has no lists."""
-    log = uri / "_delta_log" / f"{0:020}.json"
-    actions = [json.loads(line) for line in log.read_text().splitlines()]
-    for one in actions:
-        if "protocol" in one:
-            one["protocol"] = {"minReaderVersion": reader, "minWriterVersion": writer}
-    log.write_text("\n".join(json.dumps(one) for one in actions))
 
 
 def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(

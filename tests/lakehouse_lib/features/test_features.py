@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.features import FEATURES, check_read, check_write, reader_features, writer_features
+from lakehouse_lib.features.feature import always
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema, StructType
@@ -92,7 +93,7 @@ def test_what_cannot_be_read_is_not_written_and_what_is_refused_says_why(name):
     assert feature.why or (feature.reads and feature.writes)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if FEATURES[name].always_used])
+@pytest.mark.parametrize("name", [name for name in NAMES if FEATURES[name].used is always])
 def test_features_that_are_in_use_once_listed_are_refused_by_name(name):
     feature = FEATURES[name]
     for check, supported in ((check_read, feature.reads), (check_write, feature.writes)):

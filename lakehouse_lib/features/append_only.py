@@ -1,0 +1,14 @@
+"""Tables whose rows may not be removed (PROTOCOL.md, Append-only Tables)."""
+
+from __future__ import annotations
+
+from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.table_properties import APPEND_ONLY
+
+FEATURE = Feature("appendOnly", False, True, True, PropertySet(APPEND_ONLY), "removing rows is refused", legacy=(1, 2))
+
+
+def forbids_removal(before: Metadata) -> bool:
+    """Whether a commit may not remove rows from a table: what the table promised before it counts."""
+    return APPEND_ONLY.is_on(before.configuration)

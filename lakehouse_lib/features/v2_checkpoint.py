@@ -1,0 +1,19 @@
+"""Checkpoints by the V2 spec, with files in sidecars (PROTOCOL.md, V2 Checkpoint Table Feature)."""
+
+from __future__ import annotations
+
+from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_POLICY
+from lakehouse_lib.schema import Schema
+
+_POLICY = PropertySet(CHECKPOINT_POLICY, "v2")
+
+FEATURE = Feature(
+    "v2Checkpoint", True, True, True, _POLICY, f"{CHECKPOINT_POLICY.key} says which checkpoints are written"
+)
+
+
+def has_policy_v2(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether the table wants checkpoints by the V2 spec, and its protocol lets it have them."""
+    return FEATURE.is_supported(protocol) and _POLICY(metadata.configuration, Schema([]))
