@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from lakehouse_lib.features import FEATURES, TYPES, Feature
-from lakehouse_lib.features.feature import always
+from lakehouse_lib.features.feature import PropertySet, always
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, PROPERTIES, TableProperty
 
 PAGE = Path(__file__).with_name("protocol-support.md")
 
@@ -34,6 +36,15 @@ A reader version below 3 and a writer version below 7 list nothing: each implies
 those above it. The same table decides.
 """
 
+_PROPERTIES = """
+## Table properties
+
+What `configuration` of `write_deltalake` and `DeltaTable.create` takes. A property that enables a feature puts it into
+the protocol; where the feature is not written here, the property is refused. `delta.feature.NAME = supported` puts a
+feature that is written here into the protocol without enabling it. Other names that begin with `delta.` are refused, so
+that a misspelled one is not lost; names of your own are kept.
+"""
+
 _TYPES = """
 ## Types
 
@@ -54,8 +65,25 @@ def page() -> str:
             _table(
                 ("type", "read", "write", ""), [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()]
             ),
+            _PROPERTIES,
+            _table(("property", "valid values", "enables"), [_property(known) for known in _settable()]),
         )
     )
+
+
+def _settable() -> list[TableProperty[Any]]:
+    return [PROPERTIES[key] for key in sorted(PROPERTIES, key=str.lower) if PROPERTIES[key].settable]
+
+
+def _property(known: TableProperty[Any]) -> tuple[str, ...]:
+    enables = [
+        f"`{feature.name}`"
+        for feature in FEATURES.values()
+        if isinstance(feature.enabled, PropertySet) and feature.enabled.known is known
+    ]
+    if known is COLUMN_MAPPING_MODE:
+        enables.append("`columnMapping`")
+    return f"`{known.key}`", known.expected, ", ".join(enables)
 
 
 def _row(feature: Feature) -> tuple[str, ...]:

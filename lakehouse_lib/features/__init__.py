@@ -5,6 +5,7 @@ that is not here. A legacy protocol version implies its features, and the same q
 """
 
 from lakehouse_lib.features.change_data_feed import has_change_data_feed
+from lakehouse_lib.features.configuration import changed_configuration, requested_features
 from lakehouse_lib.features.feature import Feature
 from lakehouse_lib.features.protocol_versions import protocol_for, reader_features, with_features, writer_features
 from lakehouse_lib.features.support import check_read, check_removal, check_write
@@ -14,12 +15,14 @@ __all__ = [
     "FEATURES",
     "TYPES",
     "Feature",
+    "changed_configuration",
     "check_read",
     "check_removal",
     "check_write",
     "has_change_data_feed",
     "protocol_for",
     "reader_features",
+    "requested_features",
     "with_features",
     "writer_features",
 ]

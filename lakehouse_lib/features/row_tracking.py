@@ -80,9 +80,9 @@ def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a new table that name columns for what rows keep, such as no other column has."""
+    """Properties that name columns for what rows keep: those that they name, else some that no other column has."""
     names = (f"_row-id-col-{uuid.uuid4()}", f"_row-commit-version-col-{uuid.uuid4()}")
-    return {**configuration, **dict(zip(_COLUMNS, names, strict=True))}
+    return {**dict(zip(_COLUMNS, names, strict=True)), **configuration}
 
 
 def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:

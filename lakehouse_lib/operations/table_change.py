@@ -27,6 +27,7 @@ class TableChange:
         added, removed: files tables; removed ones are of the snapshot.
         change_files: of the change data feed (CHANGE_FILE_SCHEMA).
         metadata: the table's from now on; None: as it is. The protocol gets what it needs.
+        features: names of further features that the protocol gets with the metadata.
         reads: what the change depends on; None among them is the whole table. Empty: a blind write.
         moves_rows: the rows of ``removed`` live on in ``added``, so that no row changes.
         keeps_row_ids: rows that were copied have their ids beside them, where the table's rows keep theirs.
@@ -39,6 +40,7 @@ class TableChange:
     removed: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
     change_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], CHANGE_FILE_SCHEMA))
     metadata: Metadata | None = None
+    features: frozenset[str] = frozenset()
     reads: tuple[Predicate | None, ...] = ()
     moves_rows: bool = False
     keeps_row_ids: bool = False
@@ -50,7 +52,7 @@ class TableChange:
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol
             has_files = snapshot is not None and len(self.removed) < snapshot.file_count
-            protocol = protocol_for(self.metadata, before, has_files=has_files)
+            protocol = protocol_for(self.metadata, before, has_files=has_files, requested=self.features)
             if protocol != before:
                 transaction.set_protocol(protocol)
             transaction.set_metadata(self.metadata)

@@ -189,12 +189,20 @@ DELETED_FILE_RETENTION = TableProperty(
 
 # Of other engines; this library passes them on.
 _PASSED_ON: tuple[TableProperty[Any], ...] = (
-    _switch("delta.tuneFileSizesForRewrites", harmless=True),
-    TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
-    TableProperty("delta.setTransactionRetentionDuration", None, interval, _INTERVAL, harmless=True),
+    TableProperty("delta.autoOptimize.autoCompact", None, choice("true", "false", "auto"), "true, false or auto"),
+    _switch("delta.autoOptimize.optimizeWrite"),
     _switch("delta.checkpoint.writeStatsAsJson"),
     _switch("delta.checkpoint.writeStatsAsStruct"),
+    TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
     TableProperty("delta.columnMapping.maxColumnId", None, whole_number(0), "a whole number", settable=False),
+    TableProperty("delta.dataSkippingStringPrefixLength", None, whole_number(0, _MOST), "a number of characters"),
+    TableProperty("delta.dropFeatureTruncateHistory.retentionDuration", None, interval, _INTERVAL),
+    _switch("delta.enableFullRetentionRollback"),
+    TableProperty("delta.randomPrefixLength", None, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}"),
+    _switch("delta.randomizeFilePrefixes"),
+    TableProperty("delta.sampleRetentionDuration", None, interval, _INTERVAL),
+    TableProperty("delta.setTransactionRetentionDuration", None, interval, _INTERVAL, harmless=True),
+    _switch("delta.tuneFileSizesForRewrites", harmless=True),
 )
 
 #: Every property that has a name here, by its key.

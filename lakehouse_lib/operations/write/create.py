@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features import changed_configuration, requested_features
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.write.new_properties import new_properties
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, ROW_TRACKING
+from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED
 from lakehouse_lib.schema import PrimitiveType, Schema, TableLayout, check_feed_names, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -42,16 +41,14 @@ def new_metadata(
 
     Raises:
         InvalidSchemaError: no column, names or types that no table can have.
-        InvalidArgumentError: a partition column that is none, or a property with a name or value that cannot be.
-        UnsupportedFeatureError: a property that needs a feature this library cannot keep.
+        InvalidArgumentError: a partition column that is none, or a property with a name or value that is not valid.
+        UnsupportedFeatureError: a property or column that enables a feature which this library does not write.
     """
     check_names(schema, table=table)
     check_usable(schema, table=table)
     if not schema.fields:
         raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
-    properties = new_properties(configuration, table=table)
-    if ROW_TRACKING.is_on(properties):
-        properties = row_tracking.with_columns(properties)
+    properties = changed_configuration({}, configuration or {}, schema, table=table)
     if CHANGE_DATA_FEED.is_on(properties):
         check_feed_names(schema, table=table)
     return Metadata(
@@ -101,12 +98,18 @@ def create_table(
     if snapshot is not None and mode != "overwrite":
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
+    features = requested_features(configuration or {})
     if snapshot is None:
-        change = TableChange("CREATE TABLE", parameters, metadata=metadata)
+        change = TableChange("CREATE TABLE", parameters, metadata=metadata, features=features)
     else:
         metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
         change = TableChange(
-            "CREATE OR REPLACE TABLE", parameters, removed=snapshot.files, metadata=metadata, reads=(None,)
+            "CREATE OR REPLACE TABLE",
+            parameters,
+            removed=snapshot.files,
+            metadata=metadata,
+            features=features,
+            reads=(None,),
         )
     outcome = change.on(snapshot, store).commit(commit_properties)
     if snapshot is None and isinstance(outcome, Conflict):

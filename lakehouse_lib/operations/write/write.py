@@ -19,7 +19,7 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from lakehouse_lib.features import check_removal, has_change_data_feed
+from lakehouse_lib.features import check_removal, has_change_data_feed, requested_features
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
@@ -160,7 +160,10 @@ def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what
     mode = {"mode": MODE_NAMES[what.mode]}
     if snapshot is None:
         metrics = write_metrics(files, files.slice(0, 0))
-        return TableChange("WRITE", {**mode, **describe(metadata)}, files, metadata=metadata, metrics=metrics)
+        features = requested_features(what.configuration or {})
+        return TableChange(
+            "WRITE", {**mode, **describe(metadata)}, files, metadata=metadata, features=features, metrics=metrics
+        )
     overwrites = what.mode == "overwrite"
     removed = snapshot.files if overwrites else pa.Table.from_batches([], FILE_SCHEMA)
     return TableChange(

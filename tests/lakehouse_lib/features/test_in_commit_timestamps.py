@@ -204,7 +204,7 @@ def test_a_replacement_remembers_since_when(tmp_path):
     snapshot = append(create(tmp_path), "a")
     turning_on(snapshot).commit()
     since = {key: load_snapshot(store).configuration[key] for key in (SINCE, SINCE_TIME)}
-    create_table(store, snapshot.schema, mode="overwrite", configuration={**ON, SINCE: "0"})
+    create_table(store, snapshot.schema, mode="overwrite", configuration=ON)
     latest = load_snapshot(store)
     assert {key: latest.configuration[key] for key in since} == since
     assert [entry["version"] for entry in history(store)] == [3, 2, 1, 0]

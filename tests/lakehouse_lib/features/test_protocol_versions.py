@@ -77,7 +77,7 @@ def test_a_feature_comes_with_what_it_requires_and_takes_nothing_away(versions: 
     assert Protocol.from_json(json.loads(json.dumps(after.to_json()))) == after
 
 
-@pytest.mark.parametrize("name", ["appendOnly", "changeDataFeed"])
+@pytest.mark.parametrize("name", ["appendOnly", "changeDataFeed", "deletionVectors"])
 def test_delta_rs_gives_a_new_table_the_same_protocol(tmp_path: Path, name: str) -> None:
     configuration = ENABLED[name][0]
     ours = DeltaTable.create(tmp_path / "ours", ROWS.schema, configuration=configuration).protocol()

@@ -8,18 +8,21 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from deltalake import WriterProperties
+from deltalake import QueryBuilder, WriterProperties
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.features import changed_configuration, requested_features
 from lakehouse_lib.ingestion.append import append_once
-from lakehouse_lib.operations.write.new_properties import new_properties
+from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
 from tests.hand_made import commit, field
+from tests.peers import read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})
+PLAIN = Schema([Field("a", "long")])
 
 
 @pytest.mark.parametrize("on", [True, "True", " TRUE", "true\n"])
@@ -40,7 +43,7 @@ def test_values_are_spelled_as_others_read_them() -> None:
         "owner": " me ",
         "gone": None,
     }
-    assert new_properties(given) == {
+    assert changed_configuration({}, given, PLAIN) == {
         "delta.checkpointInterval": "5",
         "delta.isolationLevel": "WriteSerializable",
         "delta.checkpointPolicy": "v2",
@@ -55,6 +58,15 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"DELTA.checkpointinterval": "5"}, InvalidArgumentError, "Write delta.checkpointInterval"),
         ({"delta.Constraints.c": "a > 0"}, InvalidArgumentError, "Write delta.constraints.c"),
         ({"delta.constraints.C": "a > 0"}, UnsupportedFeatureError, "checkConstraints"),
+        ({"delta.feature.deletionVectors": "on"}, InvalidArgumentError, "expected supported"),
+        ({"delta.Feature.deletionVectors": "supported"}, InvalidArgumentError, "Write delta.feature.deletionVectors"),
+        ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError, "would use clustering"),
+        ({"delta.feature.neverHeardOf": "supported"}, UnsupportedFeatureError, "would use neverHeardOf"),
+        ({"delta.enableTypeWidening": "true"}, UnsupportedFeatureError, "would use typeWidening"),
+        ({"delta.columnMapping.mode": "id"}, UnsupportedFeatureError, "would use columnMapping"),
+        ({"delta.neverHeardOf": "1"}, InvalidArgumentError, "'delta.neverHeardOf' is not known"),
+        ({"delta.columnMapping.maxColumnId": "4"}, InvalidArgumentError, "written by engines"),
+        ({"delta.inCommitTimestampEnablementVersion": None}, InvalidArgumentError, "written by engines"),
         ({"delta.setTransactionRetentionDuration": "x"}, InvalidArgumentError, "is not valid; expected an interval"),
         ({"delta.checkpointRetentionDuration": "x"}, InvalidArgumentError, "is not valid; expected an interval"),
         ({"delta.checkpointInterval": "99999999999"}, InvalidArgumentError, "a whole number from 1 to 2147483647"),
@@ -65,7 +77,7 @@ def test_what_others_could_not_read_is_refused(
     properties: dict[str, str], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        new_properties(properties)
+        changed_configuration({}, properties, PLAIN)
 
 
 def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
@@ -74,6 +86,85 @@ def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
     commit(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
     with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
         write_deltalake(tmp_path, pa.table({"a": [-5]}), mode="append")
+
+
+def test_a_change_leaves_the_other_properties_as_they_are() -> None:
+    """Also those that are not valid, or that this library does not write: the change is what is judged."""
+    current = {"delta.columnMapping.mode": "name", "delta.isolationLevel": "Foo", "owner": "me", "delta.x": "1"}
+    change = {"delta.checkpointInterval": "5", "owner": None, "delta.appendOnly": None}
+    assert changed_configuration(current, change, PLAIN) == {
+        "delta.columnMapping.mode": "name",
+        "delta.isolationLevel": "Foo",
+        "delta.x": "1",
+        "delta.checkpointInterval": "5",
+    }
+    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+        changed_configuration(current, {"delta.columnMapping.mode": "id"}, PLAIN)
+    with pytest.raises(InvalidArgumentError, match="are both true"):
+        changed_configuration({"delta.rowTrackingSuspended": "true"}, {"delta.enableRowTracking": "true"}, PLAIN)
+
+
+def test_row_tracking_keeps_the_columns_that_it_had() -> None:
+    first = changed_configuration({}, {"delta.enableRowTracking": "true"}, PLAIN)
+    assert len(first) == 3
+    paused = changed_configuration(first, {"delta.enableRowTracking": "false"}, PLAIN)
+    assert changed_configuration(paused, {"delta.enableRowTracking": "true"}, PLAIN) == first
+
+
+def test_a_column_that_needs_a_feature_which_is_not_written_makes_no_table(tmp_path: Path) -> None:
+    schema = Schema([Field("a", "long", metadata={"delta.generationExpression": "1"})])
+    with pytest.raises(UnsupportedFeatureError, match="generatedColumns"):
+        create_table(open_store(tmp_path), schema)
+    assert not (tmp_path / "_delta_log").exists()
+
+
+@pytest.mark.parametrize("name", ["delta.neverHeardOf", "delta.appendOnyl", "delta.inCommitTimestampEnablementVersion"])
+def test_names_that_delta_rs_refuses_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(deltalake.exceptions.DeltaError):
+        deltalake.write_deltalake(tmp_path / "theirs", ROWS, configuration={name: "1"})
+    with pytest.raises(InvalidArgumentError, match=name):
+        write_deltalake(tmp_path / "ours", ROWS, configuration={name: "1"})
+
+
+@pytest.mark.parametrize(
+    "configuration", [{"delta.enableDeletionVectors": True}, {"delta.feature.deletionVectors": "supported"}]
+)
+@pytest.mark.parametrize("created", [True, False])
+def test_tables_with_deletion_vectors_are_made_for_all(
+    tmp_path: Path, configuration: dict[str, Any], created: bool
+) -> None:
+    if created:
+        DeltaTable.create(tmp_path, ROWS.schema, configuration=configuration)
+        write_deltalake(tmp_path, ROWS, mode="append")
+    else:
+        write_deltalake(tmp_path, ROWS, configuration=configuration)
+    theirs = deltalake.DeltaTable(tmp_path)
+    protocol = theirs.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+    assert protocol.reader_features == ["deletionVectors"]
+    assert sorted(protocol.writer_features or ()) == ["appendOnly", "deletionVectors", "invariants"]
+    by_property = {"delta.enableDeletionVectors": "true"}
+    assert theirs.metadata().configuration == (by_property if configuration.keys() == by_property.keys() else {})
+    deltalake.write_deltalake(tmp_path, pa.table({"a": [3]}), mode="append")
+    assert DeltaTable(tmp_path).delete("a = 1")["num_deleted_rows"] == 1
+    assert sorted(read_duckdb(tmp_path)["a"].to_pylist()) == [2, 3]
+    answer = pa.table(QueryBuilder().register("t", deltalake.DeltaTable(tmp_path)).execute("SELECT a FROM t"))
+    assert sorted(answer["a"].to_pylist()) == [2, 3]
+
+
+def test_requested_features_come_with_what_they_require(tmp_path: Path) -> None:
+    configuration: dict[str, Any] = {"delta.feature.rowTracking": "enabled", "delta.feature.appendOnly": "supported"}
+    assert requested_features(configuration) == {"rowTracking", "appendOnly"}
+    table = DeltaTable.create(tmp_path, ROWS.schema, configuration=configuration)
+    listed = ["appendOnly", "domainMetadata", "invariants", "rowTracking"]
+    assert sorted(deltalake.DeltaTable(tmp_path).protocol().writer_features or ()) == listed
+    assert table.metadata().configuration == {}
+    DeltaTable.create(
+        tmp_path, ROWS.schema, mode="overwrite", configuration={"delta.feature.v2Checkpoint": "supported"}
+    )
+    protocol = deltalake.DeltaTable(tmp_path).protocol()
+    assert protocol.reader_features == ["v2Checkpoint"]
+    assert sorted(protocol.writer_features or ()) == [*listed, "v2Checkpoint"]
 
 
 @pytest.mark.parametrize("name", ["b c", "b=c", "b,c", "", "b\nc"])

@@ -1,0 +1,111 @@
+"""The properties of a table as a change leaves them: every verb that sets properties asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features.table_features import CONSTRAINT_PREFIX, FEATURES
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.table_properties import PROPERTIES, ROW_TRACKING, ROW_TRACKING_SUSPENDED
+from lakehouse_lib.schema import Schema
+
+#: ``delta.feature.NAME = supported`` adds a feature to the protocol, and is not kept as a property.
+FEATURE_PREFIX = "delta.feature."
+_KEYS = {key.lower(): key for key in PROPERTIES}
+_PROTOCOL_VERSIONS = ("delta.minreaderversion", "delta.minwriterversion")
+
+
+def changed_configuration(
+    current: Mapping[str, str], change: Mapping[str, str | None], schema: Schema, *, table: str | None = None
+) -> dict[str, str]:
+    """A table's properties after a change, spelled as every engine reads them.
+
+    ``True`` becomes "true", because delta-rs takes "True" for off, and no value has spaces around it, at which
+    delta-spark fails. Row tracking gets the columns in which rows keep their ids.
+
+    Args:
+        current: the properties before; of a new table none.
+        change: the new values; None takes a property away.
+        schema: the table's, whose columns may enable features, too.
+
+    Raises:
+        InvalidArgumentError: a name or a value that is not valid, or a property that only engines write.
+        UnsupportedFeatureError: the change or the schema enables a feature that this library does not write.
+    """
+    values = {key: str(value).strip() for key, value in change.items() if value is not None}
+    for key in change:
+        _check_name(key, table)
+    for key in values.keys() & PROPERTIES.keys():
+        values[key] = PROPERTIES[key].spell(values[key], table)
+    enabled = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
+    _check_written(enabled | requested_features(change, table=table), table)
+    kept = {key: value for key, value in current.items() if key not in change}
+    configuration = kept | {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
+    if not ROW_TRACKING.is_on(configuration):
+        return configuration
+    if ROW_TRACKING_SUSPENDED.is_on(configuration):
+        raise InvalidArgumentError(
+            f"{ROW_TRACKING.key} and {ROW_TRACKING_SUSPENDED.key} are both true",
+            table=table,
+            hint="Leave out one of them",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+    return row_tracking.with_columns(configuration)
+
+
+def requested_features(change: Mapping[str, str | None], *, table: str | None = None) -> frozenset[str]:
+    """The features that ``delta.feature.NAME`` adds to the protocol.
+
+    Raises:
+        InvalidArgumentError: the value is not "supported" (or "enabled", which delta-spark takes for the same).
+    """
+    requested = {key: value for key, value in change.items() if key.startswith(FEATURE_PREFIX) and value is not None}
+    for key, value in requested.items():
+        if str(value).strip().lower() not in ("supported", "enabled"):
+            raise InvalidArgumentError(
+                f"{key} = {excerpt(value)} is not valid; expected supported",
+                table=table,
+                hint="Set it to supported, or leave it out",
+                code="DELTA_INVALID_TABLE_PROPERTY",
+            )
+    return frozenset(key.removeprefix(FEATURE_PREFIX) for key in requested)
+
+
+def _check_written(names: Iterable[str], table: str | None) -> None:
+    missing = sorted(name for name in names if name not in FEATURES or not FEATURES[name].writes)
+    if missing:
+        raise UnsupportedFeatureError(
+            f"the table would use {', '.join(missing)}, which this library does not write",
+            table=table,
+            hint="Leave out the properties and columns that ask for it, or use an engine that writes it",
+        )
+
+
+def _check_name(key: str, table: str | None) -> None:
+    lower = key.lower()
+    if lower in _PROTOCOL_VERSIONS:
+        raise InvalidArgumentError(
+            f"{key} is not a property that a table keeps",
+            table=table,
+            hint="Leave it out: a table gets the least protocol that its schema and properties need",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+    prefix = next((known for known in (CONSTRAINT_PREFIX, FEATURE_PREFIX) if lower.startswith(known)), None)
+    if key in PROPERTIES and not PROPERTIES[key].settable:
+        raise InvalidArgumentError(
+            f"the property {key} is written by engines; expected no value from a user",
+            table=table,
+            hint="Leave it out",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+    if not lower.startswith("delta.") or key in PROPERTIES or (prefix is not None and key.startswith(prefix)):
+        return
+    meant = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]
+    raise InvalidArgumentError(
+        f"the property {excerpt(key)} is not known" + ("" if meant is None else f"; expected {meant}"),
+        table=table,
+        hint="Leave it out: names that begin with delta. belong to the protocol" if meant is None else f"Write {meant}",
+        code="DELTA_INVALID_TABLE_PROPERTY",
+    )
