@@ -16,7 +16,7 @@ from lakehouse_lib import features
 from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features import column_mapping, row_tracking
 from lakehouse_lib.features.in_commit_timestamp import heeded
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
@@ -30,7 +30,7 @@ from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.table_identity import Landmark, replaced
 from lakehouse_lib.log.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.schema import Field, Schema, TableLayout, column_mapping
+from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
@@ -150,7 +150,8 @@ class Snapshot:
     @cached_property
     def layout(self) -> TableLayout:
         """How its data files hold its rows, without the columns in which rows keep their ids."""
-        return TableLayout(self.schema, self.partition_columns, self._column_mapping())
+        mapping = column_mapping.mode_of(self.protocol, self.metadata, table=self.store.root)
+        return TableLayout(self.schema, self.partition_columns, mapping)
 
     def layout_with_row_ids(self) -> TableLayout:
         """The layout of rows that are copied: with the columns in which they keep their ids, where they do.
@@ -160,12 +161,6 @@ class Snapshot:
         """
         columns = row_tracking.columns_of(self.protocol, self.metadata, table=self.store.root, version=self.version)
         return replace(self.layout, row_ids=columns)
-
-    def _column_mapping(self) -> column_mapping.Mode:
-        """The mode of the table's properties; "none" where the protocol does not have the feature."""
-        listed = self.protocol.reader_features or frozenset()
-        has_mapping = self.protocol.min_reader_version == 2 or "columnMapping" in listed
-        return column_mapping.mode_of(self.configuration, table=self.store.root) if has_mapping else "none"
 
     def field(self, name: str) -> Field:
         """The column of that name, regardless of case; InvalidArgumentError when there is none."""

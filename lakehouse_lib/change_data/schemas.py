@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, SchemaMismatchError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     FEED_COLUMNS,
     ArrayType,
@@ -86,7 +87,7 @@ def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
 
 
 def _mode(metadata: Metadata, end: Snapshot) -> Mode:
-    return "none" if end.layout.mapping == "none" else column_mapping.mode_of(metadata.configuration)
+    return "none" if end.layout.mapping == "none" else COLUMN_MAPPING_MODE.of(metadata.configuration)
 
 
 def _clashes(then: StructType, now: StructType, old: Mode, new: Mode, above: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.features import append_only, change_data_feed
+from lakehouse_lib.features import append_only, change_data_feed, column_mapping
 from lakehouse_lib.features.protocol_versions import reader_features, writer_features
 from lakehouse_lib.features.table_features import CATALOG, FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
@@ -57,7 +57,7 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     if protocol.min_writer_version > _MAX_WRITER:
         raise _too_new("writer", protocol.min_writer_version, table, version)
     # Columns go by other names where the property says so, and that is read by everybody, whatever the protocol says.
-    asked = writer_features(protocol) | {"columnMapping"}
+    asked = writer_features(protocol) | {column_mapping.FEATURE.name}
     blocked = [name for name in sorted(asked) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)

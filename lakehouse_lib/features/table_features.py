@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from lakehouse_lib.features import (
     append_only,
     change_data_feed,
+    column_mapping,
     deletion_vectors,
     in_commit_timestamp,
     row_tracking,
@@ -23,7 +24,6 @@ from lakehouse_lib.features.feature import (
     property_prefix,
 )
 from lakehouse_lib.protocol.table_properties import (
-    COLUMN_MAPPING_MODE,
     ICEBERG_COMPAT_V1,
     ICEBERG_COMPAT_V2,
     ICEBERG_COMPAT_V3,
@@ -71,15 +71,7 @@ FEATURES: Mapping[str, Feature] = {
             "not computed yet",
             legacy=(1, 4),
         ),
-        Feature(
-            "columnMapping",
-            True,
-            True,
-            False,
-            lambda configuration, _: configuration.get(COLUMN_MAPPING_MODE.key, "none").strip().lower() != "none",
-            "physical names and field ids are not written yet",
-            legacy=(2, 5),
-        ),
+        column_mapping.FEATURE,
         Feature(
             "identityColumns", False, True, False, field_metadata("delta.identity."), "not generated yet", legacy=(1, 6)
         ),

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.property_values import boolean, choice, column_names, interval, size, whole_number
-from lakehouse_lib.schema.column_mapping import MODE_PROPERTY
+from lakehouse_lib.schema.column_mapping import Mode
 
 T = TypeVar("T")
 
@@ -107,6 +107,14 @@ def _isolation_level(text: str) -> IsolationLevel:
     raise ValueError(text)
 
 
+def _mapping_mode(text: str) -> Mode:
+    modes: tuple[Mode, ...] = get_args(Mode)
+    for mode in modes:
+        if text.strip().lower() == mode:
+            return mode
+    raise ValueError(text)
+
+
 _INTERVAL = "an interval such as 'interval 7 days' or '168 hours', below a billion days"
 #: delta-spark keeps whole numbers in 32 bits.
 _MOST = 2**31 - 1
@@ -120,8 +128,8 @@ DELETION_VECTORS = _switch("delta.enableDeletionVectors")
 ISOLATION_LEVEL = TableProperty(
     "delta.isolationLevel", IsolationLevel.SERIALIZABLE, _isolation_level, "Serializable or WriteSerializable", str
 )
-COLUMN_MAPPING_MODE = TableProperty(
-    MODE_PROPERTY, "none", lambda text: choice("none", "name", "id")(text.lower()), "none, name or id"
+COLUMN_MAPPING_MODE: TableProperty[Mode] = TableProperty(
+    "delta.columnMapping.mode", "none", _mapping_mode, "none, name or id"
 )
 TYPE_WIDENING = _switch("delta.enableTypeWidening")
 VARIANT_SHREDDING = _switch("delta.enableVariantShredding")

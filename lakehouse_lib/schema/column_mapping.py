@@ -7,33 +7,16 @@ there too). Without mapping both are the same. These functions cross from one si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
-from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.nesting import replaced
 from lakehouse_lib.schema.types import DataType, Field, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
 
-#: The table property that chooses the mode.
-MODE_PROPERTY = "delta.columnMapping.mode"
 _ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
-
-
-def mode_of(configuration: Mapping[str, str], *, table: str | None = None) -> Mode:
-    """The mode that the table's properties choose.
-
-    Raises:
-        InvalidSchemaError: ``delta.columnMapping.mode`` is none of the protocol's.
-    """
-    text = configuration.get(MODE_PROPERTY, "none").lower()
-    for mode in get_args(Mode):
-        if text == mode:
-            return mode  # type: ignore[no-any-return]
-    raise InvalidSchemaError(f"{MODE_PROPERTY} is {text!r}", table=table, hint="The protocol has none, name and id")
 
 
 def physical_name(field: Field, mode: Mode) -> str:
