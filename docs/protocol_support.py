@@ -66,7 +66,7 @@ def page() -> str:
                 ("type", "read", "write", ""), [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()]
             ),
             _PROPERTIES,
-            _table(("property", "valid values", "enables"), [_property(known) for known in _settable()]),
+            _table(("property", "valid values", "enables"), [_property(entry) for entry in _settable()]),
         )
     )
 
@@ -75,15 +75,15 @@ def _settable() -> list[TableProperty[Any]]:
     return [PROPERTIES[key] for key in sorted(PROPERTIES, key=str.lower) if PROPERTIES[key].settable]
 
 
-def _property(known: TableProperty[Any]) -> tuple[str, ...]:
+def _property(entry: TableProperty[Any]) -> tuple[str, ...]:
     enables = [
         f"`{feature.name}`"
         for feature in FEATURES.values()
-        if isinstance(feature.enabled, PropertySet) and feature.enabled.known is known
+        if isinstance(feature.enabled, PropertySet) and feature.enabled.table_property is entry
     ]
-    if known is COLUMN_MAPPING_MODE:
+    if entry is COLUMN_MAPPING_MODE:
         enables.append("`columnMapping`")
-    return f"`{known.key}`", known.expected, ", ".join(enables)
+    return f"`{entry.key}`", entry.expected, ", ".join(enables)
 
 
 def _row(feature: Feature) -> tuple[str, ...]:

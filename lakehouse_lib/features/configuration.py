@@ -8,7 +8,7 @@ from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.table_features import CONSTRAINT_PREFIX, FEATURES
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.protocol.table_properties import PROPERTIES, ROW_TRACKING, ROW_TRACKING_SUSPENDED
+from lakehouse_lib.protocol.table_properties import PROPERTIES
 from lakehouse_lib.schema import Schema
 
 #: ``delta.feature.NAME = supported`` adds a feature to the protocol, and is not kept as a property.
@@ -39,20 +39,13 @@ def changed_configuration(
         _check_name(key, table)
     for key in values.keys() & PROPERTIES.keys():
         values[key] = PROPERTIES[key].spell(values[key], table)
-    enabled = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
-    _check_written(enabled | requested_features(change, table=table), table)
-    kept = {key: value for key, value in current.items() if key not in change}
-    configuration = kept | {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
-    if not ROW_TRACKING.is_on(configuration):
-        return configuration
-    if ROW_TRACKING_SUSPENDED.is_on(configuration):
-        raise InvalidArgumentError(
-            f"{ROW_TRACKING.key} and {ROW_TRACKING_SUSPENDED.key} are both true",
-            table=table,
-            hint="Leave out one of them",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
-    return row_tracking.with_columns(configuration)
+    names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
+    _check_written(names | requested_features(change, table=table), table)
+    rest = {key: value for key, value in current.items() if key not in change}
+    configuration = rest | {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
+    if row_tracking.PROPERTIES & values.keys():
+        return row_tracking.with_columns(configuration, table=table)
+    return configuration
 
 
 def requested_features(change: Mapping[str, str | None], *, table: str | None = None) -> frozenset[str]:
@@ -61,8 +54,8 @@ def requested_features(change: Mapping[str, str | None], *, table: str | None = 
     Raises:
         InvalidArgumentError: the value is not "supported" (or "enabled", which delta-spark takes for the same).
     """
-    requested = {key: value for key, value in change.items() if key.startswith(FEATURE_PREFIX) and value is not None}
-    for key, value in requested.items():
+    entries = {key: value for key, value in change.items() if key.startswith(FEATURE_PREFIX) and value is not None}
+    for key, value in entries.items():
         if str(value).strip().lower() not in ("supported", "enabled"):
             raise InvalidArgumentError(
                 f"{key} = {excerpt(value)} is not valid; expected supported",
@@ -70,14 +63,14 @@ def requested_features(change: Mapping[str, str | None], *, table: str | None = 
                 hint="Set it to supported, or leave it out",
                 code="DELTA_INVALID_TABLE_PROPERTY",
             )
-    return frozenset(key.removeprefix(FEATURE_PREFIX) for key in requested)
+    return frozenset(key.removeprefix(FEATURE_PREFIX) for key in entries)
 
 
 def _check_written(names: Iterable[str], table: str | None) -> None:
-    missing = sorted(name for name in names if name not in FEATURES or not FEATURES[name].writes)
-    if missing:
+    blockers = sorted(name for name in names if name not in FEATURES or not FEATURES[name].writes)
+    if blockers:
         raise UnsupportedFeatureError(
-            f"the table would use {', '.join(missing)}, which this library does not write",
+            f"the table would use {', '.join(blockers)}, which this library does not write",
             table=table,
             hint="Leave out the properties and columns that ask for it, or use an engine that writes it",
         )
@@ -92,7 +85,7 @@ def _check_name(key: str, table: str | None) -> None:
             hint="Leave it out: a table gets the least protocol that its schema and properties need",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
-    prefix = next((known for known in (CONSTRAINT_PREFIX, FEATURE_PREFIX) if lower.startswith(known)), None)
+    prefix = next((start for start in (CONSTRAINT_PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
     if key in PROPERTIES and not PROPERTIES[key].settable:
         raise InvalidArgumentError(
             f"the property {key} is written by engines; expected no value from a user",
@@ -102,10 +95,11 @@ def _check_name(key: str, table: str | None) -> None:
         )
     if not lower.startswith("delta.") or key in PROPERTIES or (prefix is not None and key.startswith(prefix)):
         return
-    meant = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]
+    spelling = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]
+    expected = "" if spelling is None else f"; expected {spelling}"
     raise InvalidArgumentError(
-        f"the property {excerpt(key)} is not known" + ("" if meant is None else f"; expected {meant}"),
+        f"the property {excerpt(key)} is not known{expected}",
         table=table,
-        hint="Leave it out: names that begin with delta. belong to the protocol" if meant is None else f"Write {meant}",
+        hint=f"Write {spelling}" if spelling else "Leave it out: names that begin with delta. belong to the protocol",
         code="DELTA_INVALID_TABLE_PROPERTY",
     )

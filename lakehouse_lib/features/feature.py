@@ -33,17 +33,17 @@ class PropertySet:
     """Tests whether a property has a value; a text that is not valid counts as another value.
 
     Attributes:
-        known: the property.
+        table_property: the property.
         value: the value.
     """
 
-    known: TableProperty[Any]
+    table_property: TableProperty[Any]
     value: Any = True
 
     def __call__(self, configuration: Mapping[str, str], _schema: Schema) -> bool:
-        text = configuration.get(self.known.key)
+        text = configuration.get(self.table_property.key)
         try:
-            return text is not None and bool(self.known.parse(text.strip()) == self.value)
+            return text is not None and bool(self.table_property.parse(text.strip()) == self.value)
         except ValueError:
             return False
 
@@ -100,13 +100,15 @@ class Feature:
         A feature of readers and writers is supported only where both sides have it, as in delta-spark.
         """
         reader, writer = self.legacy or (_NO_VERSION, _NO_VERSION)
-        listed = self.name in (protocol.writer_features or ())
-        if not (listed if protocol.min_writer_version >= 7 else protocol.min_writer_version >= writer):
-            return False
-        if not self.reader:
-            return True
-        listed = self.name in (protocol.reader_features or ())
-        return listed if protocol.min_reader_version >= 3 else protocol.min_reader_version >= reader
+        if protocol.min_writer_version >= 7:
+            for_writers = self.name in (protocol.writer_features or ())
+        else:
+            for_writers = protocol.min_writer_version >= writer
+        if not for_writers or not self.reader:
+            return for_writers
+        if protocol.min_reader_version >= 3:
+            return self.name in (protocol.reader_features or ())
+        return protocol.min_reader_version >= reader
 
     def is_used(self, metadata: Metadata, schema: Schema) -> bool:
         """Whether a table that lists the feature uses it."""

@@ -14,7 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, int64s, literal
-from lakehouse_lib.errors import DeltaProtocolError, LogCorruptedError, UnsupportedFeatureError
+from lakehouse_lib.errors import (
+    DeltaProtocolError,
+    InvalidArgumentError,
+    LogCorruptedError,
+    UnsupportedFeatureError,
+)
 from lakehouse_lib.features.feature import Feature, PropertySet
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
@@ -38,6 +43,8 @@ FEATURE = Feature(
     needs_backfill=True,
 )
 
+#: The properties that users set.
+PROPERTIES = frozenset({ROW_TRACKING.key, ROW_TRACKING_SUSPENDED.key})
 DOMAIN = "delta.rowTracking"
 _HIGHEST = "rowIdHighWaterMark"
 _IDS = ("baseRowId", "defaultRowCommitVersion")
@@ -79,8 +86,22 @@ def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
     return FEATURE.is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
 
 
-def with_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Properties that name columns for what rows keep: those that they name, else some that no other column has."""
+def with_columns(configuration: Mapping[str, str], *, table: str | None = None) -> dict[str, str]:
+    """A table's properties; if they enable row tracking, with the columns in which rows keep ids: those that they
+    name, else some that no other column has.
+
+    Raises:
+        InvalidArgumentError: they enable row tracking and suspend it at the same time.
+    """
+    if not ROW_TRACKING.is_on(configuration):
+        return dict(configuration)
+    if ROW_TRACKING_SUSPENDED.is_on(configuration):
+        raise InvalidArgumentError(
+            f"{ROW_TRACKING.key} and {ROW_TRACKING_SUSPENDED.key} are both true",
+            table=table,
+            hint="Leave out one of them",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
     names = (f"_row-id-col-{uuid.uuid4()}", f"_row-commit-version-col-{uuid.uuid4()}")
     return {**dict(zip(_COLUMNS, names, strict=True)), **configuration}
 

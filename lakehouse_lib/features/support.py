@@ -69,11 +69,11 @@ def check_removal(before: Metadata, after: Metadata, *, table: str | None, versi
     Raises:
         DeltaProtocolError: it is append-only, or has a change data feed.
     """
-    for feature, switch, forbidden in (
+    for feature, switch, forbids in (
         (append_only.FEATURE, APPEND_ONLY, append_only.forbids_removal(before)),
         (change_data_feed.FEATURE, CHANGE_DATA_FEED, change_data_feed.has_change_data_feed(after)),
     ):
-        if forbidden:
+        if forbids:
             raise DeltaProtocolError(
                 f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
                 table=table,

@@ -52,7 +52,7 @@ class TableChange:
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol
             has_files = snapshot is not None and len(self.removed) < snapshot.file_count
-            protocol = protocol_for(self.metadata, before, has_files=has_files, requested=self.features)
+            protocol = protocol_for(self.metadata, before, has_files=has_files, extra=self.features)
             if protocol != before:
                 transaction.set_protocol(protocol)
             transaction.set_metadata(self.metadata)

@@ -215,8 +215,8 @@ _PASSED_ON: tuple[TableProperty[Any], ...] = (
 
 #: Every property that has a name here, by its key.
 PROPERTIES: Mapping[str, TableProperty[Any]] = {
-    known.key: known
-    for known in (*(value for value in tuple(globals().values()) if isinstance(value, TableProperty)), *_PASSED_ON)
+    entry.key: entry
+    for entry in (*(value for value in tuple(globals().values()) if isinstance(value, TableProperty)), *_PASSED_ON)
 }
 
 
@@ -230,6 +230,8 @@ def log_retention(configuration: Mapping[str, str], table: str | None = None) ->
     return retention if EXPIRED_LOG_CLEANUP.is_on(configuration) else None
 
 
-def target_file_size(configuration: Mapping[str, str], asked: int | None = None, *, table: str | None = None) -> int:
-    """Bytes of a data file: ``asked``, else the table's; InvalidArgumentError: not a positive size."""
-    return TARGET_FILE_SIZE.of(configuration, table) if asked is None else TARGET_FILE_SIZE.value(str(asked), table)
+def target_file_size(configuration: Mapping[str, str], override: int | None = None, *, table: str | None = None) -> int:
+    """Bytes of a data file: ``override``, else the table's; InvalidArgumentError: not a positive size."""
+    if override is None:
+        return TARGET_FILE_SIZE.of(configuration, table)
+    return TARGET_FILE_SIZE.value(str(override), table)

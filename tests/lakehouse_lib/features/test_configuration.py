@@ -100,6 +100,8 @@ def test_a_change_leaves_the_other_properties_as_they_are() -> None:
     }
     with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
         changed_configuration(current, {"delta.columnMapping.mode": "id"}, PLAIN)
+    torn = {"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}
+    assert changed_configuration(torn, {"owner": "me"}, PLAIN) == {**torn, "owner": "me"}
     with pytest.raises(InvalidArgumentError, match="are both true"):
         changed_configuration({"delta.rowTrackingSuspended": "true"}, {"delta.enableRowTracking": "true"}, PLAIN)
 

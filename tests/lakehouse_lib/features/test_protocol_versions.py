@@ -51,18 +51,18 @@ def test_versions_imply_what_delta_spark_says(reader: int, writer: int) -> None:
     assert reader_features(Protocol(reader, writer)) == implied & {"columnMapping"}
 
 
-@pytest.mark.parametrize("asked", [names for count in (1, 2, 6) for names in combinations(ENABLED, count)])
-def test_a_new_table_has_the_least_protocol_and_a_second_look_changes_nothing(asked: tuple[str, ...]) -> None:
-    wanted = metadata({key: value for name in asked for key, value in ENABLED[name][0].items()})
-    protocol = protocol_for(wanted)
-    versions = tuple(max(numbers) for numbers in zip(*(ENABLED[name][1] for name in asked), strict=True))
+@pytest.mark.parametrize("names", [names for count in (1, 2, 6) for names in combinations(ENABLED, count)])
+def test_a_new_table_has_the_least_protocol_and_a_second_look_changes_nothing(names: tuple[str, ...]) -> None:
+    described = metadata({key: value for name in names for key, value in ENABLED[name][0].items()})
+    protocol = protocol_for(described)
+    versions = tuple(max(numbers) for numbers in zip(*(ENABLED[name][1] for name in names), strict=True))
     assert (protocol.min_reader_version, protocol.min_writer_version) == versions
-    needed = {*asked, *(("domainMetadata",) if "rowTracking" in asked else ())}
-    assert needed <= writer_features(protocol)
+    features = {*names, *(("domainMetadata",) if "rowTracking" in names else ())}
+    assert features <= writer_features(protocol)
     if versions[1] == 7:
-        assert writer_features(protocol) == needed | {"appendOnly", "invariants"}
-    assert reader_features(protocol) == needed & {"deletionVectors", "v2Checkpoint"}
-    assert protocol_for(wanted, protocol) == protocol
+        assert writer_features(protocol) == features | {"appendOnly", "invariants"}
+    assert reader_features(protocol) == features & {"deletionVectors", "v2Checkpoint"}
+    assert protocol_for(described, protocol) == protocol
 
 
 @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 6), (2, 5), (2, 6)])

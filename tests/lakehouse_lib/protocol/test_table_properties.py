@@ -27,7 +27,7 @@ from lakehouse_lib.protocol.table_properties import (
 
 
 @pytest.mark.parametrize(
-    ("known", "text", "value"),
+    ("entry", "text", "value"),
     [
         (DELETED_FILE_RETENTION, "interval 1 week", timedelta(weeks=1)),
         (DELETED_FILE_RETENTION, "INTERVAL 2 DAYS 3 hours", timedelta(days=2, hours=3)),
@@ -42,12 +42,12 @@ from lakehouse_lib.protocol.table_properties import (
         (STATS_COLUMNS, "a, b.c,`d,``e`.f", (("a",), ("b", "c"), ("d,`e", "f"))),
     ],
 )
-def test_what_a_text_says(known: TableProperty[Any], text: str, value: object) -> None:
-    assert known.of({known.key: text}) == value
+def test_what_a_text_says(entry: TableProperty[Any], text: str, value: object) -> None:
+    assert entry.of({entry.key: text}) == value
 
 
 @pytest.mark.parametrize(
-    ("known", "texts"),
+    ("entry", "texts"),
     [
         (DELETED_FILE_RETENTION, ["", "interval", "1 month", "7", "interval -1 day", "1 day and more", "P7D"]),
         (DELETED_FILE_RETENTION, ["interval 99999999999999 weeks", f"interval {'9' * 5000} days"]),
@@ -56,14 +56,14 @@ def test_what_a_text_says(known: TableProperty[Any], text: str, value: object) -
         (STATS_COLUMNS, ["a..b", "`a", "a,,b"]),
     ],
 )
-def test_texts_that_are_not_valid(known: TableProperty[Any], texts: list[str]) -> None:
+def test_texts_that_are_not_valid(entry: TableProperty[Any], texts: list[str]) -> None:
     for text in texts:
         with pytest.raises(InvalidArgumentError) as refused:
-            known.of({known.key: text}, "t")
+            entry.of({entry.key: text}, "t")
         assert refused.value.code == "DELTA_INVALID_TABLE_PROPERTY"
         assert refused.value.table == "t"
-        assert refused.value.message.startswith(f"{known.key} = ")
-        assert refused.value.message.endswith(f"is not valid; expected {known.expected}")
+        assert refused.value.message.startswith(f"{entry.key} = ")
+        assert refused.value.message.endswith(f"is not valid; expected {entry.expected}")
 
 
 def test_the_size_that_a_caller_asks_for_comes_first() -> None:
@@ -74,7 +74,7 @@ def test_the_size_that_a_caller_asks_for_comes_first() -> None:
 
 def test_the_catalogue_has_every_property_of_the_module_by_its_key() -> None:
     named = [value for value in vars(table_properties).values() if isinstance(value, TableProperty)]
-    assert {known.key: known for known in named}.items() <= PROPERTIES.items()
+    assert {entry.key: entry for entry in named}.items() <= PROPERTIES.items()
     assert len({key.lower() for key in PROPERTIES}) == len(PROPERTIES)
 
 
@@ -82,6 +82,6 @@ def test_the_catalogue_has_every_property_of_the_module_by_its_key() -> None:
 def test_files_have_the_codec_that_is_asked_for(tmp_path: Path, codec: str) -> None:
     write_deltalake(tmp_path, pa.table({"a": [1, 2]}), configuration={"delta.parquet.compression.codec": codec.upper()})
     (file,) = tmp_path.glob("*.parquet")
-    known_as = {"none": "UNCOMPRESSED", "lz4_raw": "LZ4"}.get(codec, codec.upper())
-    assert pq.read_metadata(file).row_group(0).column(0).compression == known_as
+    shown_as = {"none": "UNCOMPRESSED", "lz4_raw": "LZ4"}.get(codec, codec.upper())
+    assert pq.read_metadata(file).row_group(0).column(0).compression == shown_as
     assert deltalake.DeltaTable(tmp_path).to_pyarrow_table()["a"].to_pylist() == [1, 2]
