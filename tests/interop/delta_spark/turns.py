@@ -20,8 +20,9 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.features import protocol_for
+from lakehouse_lib.features import protocol_for, writer_features
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.optimize.z_order import z_order
@@ -296,3 +297,44 @@ def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, p
     assert sorted(row for row, _ in found.values()) == list(range(39, 78))
     assert {one for _, one in found.values()} == {version - 1, version}
     assert_all_read(path, peer, [n for n in range(40) if n != 5])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.enableChangeDataFeed": "true"},
+        {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+        {"delta.enableRowTracking": "true", "delta.checkpointPolicy": "v2", **TIMED},
+        {"delta.feature.rowTracking": "supported"},
+        {"delta.feature.deletionVectors": "enabled", "delta.feature.timestampNtz": "supported"},
+    ],
+    ids=str,
+)
+def test_a_new_table_has_the_protocol_that_delta_spark_gives_it(
+    tmp_path: Path, peer: Peer, properties: dict[str, str]
+) -> None:
+    """But for a feed alone: then the versions say it, as in delta-rs, and imply more than delta-spark lists."""
+    DeltaTable.create(tmp_path / "ours", rows(0).schema, configuration=properties)
+    texts = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    columns = "(id BIGINT, part BIGINT)"
+    peer.sql(f"CREATE TABLE delta.`{tmp_path / 'theirs'}` {columns} USING delta TBLPROPERTIES ({texts})")
+    ours, theirs = (load_snapshot(LocalStore(str(tmp_path / name))) for name in ("ours", "theirs"))
+    if ours.protocol.min_writer_version < 7:
+        assert (ours.protocol.min_reader_version, ours.protocol.min_writer_version) == (1, 4)
+        assert writer_features(theirs.protocol) <= writer_features(ours.protocol)
+    else:
+        assert ours.protocol == theirs.protocol
+    assert ours.configuration.keys() <= theirs.configuration.keys()
+    write_deltalake(tmp_path / "ours", rows(0), mode="append")
+    peer.sql(f"INSERT INTO delta.`{tmp_path / 'ours'}` VALUES (10, 1)")
+    assert peer.ids(f"delta.`{tmp_path / 'ours'}`") == list(range(11))
+    assert sorted(DeltaTable(tmp_path / "ours").to_pyarrow_table()["id"].to_pylist()) == list(range(11))
+
+
+@pytest.mark.parametrize("name", ["delta.neverHeardOf", "delta.appendOnyl", "delta.columnMapping.maxColumnId"])
+def test_names_of_properties_that_delta_spark_refuses_are_refused(tmp_path: Path, peer: Peer, name: str) -> None:
+    with pytest.raises(AssertionError, match=name):
+        peer.sql(f"CREATE TABLE delta.`{tmp_path}` (id BIGINT) USING delta TBLPROPERTIES ('{name}' = '1')")
+    with pytest.raises(InvalidArgumentError, match=name):
+        DeltaTable.create(tmp_path, rows(0).schema, configuration={name: "1"})
