@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,6 +27,7 @@ from lakehouse_lib.features import protocol_for, writer_features
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
@@ -338,3 +340,51 @@ def test_names_of_properties_that_delta_spark_refuses_are_refused(tmp_path: Path
         peer.sql(f"CREATE TABLE delta.`{tmp_path}` (id BIGINT) USING delta TBLPROPERTIES ('{name}' = '1')")
     with pytest.raises(InvalidArgumentError, match=name):
         DeltaTable.create(tmp_path, rows(0).schema, configuration={name: "1"})
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 1 << 10], ids=["in files", "in the log"])
+def test_deletion_vectors_by_turns(
+    tmp_path: Path, peer: Peer, engine: Engine, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours on theirs and theirs on ours; every version is read alike by delta-spark, DuckDB, delta-rs and us."""
+    monkeypatch.setattr(deletion_vector, "_INLINE_BYTES", inline_bytes)
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    peer.sql(
+        f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta PARTITIONED BY (part) TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '4')"
+    )
+    expected = [set[int]()]
+
+    def ours(condition: str, gone: set[int], vectors: int) -> None:
+        metrics = DeltaTable(path, engine=engine).delete(condition)
+        assert (metrics["num_deletion_vectors"], metrics["num_added_files"]) == (vectors, 0)
+        expected.append(expected[-1] - gone)
+
+    def theirs(condition: str, gone: set[int]) -> None:
+        peer.sql(f"DELETE FROM {table} WHERE {condition}")
+        expected.append(expected[-1] - gone)
+
+    for first in (0, 100):
+        numbers = np.arange(first, first + 100)
+        write_deltalake(path, pa.table({"id": numbers, "part": numbers % 2}), mode="append")
+        expected.append(expected[-1] | set(numbers.tolist()))
+    ours("id % 10 = 3", set(range(3, 200, 10)), 2)
+    theirs("id IN (5, 101)", {5, 101})
+    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 4)
+    ours("part = 0 AND id < 100", set(range(0, 100, 2)), 0)
+    theirs("id IN (1, 7)", {1, 7})
+    peer.sql(f"INSERT INTO {table} VALUES (300, 1)")
+    expected.append(expected[-1] | {300})
+    ours("id >= 190 AND id < 300", set(range(190, 300)), 2)
+    assert DeltaTable(path).version() == len(expected) - 1
+    judge = deltalake.QueryBuilder()
+    for version, left in enumerate(expected):
+        there = sorted(row["id"] for row in peer.sql(f"SELECT id FROM {table} VERSION AS OF {version}"))
+        assert there == sorted(left)
+        assert sorted(DeltaTable(path, version=version).to_pyarrow_table()["id"].to_pylist()) == there
+        assert read_duckdb(path, version)["id"].to_pylist() == there
+        name = f"version_{version}"
+        judge.register(name, deltalake.DeltaTable(path, version=version))
+        assert pa.table(judge.execute(f"SELECT id FROM {name} ORDER BY id").read_all())["id"].to_pylist() == there
+    DeltaTable(path, engine=engine).optimize.compact()
+    assert_all_read(path, peer, sorted(expected[-1]))
