@@ -24,11 +24,11 @@ from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.read import forget_checkpoint
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.history import commit_time, version_at
-from lakehouse_lib.log.live_files import FileSet, PathTwiceError
-from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.replay.live_files import FileSet, PathTwiceError
+from lakehouse_lib.log.replay.replay import TableState
+from lakehouse_lib.log.replay.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.table_identity import Landmark, replaced
-from lakehouse_lib.log.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import WrittenStatistics

@@ -80,7 +80,7 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.source import Source
-    from lakehouse_lib.ingestion.source_format import SourceFormat
+    from lakehouse_lib.ingestion.sources.source_format import SourceFormat
     from lakehouse_lib.schema import Schema
 
     source = Source(

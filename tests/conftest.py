@@ -60,7 +60,8 @@ def needs_spark(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session", autouse=True)
 def listings_that_lag_little() -> Iterator[None]:
     """Two seconds are waited for a commit that a listing may not show yet: in tests it never comes."""
-    from lakehouse_lib.log import segment, table_identity, table_state
+    from lakehouse_lib.log import segment, table_identity
+    from lakehouse_lib.log.replay import table_state
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (table_identity, table_state, segment):

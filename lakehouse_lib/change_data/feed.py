@@ -28,7 +28,7 @@ from lakehouse_lib.change_data.schemas import (
 from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.errors import DeltaProtocolError
 from lakehouse_lib.features import has_change_data_feed
-from lakehouse_lib.log.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.schema import Schema

@@ -16,8 +16,8 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.engine.parquet.footer import read_footer
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log.commit_file import CommitActions
-from lakehouse_lib.log.file_keys import file_keys
+from lakehouse_lib.log.commits.commit_file import CommitActions
+from lakehouse_lib.log.replay.file_keys import file_keys
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot

@@ -14,7 +14,7 @@ from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.store.base import ObjectStore
 
 if TYPE_CHECKING:
-    from lakehouse_lib.log.commit_file import CommitActions
+    from lakehouse_lib.log.commits.commit_file import CommitActions
 
 __all__ = ["changed_rows", "commit_info", "latest_version", "log_retention", "oldest_version"]
 
@@ -31,7 +31,7 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
         since: a version; -1 for before the first.
     """
     from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-    from lakehouse_lib.log.commit_file import read_commit
+    from lakehouse_lib.log.commits.commit_file import read_commit
     from lakehouse_lib.log.segment import list_commits
 
     latest = latest_version(store)
@@ -66,7 +66,7 @@ def commit_info(store: ObjectStore, version: int) -> dict[str, Any]:
         LogCorruptedError: the commit is torn.
     """
     from lakehouse_lib.errors import VersionNotFoundError
-    from lakehouse_lib.log.commit_file import read_commit
+    from lakehouse_lib.log.commits.commit_file import read_commit
 
     try:
         return dict(read_commit(store, version).info)

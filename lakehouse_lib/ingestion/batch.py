@@ -24,7 +24,7 @@ from lakehouse_lib.ingestion.parse import ParseTask, parse_file, staged_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore, open_store

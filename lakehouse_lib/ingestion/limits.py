@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.ingestion.casts import cast_or_find, mask
+from lakehouse_lib.ingestion.sources.casts import cast_or_find, mask
 from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.store.base import PathLimits

@@ -18,13 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib.errors import InvalidSchemaError, SourceRefusedError
-from lakehouse_lib.ingestion.blocks import TextBlock, TypedBlock
-from lakehouse_lib.ingestion.casts import from_text, mask, type_name
-from lakehouse_lib.ingestion.csv_source import read_csv
-from lakehouse_lib.ingestion.json_source import read_json
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
-from lakehouse_lib.ingestion.parquet_source import read_parquet
 from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
     LINE_COLUMN,
@@ -33,7 +28,12 @@ from lakehouse_lib.ingestion.quarantine import (
     faulty_records,
     quarantine_schema,
 )
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.sources.casts import from_text, mask, type_name
+from lakehouse_lib.ingestion.sources.csv import read_csv
+from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.parquet import read_parquet
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.store.base import ObjectStore
 

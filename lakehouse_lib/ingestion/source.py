@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Schema
 
 

@@ -19,9 +19,9 @@ from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.features import in_commit_timestamp
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.commit_file import CommitActions
-from lakehouse_lib.log.file_keys import KEY_COLUMNS
-from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.commits.commit_file import CommitActions
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS
+from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.store.base import ObjectStore
 

@@ -15,9 +15,9 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import has_time, heeded, time_in
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.log.table_state import load_state
 from lakehouse_lib.store.base import ObjectStore
 
 _CLOCK_SKEW_MS = 60_000

@@ -9,9 +9,9 @@ from typing import Any
 
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.commit_file import read_info
+from lakehouse_lib.log.commits.commit_file import read_info
+from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import LISTING_WAITS
-from lakehouse_lib.log.table_state import load_state
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 

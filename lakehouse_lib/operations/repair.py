@@ -24,12 +24,12 @@ from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTable
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
-from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.commits.log_compaction import difference
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.log.live_files import PathTwiceError
-from lakehouse_lib.log.log_compaction import difference
+from lakehouse_lib.log.replay.live_files import PathTwiceError
+from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
 from lakehouse_lib.log.segment import Commit, sort_listing
-from lakehouse_lib.log.table_state import is_any_gone, load_state
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA

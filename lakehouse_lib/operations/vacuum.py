@@ -19,10 +19,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.engine.spark.writing import WRITE_KEY
+from lakehouse_lib.engine.spark.write.writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.segment import Commit, list_commits

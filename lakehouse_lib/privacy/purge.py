@@ -19,7 +19,7 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
-from lakehouse_lib.log.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.protocol.table_properties import log_retention
 from lakehouse_lib.snapshot import load_snapshot

@@ -11,7 +11,7 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.in_commit_timestamp import has_time, heeded, is_enabled, since_when, time_in
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot

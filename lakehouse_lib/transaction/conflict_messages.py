@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.schema.column_mapping import field_id

@@ -33,9 +33,9 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commit_file import CommitActions, removals, serialize
-from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.log.table_state import OwnCommit
+from lakehouse_lib.log.commits.commit_file import CommitActions, removals, serialize
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.replay.table_state import OwnCommit
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import (
     CHANGE_FILE_SCHEMA,

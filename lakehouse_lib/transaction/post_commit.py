@@ -19,7 +19,7 @@ from lakehouse_lib.log.checksum import (
     read_checksum,
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
-from lakehouse_lib.log.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, DELETED_FILE_RETENTION
 from lakehouse_lib.snapshot import Snapshot
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from lakehouse_lib.log import action_lines, segment
+from lakehouse_lib.log import segment
 from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.commits import action_lines
 from tests.fuzz.judges import Verdict, Witnesses, judge, judge_predicate, judge_schema
 from tests.fuzz.mutations import Changed, mutate, mutate_text
 from tests.peers import duckdb_delta

@@ -16,7 +16,7 @@ from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.operations.cleanup import cleanup
 from lakehouse_lib.privacy.erasure import locate

@@ -12,11 +12,11 @@ from greenlet import getcurrent
 from lakehouse_lib.errors import CommitFailedError, ConcurrentAppendError, StoreError
 from lakehouse_lib.log import cleanup, file_names
 from lakehouse_lib.log.checkpoint import write as writing
-from lakehouse_lib.log.commit_file import CommitActions, parse_commit
+from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.replay import replay
+from lakehouse_lib.log.replay.replay import replay
+from lakehouse_lib.log.replay.table_state import VersionState
 from lakehouse_lib.log.table_identity import Landmark
-from lakehouse_lib.log.table_state import VersionState
 from lakehouse_lib.operations import vacuum
 from lakehouse_lib.operations.vacuum import plan_vacuum
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib.log import commit_file
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint import part
 from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
-from lakehouse_lib.log.commit_file import parse_commit
+from lakehouse_lib.log.commits import commit_file
+from lakehouse_lib.log.commits.commit_file import parse_commit
 from lakehouse_lib.transaction import optimistic_transaction
 
 _engine = optimistic_transaction.engine_info

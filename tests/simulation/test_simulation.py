@@ -16,7 +16,7 @@ import pytest
 
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import file_names as names
-from lakehouse_lib.log.commit_file import CommitActions
+from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.transaction.commit_base import Predecessor
 from tests.simulation import founding
 from tests.simulation.campaign import campaign, shorten, tally, told
@@ -77,7 +77,7 @@ def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
 def test_a_record_counts_worlds_of_the_same_code_together_and_what_they_load_is_their_code() -> None:
     names = {str(path).partition("/lakehouse_lib/")[2] for path in files_of_worlds()}
     assert {
-        "log/commit_file.py",
+        "log/commits/commit_file.py",
         "transaction/optimistic_transaction.py",
         "operations/vacuum.py",
         "protocol/table_properties.py",

@@ -10,7 +10,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
 
 SCHEMA = Schema([Field("id", "long", nullable=False), Field("price", "decimal(15,2)"), Field("note", "string")])

@@ -23,7 +23,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.ingestion import batch as batch_module
 from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.load import Load, Report
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop

@@ -19,10 +19,12 @@ from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
-from lakehouse_lib.engine.spark import matching, reading, row_checks, worker_writing, workers, writing
+from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
+from lakehouse_lib.engine.spark.write import row_checks, worker_writing, writing
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable

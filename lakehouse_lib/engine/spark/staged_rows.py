@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse_lib.engine.spark import reading, store_access
+from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import struct_type
 from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
+from lakehouse_lib.engine.spark.read import reading
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectStore

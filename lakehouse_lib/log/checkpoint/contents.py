@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, column, flags_of, numbers_of, whole
 from lakehouse_lib.log.checkpoint.parallel import ahead
-from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.replay.replay import TableState
 
 #: Pieces of some thousand rows each.
 _AHEAD = 4

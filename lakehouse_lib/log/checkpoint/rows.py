@@ -20,9 +20,9 @@ from lakehouse_lib.log.checkpoint.columns import cast_stored
 from lakehouse_lib.log.checkpoint.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
-from lakehouse_lib.log.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
-from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys, key_paths
-from lakehouse_lib.log.row_positions import drop_rows, null_rows
+from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys, key_paths
+from lakehouse_lib.log.replay.row_positions import drop_rows, null_rows
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType

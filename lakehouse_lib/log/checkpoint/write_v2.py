@@ -40,9 +40,9 @@ from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
-from lakehouse_lib.log.replay import TableState
+from lakehouse_lib.log.replay.replay import TableState
+from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import load_segment
-from lakehouse_lib.log.table_state import load_state
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once

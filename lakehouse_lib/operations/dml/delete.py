@@ -26,7 +26,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import deletion_vectors
-from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
 from lakehouse_lib.operations.files import discard_paths, record_count, total_size
 from lakehouse_lib.operations.replanning import commit_change

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
-from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import discard, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import commit_change

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.deletion_vectors import _words
+from lakehouse_lib.engine.spark.read.deletion_vectors import _words
 from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.hand_made import commit, data_file, field, struct
@@ -101,7 +101,7 @@ def test_what_spark_prunes_itself_shifts_no_position(marked: Path, spark: Any, c
 
 
 def test_more_words_than_are_sent_to_every_executor(marked: Path, spark: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("lakehouse_lib.engine.spark.deletion_vectors._MOST_BROADCAST", 3)
+    monkeypatch.setattr("lakehouse_lib.engine.spark.read.deletion_vectors._MOST_BROADCAST", 3)
     frame = DeltaTable(marked).to_spark(spark)
     assert sorted(row.k for row in frame.select("k").collect()) == LEFT
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_deltalake
-from lakehouse_lib.engine.spark import manifest
 from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.read import manifest
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.store.local import LocalStore
 from tests.peers import parquet_files, plain, read_delta_rs

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
-from lakehouse_lib.engine.spark import manifest
 from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.read import manifest
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, LogCorruptedError, PathOutsideTableError, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.partitions import branches
+from lakehouse_lib.engine.spark.read.partitions import branches
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.protocol.actions import STRING_MAP
 from lakehouse_lib.schema import PrimitiveType

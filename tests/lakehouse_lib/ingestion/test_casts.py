@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.ingestion.casts import cast_or_find, from_text, type_name
+from lakehouse_lib.ingestion.sources.casts import cast_or_find, from_text, type_name
 
 BAD = object()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.ingestion.json_source import read_json
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import LandingError, SourceRefusedError
-from lakehouse_lib.ingestion.csv_source import read_csv
-from lakehouse_lib.ingestion.json_source import read_json
 from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, inside, scan, still_growing
-from lakehouse_lib.ingestion.parquet_source import read_parquet
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.csv import read_csv
+from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.parquet import read_parquet
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 SCHEMA = pa.schema([("id", pa.int64())])
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {

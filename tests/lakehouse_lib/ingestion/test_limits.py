@@ -16,7 +16,7 @@ from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import LocalStore, open_store
 

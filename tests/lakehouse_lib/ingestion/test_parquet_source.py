@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.parquet_source import read_parquet
+from lakehouse_lib.ingestion.sources.parquet import read_parquet
 
 NOON = dt.datetime(2020, 1, 1, 12)
 UTC = pa.timestamp("us", "UTC")

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
-from lakehouse_lib.ingestion import csv_source
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.parse import ParseTask, check_schema, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources import csv as csv_source
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store import open_store
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion import csv_source
-from lakehouse_lib.ingestion.csv_source import read_csv
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources import csv as csv_source
+from lakehouse_lib.ingestion.sources.csv import read_csv
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 ONE = pa.schema([("a", pa.string())])

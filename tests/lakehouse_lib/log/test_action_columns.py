@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log import action_lines
-from lakehouse_lib.log.action_columns import FileParser
-from lakehouse_lib.log.commit_file import CommitActions, parse_commit
+from lakehouse_lib.log.commits import action_lines
+from lakehouse_lib.log.commits.action_columns import FileParser
+from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
 from tests.log_tables import METADATA, PROTOCOL, add, remove
 
 COLUMNS, LINES = 0, 2**60  # bytes from which on pieces are parsed as columns

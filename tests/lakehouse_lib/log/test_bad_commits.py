@@ -6,9 +6,10 @@ import tracemalloc
 import pytest
 
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
-from lakehouse_lib.log import action_lines, file_names
-from lakehouse_lib.log.commit_file import parse_commit, read_commit
-from lakehouse_lib.log.file_actions import SCHEMAS
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commits import action_lines
+from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit
+from lakehouse_lib.log.commits.file_actions import SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_tables import METADATA, PROTOCOL, add, paths_of, put, remove
@@ -212,7 +213,7 @@ def test_an_empty_commit_file(data):
 
 
 def test_a_large_commit_file_of_spaces_is_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", 16)
+    monkeypatch.setattr("lakehouse_lib.log.commits.commit_file._BLOCK_BYTES", 16)
     store = put(tmp_path, 0, add("a"))
     store.put(file_names.commit(1), b" \n" * 100)
     with pytest.raises(LogCorruptedError, match="is empty"):
@@ -246,8 +247,8 @@ def test_a_file_is_not_added_and_removed_at_once_but_its_deletion_vector_may_cha
 
 def test_a_line_beyond_the_bound_is_refused_before_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(action_lines, "MAX_LINE_BYTES", 2**20)
-    monkeypatch.setattr("lakehouse_lib.log.commit_file.MAX_LINE_BYTES", 2**20)
-    monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", 2**16)
+    monkeypatch.setattr("lakehouse_lib.log.commits.commit_file.MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr("lakehouse_lib.log.commits.commit_file._BLOCK_BYTES", 2**16)
     store = put(tmp_path, 0, add("a"))
     file = tmp_path / file_names.commit(1)
     with file.open("wb") as out:
@@ -263,9 +264,9 @@ def test_a_line_beyond_the_bound_is_refused_before_the_rest_is_read(tmp_path, mo
 
 
 def test_a_commit_larger_than_a_line_may_be_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("lakehouse_lib.log.commit_file.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("lakehouse_lib.log.commits.commit_file.MAX_LINE_BYTES", 100)
     for block in (1, 7, 64, 4096):
-        monkeypatch.setattr("lakehouse_lib.log.commit_file._BLOCK_BYTES", block)
+        monkeypatch.setattr("lakehouse_lib.log.commits.commit_file._BLOCK_BYTES", block)
         store = put(tmp_path / str(block), 0, *(add(f"f{n}", stats="é" * n) for n in range(30)))
         commit = read_commit(store, 0)
         whole = parse_commit(store.read(file_names.commit(0)), 0, "t")

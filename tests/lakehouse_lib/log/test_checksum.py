@@ -18,8 +18,8 @@ from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checksum import checksum_of, contradictions, next_checksum, put_checksum, read_checksum
-from lakehouse_lib.log.commit_file import read_commit
-from lakehouse_lib.log.table_state import load_state
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Protocol, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore

@@ -99,9 +99,9 @@ def test_threads_that_read_at_once_share_one_value() -> None:
 def test_the_bound_is_about_what_the_process_keeps() -> None:
     """Of commits with one file each, whose columns are nothing beside the objects that hold them."""
     program = """
-        from lakehouse_lib.log.action_lines import read_actions
+        from lakehouse_lib.log.commits.action_lines import read_actions
         from lakehouse_lib.log.cache import LogCache
-        from lakehouse_lib.log.commit_file import CommitActions, commit_nbytes
+        from lakehouse_lib.log.commits.commit_file import CommitActions, commit_nbytes
         from lakehouse_lib.store import LocalStore
         from lakehouse_lib.store.base import ObjectMeta
 

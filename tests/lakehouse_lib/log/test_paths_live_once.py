@@ -18,7 +18,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.table_state import load_state
+from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_compaction, put_sidecar, put_v2
@@ -338,7 +338,7 @@ def test_rows_are_compared_by_file_and_not_by_spelling(tmp_path):
 
 
 def test_fingerprints_differ_for_different_texts_of_any_length():
-    from lakehouse_lib.log.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
+    from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
 
     texts = ["".join(some) for length in range(5) for some in itertools.product("ab", repeat=length)]
     texts += [f"{'x' * length}{end}" for length in (55, 56, 57, 63, 64, 65, 100) for end in ("a", "b", "é")]

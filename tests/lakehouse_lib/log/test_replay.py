@@ -12,9 +12,9 @@ from lakehouse_lib.errors import DeltaError, LogCorruptedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.read import read_checkpoint
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
-from lakehouse_lib.log.commit_file import parse_commit
-from lakehouse_lib.log.file_keys import file_keys
-from lakehouse_lib.log.replay import replay, state_of
+from lakehouse_lib.log.commits.commit_file import parse_commit
+from lakehouse_lib.log.replay.file_keys import file_keys
+from lakehouse_lib.log.replay.replay import replay, state_of
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError
-from lakehouse_lib.log import action_lines
-from lakehouse_lib.log import commit_file as module
-from lakehouse_lib.log.commit_file import CommitActions, parse_commit, serialize
+from lakehouse_lib.log.commits import action_lines
+from lakehouse_lib.log.commits import commit_file as module
+from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit, serialize
 from lakehouse_lib.protocol.actions import (
     CHANGE_FILE_SCHEMA,
     FILE_SCHEMA,

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.vacuum import list_objects
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge

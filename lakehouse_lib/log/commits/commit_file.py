@@ -15,10 +15,10 @@ from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.action_lines import MAX_LINE_BYTES, check_line, read_actions
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.duplicate_paths import are_surely_distinct
-from lakehouse_lib.log.file_actions import TornLineError, check_files
+from lakehouse_lib.log.commits.action_lines import MAX_LINE_BYTES, check_line, read_actions
+from lakehouse_lib.log.commits.file_actions import TornLineError, check_files
+from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
 from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, parse_line
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 

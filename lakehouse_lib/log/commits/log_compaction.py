@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, StoreError
-from lakehouse_lib.log.action_lines import read_actions
-from lakehouse_lib.log.commit_file import CommitActions, read_commit
-from lakehouse_lib.log.duplicate_paths import find_repeats
-from lakehouse_lib.log.file_actions import TornLineError
-from lakehouse_lib.log.file_keys import file_keys
-from lakehouse_lib.log.replay import replay, state_of
+from lakehouse_lib.log.commits.action_lines import read_actions
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.commits.file_actions import TornLineError
+from lakehouse_lib.log.replay.duplicate_paths import find_repeats
+from lakehouse_lib.log.replay.file_keys import file_keys
+from lakehouse_lib.log.replay.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit, Compaction
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.file_paths import canonical

@@ -18,7 +18,7 @@ import pyarrow.json as pj
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, null, strings, whole
-from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
+from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import STRING_MAP, parse_line
 
 #: The fields of each kind of action, and the keys of each field, which only maps have.

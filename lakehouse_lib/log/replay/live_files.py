@@ -22,9 +22,9 @@ from lakehouse_lib.data_skipping.file_pruning import Known, Needs
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.checkpoint.part import Part, UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.rows import CheckpointRows
-from lakehouse_lib.log.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
-from lakehouse_lib.log.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.log.row_positions import drop_rows
+from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.replay.row_positions import drop_rows
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.statistics import WrittenStatistics

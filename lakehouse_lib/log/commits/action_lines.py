@@ -16,9 +16,9 @@ import pyarrow as pa
 from lakehouse_lib.arrow.values import column
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.log.action_columns import FileParser, file_lines
 from lakehouse_lib.log.checkpoint.parallel import in_order
-from lakehouse_lib.log.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
+from lakehouse_lib.log.commits.action_columns import FileParser, file_lines
+from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
 
 #: No line is longer. Spark's JSON reader takes no text over 20,000,000 characters, which is twice that where every

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.blocks import TextBlock, refusal
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, refusal
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_regular
 
 #: Bytes of lines a block holds, and the longest line there can be.

@@ -23,11 +23,11 @@ from pyarrow import csv
 
 from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.blocks import TextBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import decode_texts, mask
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_arrow
 
 #: Bytes of text read at a time, and so the longest record there can be.

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, numbers_of
 from lakehouse_lib.log.checkpoint.read import CheckpointState
-from lakehouse_lib.log.commit_file import CommitActions
-from lakehouse_lib.log.duplicate_paths import are_surely_distinct
-from lakehouse_lib.log.file_keys import file_keys
-from lakehouse_lib.log.live_files import FileSet
+from lakehouse_lib.log.commits.commit_file import CommitActions
+from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
+from lakehouse_lib.log.replay.file_keys import file_keys
+from lakehouse_lib.log.replay.live_files import FileSet
 from lakehouse_lib.protocol.actions import (
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,

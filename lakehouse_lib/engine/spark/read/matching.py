@@ -14,7 +14,7 @@ from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.engine.parquet.footer import read_footer
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table
 from lakehouse_lib.engine.spark import columns as spark_columns
-from lakehouse_lib.engine.spark.reading import FILE, ROW, parts
+from lakehouse_lib.engine.spark.read.reading import FILE, ROW, parts
 from lakehouse_lib.expressions import Predicate, to_spark_sql
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
 from lakehouse_lib.snapshot import Snapshot

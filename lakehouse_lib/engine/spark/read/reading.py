@@ -20,10 +20,10 @@ from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.spark import columns as spark_columns
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import Names, struct_type
-from lakehouse_lib.engine.spark.deletion_vectors import without_deleted
-from lakehouse_lib.engine.spark.layouts import layouts
-from lakehouse_lib.engine.spark.manifest import scan_listed
-from lakehouse_lib.engine.spark.partitions import branches
+from lakehouse_lib.engine.spark.read.deletion_vectors import without_deleted
+from lakehouse_lib.engine.spark.read.layouts import layouts
+from lakehouse_lib.engine.spark.read.manifest import scan_listed
+from lakehouse_lib.engine.spark.read.partitions import branches
 from lakehouse_lib.expressions import to_spark_sql
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, Schema

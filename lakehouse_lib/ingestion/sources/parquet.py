@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
-from lakehouse_lib.ingestion.blocks import TypedBlock, column_mismatches, refusal
-from lakehouse_lib.ingestion.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
+from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.schema.arrow import is_list
 from lakehouse_lib.store.regular_files import open_arrow
 

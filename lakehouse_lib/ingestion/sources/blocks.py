@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.casts import type_name
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
+from lakehouse_lib.ingestion.sources.casts import type_name
 
 
 @dataclass(frozen=True)

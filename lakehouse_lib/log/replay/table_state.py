@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint.read import read_checkpoint
-from lakehouse_lib.log.commit_file import CommitActions, commit_nbytes, read_listed
-from lakehouse_lib.log.live_files import PathTwiceError
-from lakehouse_lib.log.log_compaction import may_lack_removes, read_compaction, unusable
-from lakehouse_lib.log.replay import TableState, replay, state_of
+from lakehouse_lib.log.commits.commit_file import CommitActions, commit_nbytes, read_listed
+from lakehouse_lib.log.commits.log_compaction import may_lack_removes, read_compaction, unusable
+from lakehouse_lib.log.replay.live_files import PathTwiceError
+from lakehouse_lib.log.replay.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once

@@ -1,0 +1,1 @@
+"""Read a table by Spark's own scan."""

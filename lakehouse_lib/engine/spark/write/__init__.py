@@ -1,0 +1,1 @@
+"""Write rows by Spark's own writer, or by the library's in its workers."""

@@ -1,0 +1,1 @@
+"""Landing files of each format as rows."""

@@ -1,0 +1,1 @@
+"""Commit files and log compactions: their lines, and the actions in them."""

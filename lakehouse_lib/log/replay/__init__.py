@@ -1,0 +1,1 @@
+"""Actions of the log reconciled into the state of a version."""
