@@ -23,6 +23,7 @@ from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, put_commit, version_of
+from tests.fault_store import FaultStore
 from tests.log_tables import add, append, create, files, paths_of, put
 
 
@@ -270,14 +271,9 @@ def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
         base = append(base, f"f{number}")
     checkpoint(base)
 
-    class Swept(LocalStore):
-        """The log is cleaned up between the lost put and the look at who won it."""
-
-        def list_from(self, folder, start=""):
-            self.delete_many([file_names.commit(1), file_names.commit(2)])
-            return super().list_from(folder, start)
-
-    outcome = commit(snapshot, Swept(store.root, fsync=False))
+    # The log is cleaned up between the lost put and the look at who won it.
+    commits = [file_names.commit(1), file_names.commit(2)]
+    outcome = commit(snapshot, FaultStore(store.root, before={"list_from": lambda _: store.delete_many(commits)}))
     assert isinstance(outcome, Conflict)
     assert type(outcome.error) is CommitFailedError
     assert "cleaned up past the version" in str(outcome.error)

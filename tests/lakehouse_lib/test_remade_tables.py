@@ -15,6 +15,7 @@ from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.fault_store import FaultStore, each
 from tests.log_tables import append, create, files, paths_of
 
 ANOTHER = "another table is there now"
@@ -89,39 +90,26 @@ def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch)
         stale.update()
 
 
+def make_again(root):
+    shutil.rmtree(root)
+    make(root, 4, "new")
+
+
 def test_one_remade_while_a_race_is_lost_is_refused(tmp_path):
     stale = make(tmp_path / "t", 2, "old")
-    lost = []
-
-    class Remade(LocalStore):
-        def put_if_absent(self, path, data):
-            if not lost:
-                lost.append(path)
-                shutil.rmtree(self.root)
-                make(tmp_path / "t", 4, "new")
-            return super().put_if_absent(path, data)
-
+    store = FaultStore(stale.store.root, before={"put_if_absent": each(lambda: make_again(tmp_path / "t"))})
     with pytest.raises(TableNotFoundError, match=ANOTHER):
-        commit(stale, Remade(stale.store.root, fsync=False))
+        commit(stale, store)
     assert paths_of(load_snapshot(stale.store)) == ["new1", "new2", "new3"]
 
 
 def test_one_remade_between_two_lost_races_is_refused(tmp_path):
     stale = make(tmp_path / "t", 1, "")
     puts = []
-
-    class Remade(LocalStore):
-        def put_if_absent(self, path, data):
-            puts.append(path)
-            if len(puts) == 1:
-                append(stale, "theirs")
-            elif len(puts) == 2:
-                shutil.rmtree(self.root)
-                make(tmp_path / "t", 4, "new")
-            return super().put_if_absent(path, data)
-
+    races = each(lambda: append(stale, "theirs"), lambda: make_again(tmp_path / "t"))
+    store = FaultStore(stale.store.root, before={"put_if_absent": races}, after={"put_if_absent": puts.append})
     with pytest.raises(TableNotFoundError, match=rf"{ANOTHER}.*version 1\)"):
-        commit(stale, Remade(stale.store.root, fsync=False))
+        commit(stale, store)
     assert len(puts) == 2
 
 

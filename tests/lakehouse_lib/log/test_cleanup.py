@@ -18,6 +18,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from tests import checkpoint_files
+from tests.fault_store import FaultStore
 from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
 from tests.log_tables import METADATA, PROTOCOL, add, append, create, files
 from tests.peers import read_delta_rs, read_duckdb
@@ -258,17 +259,12 @@ def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
     log.checkpoint(10, "classic")
     gone = file_names.commit(0)
 
-    class Raced(LocalStore):
-        """The first commit, whose time is inside, goes between the listing and the look."""
-
-        def list_from(self, folder, start=""):
-            yield from list(super().list_from(folder, start))
-            if folder == file_names.LOG:
-                self.delete_many([gone])
-
     configuration = WEEK | {"delta.enableInCommitTimestamps": "true"}
     before = set(log.listing())
-    store = Raced(str(tmp_path))
+    # The first commit, whose time is inside, goes between the listing and the look.
+    store = FaultStore(
+        tmp_path, after={"list_from": lambda folder: folder == file_names.LOG and log.store.delete_many([gone])}
+    )
     timed = Protocol(1, 7, None, frozenset({"inCommitTimestamp"}))
     assert clean_up(store, weekly(configuration), timed, now=at(1000)) == []
     assert before - set(log.listing()) == {gone}
@@ -393,12 +389,8 @@ def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
     log.checkpoint(5, "classic")
     old = load_snapshot(log.store, 1)
 
-    class Swept(LocalStore):
-        def put_if_absent(self, path, data):
-            self.delete_many([file_names.commit(version) for version in range(5)])
-            return super().put_if_absent(path, data)
-
-    store = Swept(log.store.root, fsync=False)
+    commits = [file_names.commit(version) for version in range(5)]
+    store = FaultStore(log.store.root, before={"put_if_absent": lambda _: log.store.delete_many(commits)})
     transaction = OptimisticTransaction(old, store, "WRITE", {})
     transaction.add(files("late"))
     assert transaction.commit() == Committed(6, 1)
@@ -410,13 +402,9 @@ def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path)
     log.checkpoint(5, "classic")
     old = load_snapshot(log.store, 1)
 
-    class Swept(LocalStore):
-        def put_if_absent(self, path, data):
-            stored = super().put_if_absent(path, data)
-            self.delete_many([file_names.commit(version) for version in range(5)])
-            return stored
-
-    transaction = OptimisticTransaction(old, Swept(log.store.root, fsync=False), "WRITE", {})
+    commits = [file_names.commit(version) for version in range(5)]
+    store = FaultStore(log.store.root, after={"put_if_absent": lambda _: log.store.delete_many(commits)})
+    transaction = OptimisticTransaction(old, store, "WRITE", {})
     transaction.add(files("late"))
     outcome = transaction.commit()
     assert isinstance(outcome, Conflict)

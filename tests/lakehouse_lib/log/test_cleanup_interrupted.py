@@ -15,6 +15,7 @@ from lakehouse_lib.log.cleanup import clean_up, cutoff, plan_cleanup
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
+from tests.fault_store import FaultStore
 from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, seen, weekly
 
 
@@ -121,17 +122,8 @@ def test_two_at_once_delete_no_more_than_one(tmp_path):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10):
         log.checkpoint(version, "parquet")
-    outer = clean
-
-    class Beside(LocalStore):
-        """Another process cleans up before each of its deletions."""
-
-        def delete_many(self, paths):
-            outer(log, 23)
-            super().delete_many(paths)
-
     log.checkpoint(15, "parquet")
     before = all_seen(log.store, range(15, 21))
-    store = Beside(str(tmp_path), fsync=False)
+    store = FaultStore(tmp_path, before={"delete_many": lambda _: clean(log, 23)})
     clean_up(store, weekly(), load_snapshot(store).protocol, now=at(20))
     assert all_seen(log.store, range(15, 21)) == before

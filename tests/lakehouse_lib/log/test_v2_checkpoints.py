@@ -27,6 +27,7 @@ from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 from tests.checkpoint_files import put_commit, put_sidecar, put_v2
 from tests.days_table import record_reads
+from tests.fault_store import FaultStore
 from tests.log_tables import METADATA, add, paths_of, remove
 from tests.peers import files_delta_rs, plain, read_duckdb
 
@@ -261,29 +262,18 @@ def test_an_older_versions_checkpoint_takes_nothing_over(table):
     assert len(paths_of(load_snapshot(table, 1))) == 101
 
 
-class Failing(LocalStore):
-    """Its puts fail from the one on whose path ``at`` is in."""
-
-    at = "no such path"
-    before = True
-
-    def put(self, path, data):
-        if self.at in path and self.before:
-            raise StoreError("the disk is full", table=self.root)
-        super().put(path, data)
-        if self.at in path:
-            raise StoreError("the answer was lost", table=self.root)
-
-
 @pytest.mark.parametrize("at", ["_sidecars/", ".checkpoint.", "_last_checkpoint"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_crash_anywhere_loses_nothing(table, at, before):
     put_commit(table, 1, [add("new"), remove("f000")])
     expected = paths_of(load_snapshot(table))
-    failing = Failing(table.root, fsync=False)
-    failing.at, failing.before = at, before
-    with pytest.raises(StoreError, match=r"disk|answer"):
-        checkpoint(failing)
+
+    def fail(path):
+        if at in path:
+            raise StoreError("the disk is full, or the answer was lost", table=table.root)
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        checkpoint(FaultStore(table.root, **{"before" if before else "after": {"put": fail}}))
     cache.CACHE.clear()
     assert paths_of(load_snapshot(table)) == expected
     complete = at == "_last_checkpoint" or (at == ".checkpoint." and not before)
@@ -333,14 +323,11 @@ def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_onl
 def test_a_checkpoint_that_a_cleanup_takes_as_soon_as_it_is_there_is_no_error(table):
     """Of a version that has expired: the classic name is a copy of what is gone then."""
 
-    class Cleaned(LocalStore):
-        def head(self, path):
-            found = super().head(path)
-            if ".checkpoint." in path:
-                self.delete_many([path])
-            return found
+    def clean(path):
+        if ".checkpoint." in path:
+            table.delete_many([path])
 
-    checkpoint(Cleaned(table.root, fsync=False))
+    checkpoint(FaultStore(table.root, after={"head": clean}))
     assert len(paths_of(load_snapshot(table))) == 100
 
 

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
+from tests.fault_store import FaultStore, each
 from tests.peers import read_duckdb
 
 ROWS = 2_000
@@ -132,7 +134,8 @@ def test_what_is_marked_while_marks_are_looked_for(
     first, second, *_, last = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
-    told = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
+    winners = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
+    races = each(*(partial(delete_by_vector, tmp_path, vectors) for vectors in winners))
     looked_at: list[list[int]] = []
     look_for = deletion_vector_rebase.PlacesOfKeys._look_for
 
@@ -140,17 +143,9 @@ def test_what_is_marked_while_marks_are_looked_for(
         looked_at.append(list(groups))
         return look_for(self, groups, marked)
 
-    class Raced(LocalStore):
-        """Somebody is faster three times."""
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            if told:
-                delete_by_vector(tmp_path, told.pop(0))
-            return super().put_if_absent(path, data)
-
     monkeypatch.setattr(deletion_vector_rebase.PlacesOfKeys, "_look_for", watched)
     monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
-    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": races}))
     cluster_by_x_and_y(before, ArrowEngine())
     check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
     # The last one is of the other partition: what was found of the first one stays as it is.
@@ -211,14 +206,12 @@ def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
     delete_by_vector(tmp_path, {first: lost})
     before = DeltaTable(tmp_path).snapshot
 
-    class Raced(LocalStore):
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            for vector in tmp_path.glob("deletion_vector_*.bin"):
-                vector.unlink()
-                delete_by_vector(tmp_path, {first: inline({1, 2})})
-            return super().put_if_absent(path, data)
+    def lose_the_vector(_: str) -> None:
+        for vector in tmp_path.glob("deletion_vector_*.bin"):
+            vector.unlink()
+            delete_by_vector(tmp_path, {first: inline({1, 2})})
 
-    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": lose_the_vector}))
     with caplog.at_level(logging.WARNING):
         metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
     assert "others have deleted since" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
+from tests.fault_store import FaultStore, each
 from tests.peers import read_duckdb
 
 ROWS = 5_000
@@ -70,17 +72,9 @@ def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
     first, second, third = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
-    told = [{first: inline({0, 1})}, {first: inline({0, 1, 2}), second: inline({3})}, {third: inline({4})}]
-
-    class Raced(LocalStore):
-        """Somebody is faster three times."""
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            if told:
-                delete_by_vector(tmp_path, told.pop(0))
-            return super().put_if_absent(path, data)
-
-    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    winners = [{first: inline({0, 1})}, {first: inline({0, 1, 2}), second: inline({3})}, {third: inline({4})}]
+    races = each(*(partial(delete_by_vector, tmp_path, vectors) for vectors in winners))
+    object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": races}))
     compact(before, ArrowEngine())
     check(tmp_path, {0, 1, 2, ROWS + 3, 2 * ROWS + 4})
 

@@ -36,6 +36,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.fault_store import FaultStore, each
 from tests.peers import parquet_files, read_delta_rs, read_duckdb
 from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
@@ -207,17 +208,9 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
     tracked_rows(tmp_path)
     before = latest(tmp_path)
     path = before.files["path"][0].as_py()
-    told = [{path: inline({0})}]
-
-    class Raced(LocalStore):
-        """Somebody is faster, and somebody else before the loser has looked what happened."""
-
-        def put_if_absent(self, name: str, data: bytes) -> bool:
-            if told:
-                delete_by_vector(tmp_path, told.pop(0))
-            return super().put_if_absent(name, data)
-
-    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    # Another writer is faster, and a third one commits before the loser has read what happened.
+    race = each(lambda: delete_by_vector(tmp_path, {path: inline({0})}))
+    object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": race}))
     update = Snapshot.update
 
     def late(snapshot: Snapshot) -> Snapshot:
