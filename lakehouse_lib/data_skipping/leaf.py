@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import is_true, literal, may_be_true
+from lakehouse_lib.arrow.sorted_search import count_below
+from lakehouse_lib.arrow.values import bools, int64s, is_true, literal, may_be_true, null
 from lakehouse_lib.expressions.evaluate_arrow import array_of
 from lakehouse_lib.expressions.ir import Comparison, In, Like, Literal
 from lakehouse_lib.expressions.like import split_pattern
@@ -103,21 +103,8 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
 
 def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
     """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
-    if pa.types.is_decimal(values.type):
-        index = _count_below(values, bounds)
-    else:
-        index = pc.search_sorted(values, bounds, side="left")
-    return pc.if_else(pc.less(index, pa.scalar(len(values), index.type)), index, pa.scalar(None, index.type))
-
-
-def _count_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
-    """For each bound how many of ``values`` are below it; for decimals, which ``search_sorted`` does not take."""
-    # The sort is stable: of equals the bounds come first.
-    order = pc.sort_indices(pa.concat_arrays([bounds, values])).to_numpy()
-    is_bound = order < len(bounds)
-    below = np.empty(len(bounds), np.uint64)
-    below[order[is_bound]] = np.cumsum(~is_bound)[is_bound]
-    return pa.array(below)
+    index = count_below(values, bounds)
+    return pc.if_else(bools(index < len(values)), int64s(index), null(pa.int64()))
 
 
 def like(node: Like, leaf: Leaf) -> pa.Array:

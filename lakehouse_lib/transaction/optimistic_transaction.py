@@ -11,13 +11,12 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import features
+from lakehouse_lib import distribution, features
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import (
     CommitFailedError,
@@ -382,12 +381,6 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-@cache
 def engine_info() -> str:
     """This library's name and version, as commits have it."""
-    from importlib.metadata import PackageNotFoundError, version  # 50 ms that readers need not wait for
-
-    try:
-        return f"lakehouse/{version('lakehouse')}"
-    except PackageNotFoundError:  # on a worker, where the library came as a zip
-        return "lakehouse"
+    return "/".join(filter(None, (distribution.NAME, distribution.version())))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_lib.fleet.registry import ApprovalPolicy
 
@@ -91,6 +91,12 @@ class Pointer:
     def to_dict(self) -> dict[str, str]:
         """As XCom has it."""
         return {"request": self.request, "digest": self.digest}
+
+
+def map_index(context: Context) -> int:
+    """The index of a mapped task; -1 of any other."""
+    index = context["ti"].map_index
+    return -1 if index is None else int(index)
 
 
 def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document:

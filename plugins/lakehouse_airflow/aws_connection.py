@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from airflow.sdk.log import mask_secret
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, mask_secret
 
 from lakehouse_airflow.connection_extra import extra_of, taken_as_object
 from lakehouse_airflow.session_keys import SessionKeys, kept
@@ -90,7 +89,7 @@ def _from_session(
     """Keys and region of a boto3 session, or of the role that it assumes."""
     if importlib.util.find_spec("boto3") is None:
         raise AirflowFailException(
-            f"the connection {connection!r} has a profile or a role, which need boto3: pip install 'lakehouse[s3]'"
+            f"the connection {connection!r} has a profile or a role, which need boto3: pip install boto3"
         )
     if sts is not None and "@" in sts:  # boto3's errors quote it
         raise AirflowFailException(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from airflow.sdk.log import mask_secret
+from airflow.providers.common.compat.sdk import mask_secret
 
 from lakehouse_airflow.approval import APPROVE, NotApprovedError
 from lakehouse_airflow.markdown import code

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval

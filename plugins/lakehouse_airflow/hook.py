@@ -6,8 +6,8 @@ import posixpath
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from lakehouse_airflow.aws_connection import aws_options
 from lakehouse_airflow.connection_extra import extra_of

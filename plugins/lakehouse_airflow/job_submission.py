@@ -13,12 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import (
-    ALLOWED_SPARK_BINARIES,
-    DEFAULT_SPARK_BINARY,
-    SparkSubmitHook,
-)
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
 
 import spark_jobs
 from lakehouse_airflow.connection_extra import extra_of
@@ -26,6 +21,18 @@ from lakehouse_airflow.failures import failure
 from lakehouse_airflow.supervisor import dying_with_supervisor
 from spark_jobs.parent_process import tied_to_this_process
 from spark_jobs.private_files import in_memory, private_path
+
+try:
+    from airflow.providers.apache.spark.hooks.spark_submit import (
+        ALLOWED_SPARK_BINARIES,
+        DEFAULT_SPARK_BINARY,
+        SparkSubmitHook,
+    )
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"operators that submit a Spark job need {error.name}; expected pyspark, and Airflow's Spark provider by "
+        "pip install --no-deps apache-airflow-providers-apache-spark"
+    ) from error
 
 _MARK = '{"lakehouse":'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_lib.fleet.registry import Registry

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from airflow.sdk import BaseOperatorLink, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperatorLink
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import registered

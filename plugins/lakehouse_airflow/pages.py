@@ -8,7 +8,7 @@ from string import Template
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import requires_access_asset
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse
 

@@ -26,6 +26,14 @@ class LakehousePlugin(AirflowPlugin):
             from lakehouse_airflow.pages import app
         except Exception as error:
             logger.exception("the pages of the plugin %s cannot be imported", self.name)
-            plugins_manager.get_import_errors()[str(self.source or self.name)] = f"{type(error).__name__}: {error}"
+            _import_errors()[str(self.source or self.name)] = f"{type(error).__name__}: {error}"
             return []
         return [{"app": app, "url_prefix": URL_PREFIX, "name": "Lakehouse"}]
+
+
+def _import_errors() -> dict[str, str]:
+    """What Airflow shows as import errors of plugins; a module's variable before Airflow 3.2."""
+    if hasattr(plugins_manager, "get_import_errors"):
+        errors: dict[str, str] = plugins_manager.get_import_errors()
+        return errors
+    return plugins_manager.import_errors

@@ -5,17 +5,18 @@ Airflow reads this while it is still being imported itself, so nothing of Airflo
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
+
+from lakehouse_lib import distribution
 
 
 def get_provider_info() -> dict[str, Any]:
     """Provider metadata: the hook, and the connection type ``lakehouse`` that the connection form then offers."""
     return {
-        "package-name": "lakehouse",
+        "package-name": distribution.NAME,
         "name": "Lakehouse",
         "description": "Delta tables kept healthy by Airflow and Spark.",
-        "versions": [version("lakehouse")],
+        "versions": [distribution.version()],
         "connection-types": [
             {
                 "connection-type": "lakehouse",

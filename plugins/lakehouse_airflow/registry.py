@@ -30,7 +30,7 @@ def is_configured() -> bool:
 
 
 def _configured() -> str:
-    from airflow.sdk import conf
+    from airflow.providers.common.compat.sdk import conf
 
     return os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
 

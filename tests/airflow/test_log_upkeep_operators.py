@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
-from lakehouse_airflow.operators.repair import _REPAIRED, LakehouseRepairOperator
+from lakehouse_airflow.operators.repair import REPAIRED, LakehouseRepairOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
 from lakehouse_lib.operations.repair import Report
 
@@ -185,7 +185,7 @@ def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = {field.name for field in fields(Report)} - {"dry_run", "version"}
     assert set(mended_by) == kinds
-    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(_REPAIRED)
+    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(REPAIRED)
 
 
 def test_a_dry_run_is_asked_for_plainly(orders: Path) -> None:

@@ -13,7 +13,8 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.operators.repair import LakehouseRepairApprovalOperator, LakehouseRepairOperator
+from lakehouse_airflow.operators.repair import LakehouseRepairOperator
+from lakehouse_airflow.operators.repair_approval import LakehouseRepairApprovalOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import RegistryError
 from tests.airflow.erasure_runs import ANN, answer_to, asked_by, ledger

@@ -10,15 +10,14 @@ import re
 import sys
 import weakref
 from collections.abc import Iterator
-from importlib import metadata
 from typing import Any
 
 import pyarrow as pa
 
+from lakehouse_lib import distribution
 from lakehouse_lib.errors import StoreError
 
 _ready: weakref.WeakSet[Any] = weakref.WeakSet()
-_DISTRIBUTION = "lakehouse"
 _ANSWER = "python string, version string, error string"
 
 
@@ -54,19 +53,11 @@ def make_ready(spark: Any) -> None:
 def hint() -> str:
     """What to set where workers lack the library."""
     python = "{}.{}".format(*sys.version_info[:2])
-    library = " ".join(filter(None, (_DISTRIBUTION, version())))
+    library = " ".join(filter(None, (distribution.NAME, distribution.version())))
     return (
         f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has {library} and "
         "pyarrow on every executor, or send the library with --py-files to one that has pyarrow"
     )
-
-
-def version() -> str | None:
-    """The installed version of this library; None where it is not installed, as with --py-files."""
-    try:
-        return metadata.version(_DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _check(spark: Any) -> None:
@@ -77,10 +68,10 @@ def _check(spark: Any) -> None:
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
-    ours = version()
+    ours = distribution.version()
     if ours is not None and answer.version is not None and answer.version != ours:
         raise StoreError(
-            f"Spark's Python workers ({answer.python}) have {_DISTRIBUTION} {answer.version}; expected {ours}",
+            f"Spark's Python workers ({answer.python}) have {distribution.NAME} {answer.version}; expected {ours}",
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
@@ -88,7 +79,7 @@ def _check(spark: Any) -> None:
 
 def _question() -> Any:
     """The function that a worker runs; a nested one, because it is pickled by value and runs without the library."""
-    distribution = _DISTRIBUTION
+    name = distribution.NAME
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import importlib
@@ -100,7 +91,7 @@ def _question() -> Any:
         installed = error = None
         try:
             importlib.import_module("lakehouse_lib.engine.spark.tasks")
-            installed = importlib.metadata.version(distribution)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             pass
         except Exception as failure:

@@ -71,7 +71,7 @@ def find_repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The positions, ascending, of the numbers that occur more than once."""
     ordered = np.sort(numbers)
     several = ordered[1:][ordered[1:] == ordered[:-1]]
-    return np.flatnonzero(np.isin(numbers, several)) if len(several) else np.zeros(0, np.int64)
+    return np.flatnonzero(np.isin(numbers, several, kind="sort")) if len(several) else np.zeros(0, np.int64)
 
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:

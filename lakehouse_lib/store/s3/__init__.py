@@ -20,7 +20,7 @@ def open_s3(uri: str, options: Mapping[str, str]) -> ObjectStore:
     if importlib.util.find_spec("boto3") is None:
         raise InvalidArgumentError(
             f"{uri.partition(':')[0]}: locations need boto3, which is not installed",
-            hint="Install it: pip install 'lakehouse[s3]'",
+            hint="Install it: pip install boto3",
             code="DELTA_MISSING_PACKAGE",
         )
     from lakehouse_lib.store.s3.s3_store import S3Store

@@ -8,17 +8,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import airflow
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from lakehouse_airflow import erasure_plan
-from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, read_plan
+from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, map_index, read_plan
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
+
+try:
+    from airflow.sdk.exceptions import TaskAwaitingInput
+except ImportError:
+    raise ImportError(f"Airflow {airflow.__version__} has no tasks that wait for an answer; expected 3.3") from None
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -160,12 +166,6 @@ class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
     def require_open(self, ledger: Ledger, plan: Document) -> None:
         erasure_plan.require_subject(plan, self.registry_subject)
         erasure_plan.places_of(ledger, plan)
-
-
-def map_index(context: Context) -> int:
-    """The index of a mapped task; -1 of any other."""
-    index = context["ti"].map_index
-    return -1 if index is None else int(index)
 
 
 def _notifier(reference: str) -> BaseNotifier:

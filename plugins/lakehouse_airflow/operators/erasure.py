@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import BaseOperator, timezone
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks

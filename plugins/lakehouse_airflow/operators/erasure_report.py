@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator, timezone
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow.erasure_plan import delete_identifiers
 from lakehouse_airflow.erasure_request import Erasure, ErasureTasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator

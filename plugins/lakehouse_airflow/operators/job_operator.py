@@ -7,9 +7,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import AirflowException
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook

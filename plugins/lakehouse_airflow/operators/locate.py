@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException, mask_secret
 from airflow.sdk import BaseOperator, Param, timezone
-from airflow.sdk.exceptions import AirflowFailException
-from airflow.sdk.log import mask_secret
 
 from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run

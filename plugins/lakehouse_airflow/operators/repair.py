@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import timezone
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, read_plan, require_approval
+from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index, read_plan, require_approval
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
-from lakehouse_airflow.markdown import code
-from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, map_index
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import load_registry
-from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakehouse_lib.ledger import Document, Ledger
     from lakehouse_lib.store.base import ObjectStore
 
+#: The kind of plan that an approval of a repair is about.
+KIND = "repair"
 #: Of each kind of finding, in XCom and log: neither is a place for a million paths.
 _MOST_NAMED = 20
 #: Kinds of findings that repair() repairs. Any other kind, a new one included, fails the task until it is named here.
-_REPAIRED = (
+REPAIRED = (
     "files_removed",
     "checkpoints_unreadable",
     "compactions_wrong",
@@ -36,68 +33,6 @@ _REPAIRED = (
     "last_checkpoint",
     "temporary",
 )
-
-
-class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
-    """Looks for what is wrong with a table, and asks whether it may be repaired.
-
-    The findings are the plan; ``repair.approvers`` of the registry are asked. Skips the tasks after it where nothing is
-    wrong, and where the answer is no.
-
-    Args:
-        table: a table's name in the registry, or its location (templated).
-        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
-
-    Returns:
-        As LakehouseApprovalOperator.
-    """
-
-    kind = "repair"
-    template_fields: Sequence[str] = ("table",)
-
-    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.lakehouse_conn_id = lakehouse_conn_id
-
-    def policy(self, registry: Registry) -> ApprovalPolicy:
-        return registry.repair_policy()
-
-    def pointer(self, context: Context, ledger: Ledger) -> Pointer:
-        from lakehouse_lib.ledger import digest, new_request
-
-        hook = LakehouseHook(self.lakehouse_conn_id)
-        findings = _findings(hook.table(self.table).repair(dry_run=True))
-        run = Run.of(context)
-        about = ledger.find_claim(run.question(self.task_id, map_index(context)))
-        if about is not None:
-            plan = ledger.read(about, "plan")
-            if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
-                raise NotApprovedError(f"the findings are not those of request {about} any more; trigger the DAG again")
-            return Pointer(about, digest(plan))
-        if not findings:
-            raise AirflowSkipException(f"nothing is wrong with the table {self.table!r}")
-        plan = {
-            "format": 1,
-            "kind": self.kind,
-            "request": new_request(),
-            **run.to_dict(),
-            "table": self.table,
-            "uri": hook.uri(self.table),
-            "found_at": timezone.utcnow().isoformat(),
-            "findings": digest(findings),
-            "found": {kind: _named(value) for kind, value in findings.items()},
-        }
-        ledger.put(plan["request"], "plan", plan)
-        return Pointer(plan["request"], digest(plan))
-
-    def question(self, plan: Document) -> tuple[str, str]:
-        lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
-        for kind, found in plan["found"].items():
-            action = "repaired" if kind in _REPAIRED else "not repaired"
-            examples = ", ".join(code(each) for each in found["first"])
-            lines.append(f"* {kind} ({action}): {found['count']}, such as {examples}")
-        return f"Repair the table {plan['table']}?", "\n".join(lines)
 
 
 class LakehouseRepairOperator(LakehouseTableOperator):
@@ -155,7 +90,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         run = Run.of(context)
         index = map_index(context)
         pointer = Pointer.pull(context, task_id, index)
-        plan = read_plan(ledger, pointer, run, LakehouseRepairApprovalOperator.kind)
+        plan = read_plan(ledger, pointer, run, KIND)
         uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
         if plan["uri"] != uri:
             raise NotApprovedError(f"request {pointer.request} is about the table {plan['uri']}; this one is {uri}")
@@ -163,7 +98,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         self.log.info("request %s: approved by %s", pointer.request, decision["approver"]["id"])
 
         def compare(report: dict[str, Any]) -> None:
-            findings = _findings(report)
+            findings = findings_of(report)
             # None: a try that was killed has repaired them.
             if findings and digest(findings) != plan["findings"]:
                 raise NotApprovedError(
@@ -177,8 +112,8 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         looked_at = table.version()
         report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
-        found = _findings(report)
-        self._left = [kind for kind in found if kind not in _REPAIRED]
+        found = findings_of(report)
+        self._left = [kind for kind in found if kind not in REPAIRED]
         if "commits_missing" in found and not _are_versions_lost(found["commits_missing"], table.store):
             self._left.remove("commits_missing")
         return {
@@ -187,7 +122,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             "version": looked_at if report["version"] is None else report["version"],
             "dry_run": self._only_reports,
             "is_sound": not found,
-            "found": {kind: _named(value) for kind, value in found.items()},
+            "found": {kind: first_named(value) for kind, value in found.items()},
         }
 
     @property
@@ -195,7 +130,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         return str(self.dry_run) == "True"
 
 
-def _findings(report: Mapping[str, Any]) -> dict[str, Any]:
+def findings_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """The findings of a library report, by kind."""
     return {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
 
@@ -211,7 +146,7 @@ def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
     return last >= (oldest_version(store) or 0)
 
 
-def _named(findings: Any) -> dict[str, Any]:
+def first_named(findings: Any) -> dict[str, Any]:
     """Of a list of paths, of {path: reason}, or of one reason."""
     if isinstance(findings, dict):
         findings = [f"{path}: {reason}" for path, reason in findings.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator

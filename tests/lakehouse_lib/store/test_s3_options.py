@@ -199,7 +199,7 @@ def test_without_boto3_the_way_out_is_told(monkeypatch):
 
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "boto3" else real(name, *more))
-    with pytest.raises(InvalidArgumentError, match=r"boto3.*lakehouse\[s3\]"):
+    with pytest.raises(InvalidArgumentError, match=r"boto3.*pip install boto3"):
         open_store("s3://bucket/t")
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.sorted_search import count_below
 from lakehouse_lib.arrow.values import bits_of, int64s, numbers_of
 
 Keys = NDArray[Any]
@@ -71,8 +72,7 @@ def _present(column: pa.Array, words: pa.Array | None) -> Keys:
     if is_text(kind):
         if words is None or not len(words):
             return np.zeros(len(column), np.int32)
-        ranks = pc.search_sorted(words, column, side="left")
-        return numbers_of(ranks, np.uint64).astype(np.int32)
+        return count_below(words, column).astype(np.int32)
     if pa.types.is_boolean(kind):
         return bits_of(column.buffers()[1], column.offset, len(column)).astype(np.int8)
     if pa.types.is_decimal128(kind):

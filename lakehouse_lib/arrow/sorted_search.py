@@ -1,0 +1,30 @@
+"""Binary search in a sorted column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
+
+
+def count_below(values: pa.Array, needles: pa.Array) -> NDArray[Any]:
+    """For each needle the number of ``values`` that are below it; any number where the needle is null.
+
+    Args:
+        values: sorted, without nulls, of the needles' type.
+    """
+    if hasattr(pc, "search_sorted") and not pa.types.is_decimal(values.type):  # pyarrow has it from 26 on
+        return numbers_of(pc.search_sorted(values, needles, side="left"), np.uint64).astype(np.int64)
+    count = np.zeros(len(needles), np.int64)
+    step = 1 << len(values).bit_length() >> 1
+    while step:
+        probe = np.minimum(count + step, len(values))
+        is_below = flags_of(pc.less(values.take(int64s(probe - 1)), needles))
+        count = np.where(is_below & (probe == count + step), probe, count)
+        step >>= 1
+    return count

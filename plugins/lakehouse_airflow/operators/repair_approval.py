@@ -1,0 +1,83 @@
+"""Ask a person whether a table may be repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.sdk import timezone
+
+from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.markdown import code
+from lakehouse_airflow.operators.approval import LakehouseApprovalOperator
+from lakehouse_airflow.operators.repair import KIND, REPAIRED, findings_of, first_named
+from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.ledger import Document, Ledger
+
+
+class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
+    """Looks for what is wrong with a table, and asks whether it may be repaired.
+
+    The findings are the plan; ``repair.approvers`` of the registry are asked. Skips the tasks after it where nothing is
+    wrong, and where the answer is no.
+
+    Args:
+        table: a table's name in the registry, or its location (templated).
+        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+
+    Returns:
+        As LakehouseApprovalOperator.
+    """
+
+    kind = KIND
+    template_fields: Sequence[str] = ("table",)
+
+    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def policy(self, registry: Registry) -> ApprovalPolicy:
+        return registry.repair_policy()
+
+    def pointer(self, context: Context, ledger: Ledger) -> Pointer:
+        from lakehouse_lib.ledger import digest, new_request
+
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        findings = findings_of(hook.table(self.table).repair(dry_run=True))
+        run = Run.of(context)
+        about = ledger.find_claim(run.question(self.task_id, map_index(context)))
+        if about is not None:
+            plan = ledger.read(about, "plan")
+            if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
+                raise NotApprovedError(f"the findings are not those of request {about} any more; trigger the DAG again")
+            return Pointer(about, digest(plan))
+        if not findings:
+            raise AirflowSkipException(f"nothing is wrong with the table {self.table!r}")
+        plan = {
+            "format": 1,
+            "kind": self.kind,
+            "request": new_request(),
+            **run.to_dict(),
+            "table": self.table,
+            "uri": hook.uri(self.table),
+            "found_at": timezone.utcnow().isoformat(),
+            "findings": digest(findings),
+            "found": {kind: first_named(value) for kind, value in findings.items()},
+        }
+        ledger.put(plan["request"], "plan", plan)
+        return Pointer(plan["request"], digest(plan))
+
+    def question(self, plan: Document) -> tuple[str, str]:
+        lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
+        for kind, found in plan["found"].items():
+            action = "repaired" if kind in REPAIRED else "not repaired"
+            examples = ", ".join(code(each) for each in found["first"])
+            lines.append(f"* {kind} ({action}): {found['count']}, such as {examples}")
+        return f"Repair the table {plan['table']}?", "\n".join(lines)

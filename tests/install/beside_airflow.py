@@ -1,0 +1,131 @@
+"""``make test-install``: the wheel beside each Airflow as pip resolves it, by the commands of the docs."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from tests.install.environment import ROOT, Environment, documented_commands
+
+pytestmark = pytest.mark.timeout(1800)
+
+SENSOR_DAG = """
+from airflow.sdk import DAG
+
+from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+
+with DAG("waiting"):
+    wait = LakehouseTableVersionSensor(task_id="wait", table="{table}", target_version=2, poke_interval=0.5, timeout=2)
+    defer = LakehouseTableVersionSensor(task_id="defer", table="{table}", target_version=2, deferrable=True)
+    wait >> defer
+"""
+
+JOB_DAG = """
+from airflow.sdk import DAG
+
+from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+
+with DAG("upkeep"):
+    optimize = LakehouseOptimizeOperator(task_id="optimize", table="{table}")
+    optimize >> LakehouseCheckpointOperator(task_id="checkpoint", table="{table}")
+"""
+
+
+#: Releases of Airflow, each with the bounds without which its tasks fail as pip resolves it.
+AIRFLOWS = {"3.3": [], "3.2": ["fastapi<0.137", "svcs<26"], "3.1.3": []}
+
+#: What needs a task that waits for a person, which Airflow has from 3.3 on.
+APPROVALS = {"lakehouse_airflow.operators.approval", "lakehouse_airflow.operators.repair_approval"}
+
+IMPORTS = """
+import importlib, pkgutil
+import lakehouse_airflow
+for module in pkgutil.walk_packages(lakehouse_airflow.__path__, "lakehouse_airflow."):
+    try:
+        importlib.import_module(module.name)
+    except ImportError as error:
+        print(module.name, error, sep="|")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", *build, "--wheel-dir", folder, ROOT], check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture(scope="module", params=AIRFLOWS)
+def airflow(request: pytest.FixtureRequest, wheels: Path) -> Iterator[Environment]:
+    """Airflow alone, as pip resolves it; the tests install the rest, one after the other."""
+    assert documented_commands("With Airflow")[0] == ["apache-airflow"]
+    with TemporaryDirectory(prefix="lakehouse-install-") as folder:
+        environment = Environment(Path(folder), wheels, request.param)
+        environment.pip_install(f"apache-airflow=={request.param}.*", *AIRFLOWS[request.param])
+        environment.run("airflow", "db", "migrate")
+        yield environment
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """A table of two small files that deltalake has written, at version 1."""
+    uri = str(tmp_path / "orders")
+    for value in (1, 2):
+        deltalake.write_deltalake(uri, pa.table({"id": [value]}), mode="append")
+    return uri
+
+
+def test_the_wheel_changes_no_version(airflow: Environment) -> None:
+    before = airflow.installed()
+    airflow.pip_install(*documented_commands("With Airflow")[1])
+    after = airflow.installed()
+    assert {name: after.get(name) for name in before} == before
+    assert "lakehouse-lib" in after
+    assert airflow.run("python", "-m", "pip", "check").stdout == "No broken requirements found.\n"
+
+
+def test_airflow_lists_the_provider_and_the_plugin(airflow: Environment) -> None:
+    assert "lakehouse-lib" in airflow.run("airflow", "providers", "list").stdout
+    assert "lakehouse_airflow.plugin" in airflow.run("airflow", "plugins", "--output", "json").stdout
+
+
+def test_the_sensor_waits_for_a_version_that_deltalake_writes(airflow: Environment, table: str) -> None:
+    (airflow.dags / "waiting.py").write_text(SENSOR_DAG.format(table=table))
+    waited = airflow.test_dag("waiting")
+    assert "AirflowSensorTimeout" in waited.stdout + waited.stderr
+    assert waited.returncode == 1
+    deltalake.write_deltalake(table, pa.table({"id": [3]}), mode="append")
+    done = airflow.test_dag("waiting")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_job_without_spark_names_what_is_missing(airflow: Environment) -> None:
+    done = airflow.python("import lakehouse_airflow.operators.optimize", check=False)
+    assert "ModuleNotFoundError: operators that submit a Spark job need airflow.providers.apache" in done.stderr
+    assert "pip install --no-deps apache-airflow-providers-apache-spark" in done.stderr
+
+
+def test_a_job_runs_beside_a_whole_pyspark(airflow: Environment, table: str) -> None:
+    for command in documented_commands("With Airflow")[2:4]:
+        airflow.pip_install(*command)
+    missing = airflow.run("python", "-m", "pip", "check", check=False).stdout.splitlines()
+    assert sorted(line.split(" requires ")[1].split(",")[0] for line in missing) == ["grpcio-status", "pyspark-client"]
+    (airflow.dags / "upkeep.py").write_text(JOB_DAG.format(table=table))
+    done = airflow.test_dag("upkeep")
+    assert done.returncode == 0, done.stdout + done.stderr
+    judge = deltalake.DeltaTable(table)
+    assert judge.history(1)[0]["operation"] == "OPTIMIZE"
+    assert sorted(judge.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+
+
+def test_every_module_imports_but_approvals_before_airflow_3_3(airflow: Environment) -> None:
+    failed = dict(line.split("|") for line in airflow.python(IMPORTS).stdout.splitlines() if "|" in line)
+    assert set(failed) == (set() if airflow.release == "3.3" else APPROVALS)
+    assert all("expected 3.3" in text for text in failed.values())

@@ -1,0 +1,42 @@
+"""Binary search in a sorted column, with and without pyarrow's own; Python's bisect is the judge."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib.arrow.sorted_search import count_below
+
+KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.string(): st.text(st.characters(max_codepoint=127), max_size=3),
+    pa.decimal128(20, 2): st.decimals(-1000, 1000, places=2),
+    pa.date32(): st.dates(),
+}
+
+
+@pytest.fixture(params=["pyarrow's", "ours"])
+def search(request: pytest.FixtureRequest) -> Iterator[None]:
+    """pyarrow has a search of its own from 26 on."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ours":
+            patch.delattr(pc, "search_sorted", raising=False)
+        yield
+
+
+@pytest.mark.usefixtures("search")
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_count_is_where_bisect_inserts(kind: pa.DataType) -> None:
+    @given(st.lists(KINDS[kind], max_size=20), st.lists(st.none() | KINDS[kind], max_size=20))
+    def check(values: list[Any], needles: list[Any]) -> None:
+        values.sort()
+        counts = count_below(pa.array(values, kind), pa.array(needles, kind)).tolist()
+        known = [(count, needle) for count, needle in zip(counts, needles, strict=True) if needle is not None]
+        assert [count for count, _ in known] == [bisect_left(values, needle) for _, needle in known]
+
+    check()
