@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.values import literal, numbers_of
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.overlap import mean_files_at_a_point
@@ -104,7 +105,7 @@ def health(
     moment = clock.now() / 1000 if now is None else now
     files, store = snapshot.files, snapshot.store
     target = target_file_size or _target(snapshot.configuration)
-    sizes = files["size"].combine_chunks().to_numpy(zero_copy_only=False)
+    sizes = numbers_of(files["size"], np.int64)
     small = is_small(sizes, target)
     partition = partition_codes(files, snapshot.layout)
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
@@ -177,5 +178,5 @@ def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
 
 def _expired(snapshot: Snapshot, moment: float) -> pa.Table:
     retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root).total_seconds()
-    removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], 0)
-    return snapshot.tombstones.filter(pc.less_equal(removed, int((moment - retention) * 1000)))
+    removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], literal(0, pa.int64()))
+    return snapshot.tombstones.filter(pc.less_equal(removed, literal(int((moment - retention) * 1000), pa.int64())))

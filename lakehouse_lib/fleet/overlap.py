@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
@@ -49,7 +50,7 @@ def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:
     if not len(low):
         return None
     # Any type with an order becomes whole numbers that keep it.
-    rank = pc.rank(pa.concat_arrays([low, high]), tiebreaker="min").to_numpy(zero_copy_only=False)
+    rank = numbers_of(pc.rank(pa.concat_arrays([low, high]), tiebreaker="min"), np.uint64)
     starts, ends = np.sort(rank[: len(low)]), np.sort(rank[len(low) :])
     points = np.concatenate([starts, ends])
     covering = np.searchsorted(starts, points, side="right") - np.searchsorted(ends, points, side="left")

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
+from lakehouse_lib.arrow.values import bools, strings, whole
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
@@ -190,7 +191,7 @@ def repair(
     if not len(missing):
         return found
     transaction = OptimisticTransaction(latest, store, "FSCK", {})
-    transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=missing["path"].combine_chunks())))
+    transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=whole(missing["path"]))))
     transaction.metrics["numRemovedFiles"] = len(missing)
     return replace(found, version=version_of(transaction.commit(commit_properties)))
 
@@ -252,20 +253,20 @@ def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
     if not len(files):
         return files
     there = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
-    return files.filter(pa.array([not one for one in there], pa.bool_()))
+    return files.filter(bools([not one for one in there]))
 
 
 def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
     """Log paths of files that are there, and whose deletion vector is in a file that is not."""
     marked = files.filter(files["deletionVector"].is_valid())
-    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=missing["path"].combine_chunks())))
+    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
     if not len(marked):
         return []
     vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
     there = _are_there(vectors, store)
     if all(there):
         return []
-    gone = pa.array([path for path, is_there in zip(vectors, there, strict=True) if not is_there], pa.string())
+    gone = strings([path for path, is_there in zip(vectors, there, strict=True) if not is_there])
     found = []
     for row in range(len(marked)):
         vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))

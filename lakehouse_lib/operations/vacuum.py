@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import int64s, literal, strings
 from lakehouse_lib.engine.spark.write.writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock
@@ -162,14 +163,15 @@ def plan_vacuum(
         links: the table's symbolic links: what the log names by way of one stays under its real name.
         partition_columns: whose folders are data even when they start with ``_`` or ``.``, by the log's names.
     """
-    removed_at = pc.fill_null(tombstones["deletionTimestamp"], 0)
-    expired = pc.less_equal(removed_at, cutoff)
+    limit = literal(cutoff, pa.int64())
+    removed_at = pc.fill_null(tombstones["deletionTimestamp"], literal(0, pa.int64()))
+    expired = pc.less_equal(removed_at, limit)
     recent = tombstones.filter(pc.invert(expired))
     kept = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
     paths = objects["path"]
-    unneeded = pc.or_(pc.less(objects["modified"], cutoff), pc.is_in(paths, value_set=expired_paths))
+    unneeded = pc.or_(pc.less(objects["modified"], limit), pc.is_in(paths, value_set=expired_paths))
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=kept)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # what no path of the table names
@@ -223,7 +225,7 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
     # Some are decoded already and some are not: a name with a percent sign in it may be meant as it is.
     spelled = {name.rpartition("/")[2] for name in outside.to_pylist()}
     names = spelled | {unquote(name) for name in spelled}
-    return pc.is_in(_file_names(paths), value_set=pa.array(sorted(names), pa.string()))
+    return pc.is_in(_file_names(paths), value_set=strings(sorted(names)))
 
 
 @dataclass(frozen=True)
@@ -301,8 +303,8 @@ def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatc
         yield pa.record_batch(
             [
                 paths,
-                pa.array([meta.size for meta in chunk], pa.int64()),
-                pa.array([meta.modified for meta in chunk], pa.int64()),
+                int64s([meta.size for meta in chunk]),
+                int64s([meta.modified for meta in chunk]),
             ],
             schema=OBJECT_SCHEMA,
         )
@@ -310,7 +312,7 @@ def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatc
 
 def _as_text(paths: list[str], table: str) -> pa.Array:
     try:
-        return pa.array(paths, pa.string())
+        return strings(paths)
     except UnicodeEncodeError as error:
         raise StoreError(
             f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename the file, or remove it"

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
@@ -140,14 +141,14 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
     Raises:
         LogCorruptedError: a descriptor makes no sense.
     """
-    vectors = vectors.filter(vectors.is_valid()).combine_chunks()
+    vectors = whole(vectors.filter(vectors.is_valid()))
     kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
     try:
-        odd = pc.or_(pc.invert(pc.is_in(kind, value_set=pa.array(["u", "i", "p"]))), text.is_null())
+        odd = pc.or_(pc.invert(pc.is_in(kind, value_set=strings(["u", "i", "p"]))), text.is_null())
         if pc.any(odd, min_count=0).as_py():
             _checked(vectors.filter(odd)[0].as_py())
-        relative = pc.unique(text.filter(pc.equal(kind, "u"))).to_pylist()
-        named = pa.array([file_paths.encode(_named_by_uuid(one)) for one in relative], pa.string())
+        relative = pc.unique(text.filter(pc.equal(kind, literal("u", pa.string())))).to_pylist()
+        named = strings([file_paths.encode(_named_by_uuid(one)) for one in relative])
     except _Broken as error:
         raise LogCorruptedError(
             f"a deletion vector's descriptor makes no sense: {error}",
@@ -155,7 +156,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
             hint="Restore the log from a backup, or read an older version",
             code="DELTA_DELETION_VECTOR_CORRUPTED",
         ) from error
-    absolute = pc.unique(text.filter(pc.equal(kind, "p")))
+    absolute = pc.unique(text.filter(pc.equal(kind, literal("p", pa.string()))))
     return pc.unique(pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named, store)]))
 
 

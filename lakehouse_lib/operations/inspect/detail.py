@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
+from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.snapshot import Snapshot
 
@@ -44,9 +45,9 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
     if not names:
         return []
     keys = snapshot.layout.partition_keys.values()
-    maps = files["partitionValues"].combine_chunks()
-    columns = [pc.map_lookup(maps, pa.scalar(key), "first") for key in keys]
-    columns = [pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column) for column in columns]
+    maps, empty = files["partitionValues"].combine_chunks(), literal("", pa.string())
+    columns = [pc.map_lookup(maps, literal(key, pa.string()), "first") for key in keys]
+    columns = [pc.if_else(pc.equal(column, empty), null(pa.string()), column) for column in columns]
     found = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
     rows: list[dict[str, str | None]] = found.to_pylist()
     return rows
