@@ -370,7 +370,7 @@ def test_deletion_vectors_by_turns(
         expected.append(expected[-1] | set(numbers.tolist()))
     ours("id % 10 = 3", set(range(3, 200, 10)), 2)
     theirs("id IN (5, 101)", {5, 101})
-    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 4)
+    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 3)  # 101 and 103 are gone already
     ours("part = 0 AND id < 100", set(range(0, 100, 2)), 0)
     theirs("id IN (1, 7)", {1, 7})
     peer.sql(f"INSERT INTO {table} VALUES (300, 1)")
