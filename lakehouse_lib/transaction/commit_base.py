@@ -1,4 +1,4 @@
-"""What a commit has to say because of the version that it follows, and anew where others have put one first."""
+"""What a commit takes over from the version before it: row ids and the in-commit timestamp."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Predecessor:
         moment: when it was committed, ms since the epoch; None: not asked yet.
         highest_id: that a row has got so far; -1: none has.
         landmark: how it was met in the log; None before the first one.
-        given: files (a files table) to which others have given ids since the commit was planned, the newest first.
+        files_with_ids: files (a files table) to which other writers have given ids since the commit was planned, the
+            newest first.
     """
 
     version: int = -1
@@ -37,14 +38,14 @@ class Predecessor:
     moment: int | None = None
     highest_id: int = -1
     landmark: Landmark | None = None
-    given: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
+    files_with_ids: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> Predecessor:
         if snapshot is None:
             return cls()
-        found = row_tracking.highest(snapshot.domains.values(), table=snapshot.store.root, version=snapshot.version)
-        highest_id = -1 if found is None else found
+        highest = row_tracking.highest(snapshot.domains.values(), table=snapshot.store.root, version=snapshot.version)
+        highest_id = -1 if highest is None else highest
         return cls(
             snapshot.version, snapshot.protocol, snapshot.metadata, snapshot.timestamp, highest_id, snapshot.landmark
         )
@@ -59,18 +60,18 @@ class Predecessor:
         protocol, metadata, highest_id = self.protocol, self.metadata, self.highest_id
         for winner in winners:
             protocol, metadata = winner.protocol or protocol, winner.metadata or metadata
-            told = row_tracking.highest(winner.domains, table=table, version=winner.version)
-            highest_id = highest_id if told is None else max(highest_id, told)
+            highest = row_tracking.highest(winner.domains, table=table, version=winner.version)
+            highest_id = highest_id if highest is None else max(highest_id, highest)
         last = winners[-1]
         assert metadata is not None
         assert protocol is not None
-        given = self.given
+        files_with_ids = self.files_with_ids
         if row_tracking.are_assigned(protocol, metadata):
             newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
-            given = pa.concat_tables([*newer, given])
+            files_with_ids = pa.concat_tables([*newer, files_with_ids])
         timed = has_time(heeded(metadata.configuration, protocol), last.version)
         moment = time_in(last.info, table=table, version=last.version) if timed else None
-        return Predecessor(last.version, protocol, metadata, moment, highest_id, None, given)
+        return Predecessor(last.version, protocol, metadata, moment, highest_id, None, files_with_ids)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         """The commit as the version after this one.
@@ -107,7 +108,9 @@ class Predecessor:
         if not row_tracking.are_assigned(protocol, metadata):
             return commit
         adds, domain = row_tracking.assign(commit.adds, self.highest_id, table=table, version=commit.version)
-        removes = row_tracking.renewed(commit.removes, self.given) if len(self.given) else commit.removes
+        removes = (
+            row_tracking.renewed(commit.removes, self.files_with_ids) if len(self.files_with_ids) else commit.removes
+        )
         info = row_tracking.say_preserved(commit.info) if row_tracking.are_stable(protocol, metadata) else commit.info
         domains = commit.domains if domain is None else (*commit.domains, domain)
         return replace(commit, adds=adds, removes=removes, domains=domains, info=info)

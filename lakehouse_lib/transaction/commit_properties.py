@@ -1,5 +1,6 @@
-"""What a caller may say about a commit. What no log could hold is refused where it is said: a verb writes data files
-before it commits, and they would be left behind.
+"""What a caller may say about a commit.
+
+What no log can hold is refused at once: an operation writes data files before it commits, and would leave them behind.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Transaction
 
-#: Fields of commitInfo that not every commit of ours has, and readers take for the commit's own.
-_OURS = frozenset(("inCommitTimestamp", "readVersion", "version"))
+#: Fields of commitInfo that not every commit of this library has, and that readers take for the commit's own.
+_RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))
 #: Fields of commitInfo and their kinds. Other engines cannot parse a commit, and so no table, that has another there.
 _FIELDS = {
     "clusterId": "text",
@@ -40,8 +41,8 @@ class CommitProperties:
         app_transactions: txn actions to put into the same commit (idempotent writes), one of each application.
 
     Raises:
-        InvalidArgumentError: metadata that is no mapping of names to what JSON holds, or of another kind than Delta's
-            field; retries that are no number of attempts; no transactions, or two of one application.
+        InvalidArgumentError: metadata that is not a mapping of names to JSON values, or of another kind than Delta's
+            field; retries that are not a whole number from 0; transactions of another type, or two of one application.
     """
 
     custom_metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class CommitProperties:
 
 
 def check_commit_properties(properties: object, *, table: str) -> None:
-    """What every verb that commits asks before anything else.
+    """Check the ``commit_properties`` argument of an operation.
 
     Raises:
         InvalidArgumentError: neither ``CommitProperties`` nor None, such as the class of that name in ``deltalake``.
@@ -76,15 +77,15 @@ def check_commit_properties(properties: object, *, table: str) -> None:
         )
 
 
-def _check_metadata(told: object) -> None:
-    if not isinstance(told, Mapping) or not all(isinstance(name, str) for name in told):
+def _check_metadata(metadata: object) -> None:
+    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
         raise InvalidArgumentError(
-            f"custom_metadata is {excerpt(told)}",
+            f"custom_metadata is {excerpt(metadata)}",
             hint="Give a dictionary from names to what JSON can hold",
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
-    for name, value in told.items():
-        if name in _OURS:
+    for name, value in metadata.items():
+        if name in _RESERVED_FIELDS:
             raise InvalidArgumentError(
                 f"custom_metadata has {name} = {excerpt(value)}, which is the commit's own to say",
                 hint="Leave it out, or give it a name that Delta does not have",
@@ -99,7 +100,7 @@ def _check_metadata(told: object) -> None:
             )
     try:
         # Python would write NaN and Infinity, and no other reader could open the table any more.
-        json.dumps(dict(told), ensure_ascii=False, allow_nan=False).encode()
+        json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"custom_metadata cannot be written as JSON: {error}",
@@ -111,24 +112,26 @@ def _check_metadata(told: object) -> None:
 def _is_of(kind: str, value: object) -> bool:
     if kind == "text":
         return isinstance(value, str)
-    return isinstance(value, dict) and (kind == "a dictionary" or all(isinstance(one, str) for one in value.values()))
+    return isinstance(value, dict) and (kind == "a dictionary" or all(isinstance(item, str) for item in value.values()))
 
 
-def _check_transactions(given: object) -> None:
-    if not isinstance(given, list | tuple) or not all(isinstance(one, Transaction) for one in given):
+def _check_transactions(transactions: object) -> None:
+    if not isinstance(transactions, list | tuple) or not all(
+        isinstance(transaction, Transaction) for transaction in transactions
+    ):
         raise InvalidArgumentError(
-            f"app_transactions is {excerpt(given)}",
+            f"app_transactions is {excerpt(transactions)}",
             hint='Give a list: [lakehouse_lib.Transaction("my job", 7)]',
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
-    seen: dict[str, Transaction] = {}
-    for one in given:
-        known = seen.setdefault(one.app_id, one)
-        if known is not one:
-            # Actions of a commit have no order, so nobody could tell which of them counts.
+    by_application: dict[str, Transaction] = {}
+    for transaction in transactions:
+        first = by_application.setdefault(transaction.app_id, transaction)
+        if first is not transaction:
+            # Actions of a commit have no order, so neither version would count before the other.
             raise InvalidArgumentError(
-                f"app_transactions has the versions {known.version} and {one.version} of the application "
-                f"{excerpt(one.app_id)}",
+                f"app_transactions has the versions {first.version} and {transaction.version} of the application "
+                f"{excerpt(transaction.app_id)}",
                 hint="Give each application one transaction a commit",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )

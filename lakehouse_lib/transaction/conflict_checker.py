@@ -101,14 +101,16 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             metadata = winner.metadata
         if domains := sorted(attempt.domains & {d.domain for d in winner.domains}):
             return conflict(ConcurrentTransactionError, f"wrote the domain {excerpt(domains[0])} too")
-        if met := next((one for one in winner.transactions if one.app_id in attempt.applications), None):
-            ours = attempt.applications[met.app_id]
+        rival = next((txn for txn in winner.transactions if txn.app_id in attempt.applications), None)
+        if rival is not None:
+            version = attempt.applications[rival.app_id]
             what = (
-                f"has version {met.version} of the application {excerpt(met.app_id)}, of which this is version {ours}"
+                f"has version {rival.version} of the application {excerpt(rival.app_id)}, "
+                f"of which this is version {version}"
             )
             again = (
                 "what was to be written is there: go on with its next version"
-                if met.version >= ours
+                if rival.version >= version
                 else "open the table again, see what it wrote, and run it again"
             )
             return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
@@ -126,8 +128,7 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
 def find_change(
     before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata], commits: range, store: ObjectStore
 ) -> CommitFailedError | None:
-    """The error that a change of protocol or metadata means for files that were written before it; None when they may
-    be committed after it all the same.
+    """The error that a change of protocol or metadata means for files written before it; None when they still fit.
 
     Args:
         commits: the versions that brought it.
@@ -162,11 +163,11 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
     owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
     changed = may_be_true(files["dataChange"])
     files, owners = files.filter(changed), owners[changed.to_numpy()]
-    found: dict[int, Predicate | None] = {}
+    reads_by_winner: dict[int, Predicate | None] = {}
     for read in attempt.reads:
         for number in np.unique(owners[_may_hold(attempt, read, files)]).tolist():
-            found.setdefault(number, read)
-    return found
+            reads_by_winner.setdefault(number, read)
+    return reads_by_winner
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class _Removed:
     @classmethod
     def of(cls, winners: Sequence[CommitActions], store: ObjectStore) -> _Removed:
         keys = [file_keys(winner.removes, store) for winner in winners]
-        owners = np.repeat(np.arange(len(winners)), [len(one) for one in keys])
+        owners = np.repeat(np.arange(len(winners)), [len(winner_keys) for winner_keys in keys])
         return cls(pa.concat_arrays([pa.array([], pa.string()), *keys]), owners)
 
     def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
@@ -188,11 +189,11 @@ class _Removed:
             return {}
         gone = attempt.live(self.keys)
         gone_keys = file_keys(gone.select(KEY_COLUMNS), store)
-        found: dict[int, tuple[int, Predicate | None]] = {}
+        conflicts: dict[int, tuple[int, Predicate | None]] = {}
         for read in attempt.reads:
             for number, count in self._counted(gone_keys.filter(pa.array(_may_hold(attempt, read, gone)))).items():
-                found.setdefault(number, (count, read))
-        return found
+                conflicts.setdefault(number, (count, read))
+        return conflicts
 
     def meeting_removes(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
         """Winners that removed files which the transaction removes, each with how many."""
@@ -203,12 +204,15 @@ class _Removed:
     def _counted(self, keys: pa.Array) -> dict[int, int]:
         """Winners that removed some of these, each with how many."""
         hits = self.owners[_is_in(self.keys, keys)]
-        return dict(zip(*(one.tolist() for one in np.unique(hits, return_counts=True)), strict=True))
+        return dict(zip(*(array.tolist() for array in np.unique(hits, return_counts=True)), strict=True))
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only names, comments and harmless properties changed: a writer that had seen it would have written the
-    same, but for the in-commit timestamp, which every attempt has its own of."""
+    """Whether only names, comments and harmless properties changed.
+
+    A writer that had seen the change would have written the same, but for the in-commit timestamp, which each attempt
+    sets anew.
+    """
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
         return False
     changed = {key for key, _ in set(before.configuration.items()) ^ set(after.configuration.items())}
@@ -218,8 +222,10 @@ def is_harmless(before: Metadata, after: Metadata) -> bool:
 
 
 def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store: ObjectStore) -> bool:
-    """Whether files written under one protocol may be committed under the other: it dropped no feature, and asks for
-    none that would have to be kept and is not here."""
+    """Whether files written under one protocol may be committed under the other.
+
+    The other has dropped no feature, and has none that this library cannot write.
+    """
     if not features.writer_features(before) <= features.writer_features(after):
         return False
     try:
@@ -236,5 +242,5 @@ def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> NDAr
     return np.asarray(keep.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _is_in(keys: pa.Array, wanted: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False), np.bool_)
+def _is_in(keys: pa.Array, value_set: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.is_in(keys, value_set=value_set).to_numpy(zero_copy_only=False), np.bool_)

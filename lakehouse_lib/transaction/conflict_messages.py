@@ -1,4 +1,4 @@
-"""What commits changed, in words for an error; of any length of what they changed it is a few lines."""
+"""What commits changed, in a few words for an error."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LONGEST_PREDICATE = 500
 def commit_in_words(commit: CommitActions) -> str:
     """A commit by its operation and version."""
     operation = commit.info.get("operation")
-    known = isinstance(operation, str) and 0 < len(operation) <= 100
-    return f"{operation if known else 'a commit'} of version {commit.version}"
+    is_named = isinstance(operation, str) and 0 < len(operation) <= 100
+    return f"{operation if is_named else 'a commit'} of version {commit.version}"
 
 
 def metadata_change(before: Metadata, after: Metadata) -> str:
@@ -63,7 +63,7 @@ def _schema_change(before: str, after: str) -> list[str]:
         old, new = _columns(before), _columns(after)
     except InvalidSchemaError:
         return ["changed the schema"]
-    by_id = {number: name for name, one in new.items() if (number := field_id(one)) is not None}
+    by_id = {number: name for name, field in new.items() if (number := field_id(field)) is not None}
     gone = [name for name in old if name not in new]
     renamed = {
         name: by_id[number] for name in gone if (number := field_id(old[name])) in by_id and by_id[number] not in old
@@ -82,7 +82,7 @@ def _schema_change(before: str, after: str) -> list[str]:
 
 
 def _columns(schema_string: str) -> Mapping[str, Field]:
-    return {one.name: one for one in Schema.from_json(schema_string).fields}
+    return {field.name: field for field in Schema.from_json(schema_string).fields}
 
 
 def _property_change(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

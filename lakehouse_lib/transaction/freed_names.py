@@ -67,8 +67,8 @@ def check_name(
 
 def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], version: int) -> bool:
     """Whether one of the checkpoints is older than the commit of ``version``, by the store's clock."""
-    own = next((one.modified for one in commits if one.version == version), None)
-    return own is not None and any(one.modified < own for one in checkpoints)
+    own = next((commit.modified for commit in commits if commit.version == version), None)
+    return own is not None and any(checkpoint.modified < own for checkpoint in checkpoints)
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
@@ -78,13 +78,13 @@ def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
     tombstones = latest.tombstones
     gone = canonical(tombstones["path"], store)
     if len(commit.adds):
-        there = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
-        return _any_among(canonical(commit.adds["path"], store), there)
+        present_paths = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
+        return _any_among(canonical(commit.adds["path"], store), present_paths)
     # Others may have removed the same files, but not at the same moment.
     times = commit.removes["deletionTimestamp"].combine_chunks()
     at_that_time = pc.is_in(tombstones["deletionTimestamp"], value_set=times)
     return _any_among(canonical(commit.removes["path"], store), gone.filter(at_that_time))
 
 
-def _any_among(paths: pa.Array, there: pa.Array) -> bool:
-    return bool(pc.any(pc.is_in(paths, value_set=there), min_count=0).as_py())
+def _any_among(paths: pa.Array, present_paths: pa.Array) -> bool:
+    return bool(pc.any(pc.is_in(paths, value_set=present_paths), min_count=0).as_py())

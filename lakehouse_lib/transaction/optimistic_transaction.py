@@ -131,10 +131,10 @@ class OptimisticTransaction:
         self._write(Transaction(app_id, version, clock.now()))
 
     def _write(self, transaction: Transaction) -> None:
-        known = self._transactions.setdefault(transaction.app_id, transaction)
-        if known.version != transaction.version:
+        earlier = self._transactions.setdefault(transaction.app_id, transaction)
+        if earlier.version != transaction.version:
             raise InvalidArgumentError(
-                f"the commit would write the versions {known.version} and {transaction.version} of the application "
+                f"the commit would write the versions {earlier.version} and {transaction.version} of the application "
                 f"{excerpt(transaction.app_id)}",
                 table=self._store.root,
                 hint="Give each application one transaction a commit",
@@ -315,13 +315,13 @@ class OptimisticTransaction:
             features.check_removal(before, metadata, table=self._store.root, version=version)
 
     def _already_written(self) -> ConcurrentTransactionError | None:
-        known = self._snapshot.transactions if self._snapshot is not None else {}
-        for app_id, wanted in self._transactions.items():
-            seen = known.get(app_id)
-            if seen is not None and seen.version >= wanted.version:
+        committed = self._snapshot.transactions if self._snapshot is not None else {}
+        for app_id, transaction in self._transactions.items():
+            latest = committed.get(app_id)
+            if latest is not None and latest.version >= transaction.version:
                 return ConcurrentTransactionError(
-                    f"the application {excerpt(app_id)} has already committed its version {seen.version}, "
-                    f"so {wanted.version} is not written again",
+                    f"the application {excerpt(app_id)} has already committed its version {latest.version}, "
+                    f"so {transaction.version} is not written again",
                     table=self._store.root,
                     version=self._snapshot.version if self._snapshot else 0,
                     hint="Go on with its next version",
@@ -346,7 +346,7 @@ class OptimisticTransaction:
             reads=tuple(self._reads),
             live=live,
             removes=pa.concat_tables(self._removes) if self._removes else pa.Table.from_batches([], FILE_SCHEMA),
-            applications={one.app_id: one.version for one in self._transactions.values()},
+            applications={transaction.app_id: transaction.version for transaction in self._transactions.values()},
             domains=frozenset(self._domains),
             writes_metadata=self._metadata is not None,
             writes_protocol=self._protocol is not None,
@@ -357,7 +357,7 @@ class OptimisticTransaction:
         metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
         assert metadata is not None
         if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
-            metadata = self._metadata  # which is the way out of a level that is none
+            metadata = self._metadata  # the way out of a level that is not valid
         if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
             return ISOLATION_LEVEL.of(metadata.configuration, self._store.root)
         return IsolationLevel.SNAPSHOT_ISOLATION

@@ -9,7 +9,7 @@ from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaErr
 
 @dataclass(frozen=True)
 class Committed:
-    """It is version ``version`` now; ``attempts`` counts the puts it took."""
+    """The commit is version ``version``; ``attempts`` counts the puts it took."""
 
     version: int
     attempts: int
@@ -26,7 +26,7 @@ class Conflict:
 class Unknown:
     """The store stopped answering: version ``version`` is this commit if its commitInfo has the txnId ``txn_id``.
 
-    Files that it added may be in use, so nobody may delete them but vacuum.
+    Files that it added may be in use, so only vacuum may delete them.
     """
 
     version: int
@@ -35,7 +35,7 @@ class Unknown:
 
     @classmethod
     def of(cls, version: int, txn_id: str, cause: DeltaError, *, table: str) -> Unknown:
-        """The outcome of a put that ``cause`` kept from being answered."""
+        """The outcome of a put that failed with ``cause`` before the store answered it."""
         error = CommitUnknownError(
             f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
             table=table,
@@ -55,7 +55,7 @@ def version_of(outcome: Outcome) -> int:
 
     Raises:
         CommitFailedError: it did not; the table is as it was.
-        CommitUnknownError: nobody can tell.
+        CommitUnknownError: whether it happened is not known.
     """
     if isinstance(outcome, Committed):
         return outcome.version

@@ -1,5 +1,7 @@
-"""What follows a commit: its checksum, the checkpoint that is due, and the log's cleanup after that. The commit has
-happened, so a failure here is only told."""
+"""What follows a commit: its checksum, the checkpoint that is due, and the log's cleanup after that.
+
+The commit has happened, so a failure here is only logged.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +35,26 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
         before: the snapshot the commit was planned on, which may be several versions older.
     """
     version = commit.version
-    with _told("checksum", before, version):
+    with _logged_failure("checksum", before, version):
         write_checksum(before, commit)
-    with _told("checkpoint", before, version):
+    with _logged_failure("checkpoint", before, version):
         if version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root):
             return
         latest = before.update()
         latest.check_writable()  # others have committed since, and a checkpoint leaves out what is unknown here
         checkpoint_snapshot(latest)
-        with _told("checksum", latest, latest.version):
+        with _logged_failure("checksum", latest, latest.version):
             complete_checksum(latest)
-        with _told("cleanup of the log", latest, version):
+        with _logged_failure("cleanup of the log", latest, version):
             clean_up_log(latest, commit)
 
 
 def write_checksum(before: Snapshot, commit: CommitActions) -> None:
-    """Write the checksum of a commit of ours, at a cost that the table's size has no part in: by the one of the
-    version before. Where that is missing, and the table has a checkpoint already, none is written until the next one,
-    which has all the numbers at hand; before the first, all of the table is in memory."""
+    """Write the checksum of a commit from that of the version before, at a cost independent of the table's size.
+
+    Where that is missing and the table has a checkpoint, none is written until the next checkpoint, which has all the
+    numbers at hand; before the first checkpoint the whole table is in memory.
+    """
     store, version = before.store, commit.version
     was_latest = before.version == version - 1
     previous = read_checksum(store, version - 1)
@@ -70,7 +74,7 @@ def write_checksum(before: Snapshot, commit: CommitActions) -> None:
 
 
 def complete_checksum(snapshot: Snapshot) -> None:
-    """Write the checksum of this version by all of its files, unless it has one; that one is compared."""
+    """Write the checksum of this version from all of its files; a checksum that exists is compared instead."""
     if read_checksum(snapshot.store, snapshot.version) is not None:
         snapshot.compare_checksum()
         return
@@ -85,13 +89,13 @@ def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
     """Delete what of the log has expired, unless the clock that the commit was made by was ahead of the store's."""
     if not is_due(latest.store, latest.metadata):
         return
-    told = int(commit.info["timestamp"])
+    timestamp = int(commit.info["timestamp"])
     try:
-        clock.check_by_commit(latest.store, told, commit.version)
+        clock.check_by_commit(latest.store, timestamp, commit.version)
     except RetentionError as error:
         logger.warning("the log is not cleaned up after version %d: %s", commit.version, error)
         return
-    clean_up(latest.store, latest.metadata, latest.protocol, now=told)
+    clean_up(latest.store, latest.metadata, latest.protocol, now=timestamp)
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:
@@ -106,7 +110,7 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
 
 
 @contextlib.contextmanager
-def _told(what: str, snapshot: Snapshot, version: int) -> Iterator[None]:
+def _logged_failure(what: str, snapshot: Snapshot, version: int) -> Iterator[None]:
     try:
         yield
     except Exception:

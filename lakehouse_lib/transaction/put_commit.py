@@ -1,4 +1,4 @@
-"""The one write that everything rests on: put the next commit file, and know whose it is."""
+"""The put of the next commit file, and whose file it is afterwards."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
     """Put the commit file of ``version``.
 
     A put without an answer may have been stored, may yet be, or never will. The log is asked who has the version; while
-    nobody has, the same bytes are put again, so that whatever is still under way finds the version taken.
+    no writer has it, the same bytes are put again, so that a put still under way finds the version taken.
 
     Returns:
-        True: the commit is ours. False: another commit has that version, and ours never will be. An error, the store's
-        last one: it gave no answer for so long that nobody can tell.
+        True: the commit is this writer's. False: another commit has that version, and this one never will. An error,
+        the store's last one: it gave no answer for so long that the outcome is unknown.
 
     Raises:
         StoreRefusedError: the store would not take it; nothing was stored.
-        TableNotFoundError: somebody had the version, and now nobody has it nor the one before.
+        TableNotFoundError: the version existed, and now neither it nor the one before does.
     """
     failure: StoreError | None = None
     taken = in_doubt = False
@@ -42,7 +42,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
-            # A version that somebody had is never put again: were it gone, the log would be, or this part of it.
+            # A version that was taken is never put again: were it gone, the log would be, or this part of it.
             taken = taken or not store.put_if_absent(file_names.commit(version), data)
             if not taken:
                 return True
@@ -87,5 +87,5 @@ def _holder(store: ObjectStore, version: int) -> str | None:
         name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
     except ValueError:
         return None
-    found = body.get("txnId") if name == "commitInfo" else None
-    return found if isinstance(found, str) else None
+    txn_id = body.get("txnId") if name == "commitInfo" else None
+    return txn_id if isinstance(txn_id, str) else None

@@ -11,15 +11,20 @@ from lakehouse_lib.store.base import ObjectStore
 
 
 def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
-    """Whether the log still has the version: a table that was deleted, or deleted and made anew, would get a commit
-    after a gap, and nobody could read it any more, or one that was meant for another table. Where it was cleaned up,
-    the next version's name is free again, too, and a commit there would be lost.
+    """Check that the log still has the version that a transaction was planned on.
+
+    A table that was deleted would get a commit after a gap and be unreadable; one that was deleted and created again
+    would get a commit meant for another table. Where the version was cleaned up, the next version's name is free again,
+    too, and a commit there would be lost.
+
+    Returns:
+        The error for a version that was cleaned up; None when the log has it.
 
     Raises:
         TableNotFoundError: the log is gone, or another table's.
     """
-    found = store.head(file_names.commit(snapshot.version))
-    if found is None:
+    commit_file = store.head(file_names.commit(snapshot.version))
+    if commit_file is None:
         newest = latest_version(store)
         if newest is None or newest < snapshot.version:
             raise TableNotFoundError(
@@ -31,7 +36,7 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
         if newest > snapshot.version:
             return outrun(store, snapshot.version + 1)
     try:
-        snapshot.landmark.check(store, found)
+        snapshot.landmark.check(store, commit_file)
     except VersionNotFoundError as error:
         failed = outrun(store, snapshot.version + 1)
         failed.__cause__ = error
@@ -42,7 +47,7 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
 def outrun(store: ObjectStore, version: int) -> CommitFailedError:
     """The error for a version whose name a cleanup has freed, or may have."""
     return CommitFailedError(
-        "the log was cleaned up past the version this was planned on, so nobody can tell what it conflicts with",
+        "the log was cleaned up past the version this was planned on, so what it conflicts with is unknown",
         table=store.root,
         version=version,
         hint="Run it again on the new version",

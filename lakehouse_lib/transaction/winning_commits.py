@@ -12,9 +12,9 @@ from lakehouse_lib.store.concurrent import at_once
 
 
 def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
-    """The commits after ``before``, of which one at least is known to be there, in the order of their versions; and the
-    last of them as the next landmark.
+    """The commits after ``before`` in the order of their versions, and the last of them as the next landmark.
 
+    At least one such commit exists.
     The newest may be missing from a listing that is a little behind; the next put meets them.
 
     Raises:
@@ -24,17 +24,19 @@ def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActio
     """
     listed = {commit.version: commit.object for commit in list_commits(store, before.version)}
     path = file_names.commit(before.version)
-    found = listed.pop(before.version, None) or store.head(path)
-    if found is None and before.file is not None:
+    landmark_file = listed.pop(before.version, None) or store.head(path)
+    if landmark_file is None and before.file is not None:
         raise VersionNotFoundError(f"{path} was cleaned up", table=store.root, version=before.version)
-    before.check(store, found)
+    before.check(store, landmark_file)
     first = before.version + 1
 
     def read(version: int) -> CommitActions:
-        known = listed.get(version)
-        return read_commit(store, version) if known is None else read_listed(store, version, known)
+        listed_commit = listed.get(version)
+        return read_commit(store, version) if listed_commit is None else read_listed(store, version, listed_commit)
 
     commits = at_once(store, read, range(first, max(listed, default=first) + 1))
     last = commits[-1]
-    table_id = next((one.metadata.id for one in reversed(commits) if one.metadata is not None), before.table_id)
+    table_id = next(
+        (commit.metadata.id for commit in reversed(commits) if commit.metadata is not None), before.table_id
+    )
     return commits, Landmark(last.version, listed.get(last.version), last.info, table_id)
