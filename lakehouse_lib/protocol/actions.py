@@ -172,7 +172,7 @@ class Transaction:
     """txn: the last version an application (a source, a stream) has written; makes a write idempotent.
 
     Raises:
-        InvalidArgumentError: an application that is no string, or a version or a time that no 64 bits hold.
+        InvalidArgumentError: an application that is not a string, or a version or a time that does not fit 64 bits.
     """
 
     app_id: str
@@ -180,7 +180,7 @@ class Transaction:
     last_updated: int | None = None
 
     def __post_init__(self) -> None:
-        # What is no txn action once it is written makes the table unreadable for everybody.
+        # A txn action that is not valid would make the table unreadable for every reader.
         if not isinstance(self.app_id, str):
             raise InvalidArgumentError(
                 f"the application of a transaction is {excerpt(self.app_id)}",
@@ -258,20 +258,20 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def parse_line(line: bytes | str) -> tuple[str, Any]:
-    """The name and body of one action line of a commit; ('', {}) for a line with none that is known.
+    """The name and body of one action line of a commit; ('', {}) for a line without an action of the protocol.
 
     Raises:
-        ValueError: no JSON object, two actions in one line, or an action that is no object.
+        ValueError: not a JSON object, two actions in one line, or an action that is not an object.
     """
     value = parse_json(line)
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object: {excerpt(value)}")
-    found = [(name, body) for name, body in value.items() if name in ACTIONS and body is not None]
-    if not found:
+    actions = [(name, body) for name, body in value.items() if name in ACTIONS and body is not None]
+    if not actions:
         return "", {}
-    if len(found) > 1:
-        raise ValueError(f"{len(found)} actions in one line: {', '.join(name for name, _ in found)}")
-    name, body = found[0]
+    if len(actions) > 1:
+        raise ValueError(f"{len(actions)} actions in one line: {', '.join(name for name, _ in actions)}")
+    name, body = actions[0]
     if not isinstance(body, dict):
         raise ValueError(f"the {name} is {excerpt(body)}, not an object")
     return name, body
@@ -283,7 +283,7 @@ def _value(body: Mapping[str, Any], action: str, key: str, kind: type, default: 
         if default is _MISSING:
             raise LogCorruptedError(f"a {action} action without {key}")
         return default
-    # A bool is an int to Python, and no number to JSON.
+    # A bool is an int to Python, but not a number to JSON.
     right = type(value) is kind and (kind is not int or value in _INT64)
     if not right:
         raise LogCorruptedError(f"a {action} action whose {key} is {excerpt(value)}")

@@ -101,9 +101,9 @@ def save(store: ObjectStore, vectors: Iterable[BitMap64]) -> list[dict[str, Any]
         if len(content) + len(data) > _FILE_BYTES and len(content) > _FIRST:
             store.put(_file_name(name), bytes(content))
             name, content = uuid.uuid4(), bytearray([_VERSION])
-        known = {"sizeInBytes": len(data), "cardinality": len(deleted)}
+        sizes = {"sizeInBytes": len(data), "cardinality": len(deleted)}
         text = _z85_encode(name.bytes)
-        descriptors.append({"storageType": "u", "pathOrInlineDv": text, "offset": len(content), **known})
+        descriptors.append({"storageType": "u", "pathOrInlineDv": text, "offset": len(content), **sizes})
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     if len(content) > _FIRST:
         store.put(_file_name(name), bytes(content))
@@ -148,7 +148,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
         if pc.any(odd, min_count=0).as_py():
             _checked(vectors.filter(odd)[0].as_py())
         relative = pc.unique(text.filter(pc.equal(kind, literal("u", pa.string())))).to_pylist()
-        named = strings([file_paths.encode(_named_by_uuid(one)) for one in relative])
+        named = strings([file_paths.encode(_named_by_uuid(encoded_name)) for encoded_name in relative])
     except _Broken as error:
         raise LogCorruptedError(
             f"a deletion vector's descriptor makes no sense: {error}",
@@ -164,9 +164,9 @@ def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
     """A mask of the rows ``start`` to ``start + count`` of a file: true for those that are not deleted."""
     window = BitMap64()
     window.add_range(start, start + count)
-    kept = np.ones(count, dtype=bool)
-    kept[positions(deleted & window) - start] = False
-    bits = pa.py_buffer(np.packbits(kept, bitorder="little"))
+    mask = np.ones(count, dtype=bool)
+    mask[positions(deleted & window) - start] = False
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), count, [None, bits])
 
 
@@ -261,7 +261,7 @@ def _bitmap(data: bytes, cardinality: int) -> BitMap64:
     try:
         bitmap = BitMap64.deserialize(data[4:])
     except (ValueError, IndexError) as error:
-        raise _Broken(f"it is no Roaring bitmap: {error}") from error
+        raise _Broken(f"it is not a valid Roaring bitmap: {error}") from error
     if len(bitmap) != cardinality:
         raise _Broken(f"it deletes {len(bitmap)} rows, the log says {cardinality}")
     return bitmap

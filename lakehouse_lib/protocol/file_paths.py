@@ -107,7 +107,7 @@ def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
 
 
 class _Canonical(NamedTuple):
-    """Paths of which some had to be mended: ``odd`` marks them, and there is one each in the last three."""
+    """Paths of which some had to be rewritten: ``odd`` marks them, and there is one each in the last three."""
 
     every: pa.Array
     odd: pa.Array
@@ -185,7 +185,7 @@ def _are_plain(paths: pa.Array) -> bool:
 
 
 def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
-    """Whether a path or a segment begins with what may need mending, and few others do."""
+    """Whether a path or a segment begins with what may need rewriting, and few others do."""
     return bool(((characters == _SLASH) | (characters == _DOT)).any())
 
 

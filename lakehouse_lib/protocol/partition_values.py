@@ -69,8 +69,8 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
         return pc.binary_join_element_wise(text, "Z", "")
     if kind.type in ("float", "double"):
         text = pc.cast(column, pa.string())
-        for ours, java in (("^inf$", "Infinity"), ("^-inf$", "-Infinity"), ("^-?nan$", "NaN")):
-            text = pc.replace_substring_regex(text, ours, java)
+        for pattern, java in (("^inf$", "Infinity"), ("^-inf$", "-Infinity"), ("^-?nan$", "NaN")):
+            text = pc.replace_substring_regex(text, pattern, java)
         return text
     if kind.type == "void":
         return pa.nulls(len(column), pa.string())
@@ -89,7 +89,7 @@ def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
     """The values that the log's spellings mean; null and the empty string are null.
 
     Raises:
-        LogCorruptedError: a spelling that is no value of the type.
+        LogCorruptedError: a spelling that is not a valid value of the type.
     """
     kind = _primitive(data_type)
     if isinstance(strings, pa.ChunkedArray):
@@ -133,25 +133,25 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     Raises:
         InvalidArgumentError: a column of ``columns`` has no folder in the path.
     """
-    found = folders(path)
-    missing = [name for name in columns if name not in found]
+    values = folders(path)
+    missing = [name for name in columns if name not in values]
     if missing:
         raise InvalidArgumentError(
             f"no folder {missing[0]}=... in the path {path!r}",
             hint="The path of a partitioned table's file has one folder a partition column.",
             code="DELTA_INVALID_PARTITION_VALUE",
         )
-    return {name: found[name] for name in columns}
+    return {name: values[name] for name in columns}
 
 
 def folders(path: str) -> dict[str, str | None]:
     """The values of all ``name=value`` parts of a path, as ``hive_path`` and Spark's writer name them."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in path.split("/"):
         name, equals, value = part.partition("=")
         if equals:
-            found[unquote(name)] = None if value == HIVE_NULL else _as_it_was(unquote(value))
-    return found
+            values[unquote(name)] = None if value == HIVE_NULL else _as_it_was(unquote(value))
+    return values
 
 
 def room_for_value(column: str, longest_name: int) -> int:
@@ -251,8 +251,8 @@ def _read_binary(spellings: pa.Array, target: pa.DataType) -> pa.Array:
         return spellings.cast(target)
     escaped = re.compile(_ESCAPED_BYTES)
     read = [
-        None if one is None else bytes.fromhex(one.replace("\\u00", "")) if escaped.match(one) else one.encode()
-        for one in spellings.to_pylist()
+        None if text is None else bytes.fromhex(text.replace("\\u00", "")) if escaped.match(text) else text.encode()
+        for text in spellings.to_pylist()
     ]
     return pa.array(read, target)
 
