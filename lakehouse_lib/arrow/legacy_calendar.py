@@ -1,6 +1,6 @@
 """Dates and times before 1582-10-15 in files that count them by the hybrid calendar: Julian before, Gregorian after.
 
-Spark up to 2.4 wrote so, later ones do when they are told to (``spark.sql.parquet.datetimeRebaseModeInWrite``), and
+Spark up to 2.4 wrote so, later ones do when configured to (``spark.sql.parquet.datetimeRebaseModeInWrite``), and
 the footer says it. The same number then is another day: what such a file calls day -354280 is 1000-01-01, and in the
 proleptic Gregorian calendar that Delta, Arrow and Spark 3 count by, 1000-01-06.
 
@@ -46,7 +46,7 @@ class HybridCalendar:
 
     @classmethod
     def of(cls, footer: Mapping[bytes, bytes] | None) -> HybridCalendar | None:
-        """By the key-value metadata of a Parquet file; None: it counts as everybody does."""
+        """By the key-value metadata of a Parquet file; None: it counts by the Gregorian one."""
         if not footer or _VERSION not in footer:
             return None
         version = _numbers(footer[_VERSION])
@@ -135,7 +135,7 @@ def _gregorian_days(days: np.ndarray) -> np.ndarray:
 
 
 def _numbers(version: bytes) -> tuple[int, ...]:
-    """``3.5.1-amzn`` as (3, 5, 1); what is no version is a new one."""
+    """``3.5.1-amzn`` as (3, 5, 1); text that is not a version counts as a new one."""
     numbers = []
     for part in version.split(b"-")[0].split(b"."):
         if not part.isdigit():

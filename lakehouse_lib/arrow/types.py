@@ -11,9 +11,9 @@ def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
     """The type with ``change`` made to it and, before that, to what is in it, at every depth."""
     types = pa.types
     if types.is_struct(kind):
-        kind = pa.struct([one.with_type(rebuilt(one.type, change)) for one in kind])
+        kind = pa.struct([field.with_type(rebuilt(field.type, change)) for field in kind])
     elif types.is_map(kind):
-        key, value = (one.with_type(rebuilt(one.type, change)) for one in (kind.key_field, kind.item_field))
+        key, value = (field.with_type(rebuilt(field.type, change)) for field in (kind.key_field, kind.item_field))
         kind = pa.map_(key, value)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         value = kind.value_field.with_type(rebuilt(kind.value_type, change))
@@ -47,7 +47,7 @@ def as_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if not len(schema):
         return table  # rows without columns
     columns = [
-        column if column.type == one.type else column.cast(one.type)
-        for one, column in zip(schema, table.columns, strict=True)
+        column if column.type == field.type else column.cast(field.type)
+        for field, column in zip(schema, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -26,15 +26,15 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
     Raises:
         OverflowError: an integer that ``kind`` does not hold, or more text than a column does.
-        ValueError: text that is no UTF-8.
+        ValueError: text that is not valid UTF-8.
     """
     if pa.types.is_string(kind):
         return strings(values)
     if pa.types.is_boolean(kind):
         return pa.Array.from_buffers(kind, len(values), [_validity(values), _bitmap(values)])
     if pa.types.is_integer(kind):
-        known = [0 if value is None else value for value in values]
-        numbers = np.array(known, dtype=f"{'i' if pa.types.is_signed_integer(kind) else 'u'}{kind.bit_width // 8}")
+        integers = [0 if value is None else value for value in values]
+        numbers = np.array(integers, dtype=f"{'i' if pa.types.is_signed_integer(kind) else 'u'}{kind.bit_width // 8}")
         return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(numbers)])
     if pa.types.is_map(kind):
         return _maps(values, kind)
