@@ -12,7 +12,7 @@ DeltaError
 │   └── UnsupportedFeatureError   a table feature this library does not have
 ├── PathOutsideTableError         a log entry that points out of the table
 ├── SchemaMismatchError           data does not fit the table's schema
-├── InvalidSchemaError            a schema that is none
+├── InvalidSchemaError            a schema that is not valid
 ├── InvalidPredicateError         SQL that does not parse, or names no column
 ├── InvalidArgumentError          a value no verb can take
 ├── RetentionError                vacuum, cleanup_metadata, repair, purge: what a reader may need would be deleted

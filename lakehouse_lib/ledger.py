@@ -39,7 +39,7 @@ def new_request() -> str:
 
 
 def check_request(request: object) -> str:
-    """The request id, if it is one.
+    """Return ``request`` if it is a valid request id.
 
     Raises:
         LedgerError: it is not 20 hexadecimal digits.
@@ -111,7 +111,7 @@ class Ledger:
         return document
 
     def find(self, request: str, name: str) -> Document | None:
-        """As ``read``; None: it is missing."""
+        """A document of a request; None where it is missing."""
         return self._find(_path(request, name))
 
     def delete(self, request: str, name: str) -> None:
@@ -185,7 +185,7 @@ class Ledger:
         ]
 
     def _torn(self, folder: str, start: str) -> list[str]:
-        """What killed writers have left of the documents whose names begin so: a store on disk writes them aside."""
+        """What killed writers have left of the documents whose names begin with ``start``."""
         metas = self._store.list_from(folder, f".{start}")
         return [meta.path for meta in metas if meta.path.removeprefix(f"{folder}/").startswith(f".{start}")]
 
