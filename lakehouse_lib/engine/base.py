@@ -1,4 +1,4 @@
-"""Who moves the bytes: what every engine promises.
+"""The interface of engines, which read and write data files.
 
 An operation plans tasks (plain values), hands them to an engine together with a function of this library, and commits
 the files table that comes back. Nothing an engine writes is visible before that commit.
@@ -113,7 +113,7 @@ class Engine(Protocol):
         """
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
-        """Write rows as new data files under names nobody else uses; the files table, with statistics."""
+        """Write rows as new data files under names of their own; the files table, with statistics."""
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         """The rows of ``files`` (of the snapshot, a files table) for which the predicate is true.
@@ -127,7 +127,7 @@ class Engine(Protocol):
 
 
 def check_engine(engine: object, *, table: str) -> None:
-    """What opens or writes a table asks first: by a name, or by the class, reads would go another way unseen.
+    """Check the ``engine`` argument: with a name or a class instead of an engine, reads would go another way unseen.
 
     Raises:
         InvalidArgumentError: neither an engine nor None.

@@ -37,18 +37,18 @@ def incoming(data: Any) -> Incoming:
             and polars frames, DuckDB results) or ``__arrow_c_array__`` (a record batch), or a sequence of the latter.
 
     Raises:
-        InvalidArgumentError: nothing of the kind, or what Arrow has no columns for.
+        InvalidArgumentError: data of another kind, or of a type that Arrow has no columns for.
         InvalidSchemaError: a column's name has NUL in it.
     """
     if is_spark_dataframe(data):
-        # That a column has no nulls is what Spark infers of these rows, and nobody's promise for those to come.
+        # That a column has no nulls is what Spark infers of these rows, not a promise for those to come.
         return Incoming(data, Schema.from_json(data.schema.toNullable().json()).to_arrow())
     reader = _reader(data)
     return Incoming(reader, reader.schema)
 
 
 def is_spark_dataframe(data: object) -> bool:
-    """Whether it is a DataFrame of Spark, classic or Connect; pyspark is not imported for it."""
+    """Whether ``data`` is a DataFrame of Spark, classic or Connect; pyspark is not imported for it."""
     return any(
         kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(data).__mro__
     )

@@ -1,8 +1,8 @@
-"""Data files for pyarrow's own reading, each looked at when it is opened: does it read as the table's rows do?
+"""Data files for pyarrow's own reading, each checked when it is opened: it must read as the table's rows do.
 
 pyarrow finds columns by names as they are spelled and casts what it finds; it knows nothing of other spellings, which
-are the same column to Delta, and keeps to nanoseconds. The log does not tell who wrote a file, so its footer has to,
-and it is read when a file is about to be read anyway: a dataset of many files opens none of them.
+are the same column to Delta, and keeps to nanoseconds. The log does not say who wrote a file, but its footer does, and
+that is read when a file is about to be read anyway: a dataset of many files opens none of them.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
 
 
 def not_a_dataset(reason: str, *, table: str, version: int) -> UnsupportedFeatureError:
-    """What asking for a dataset raises, or reading it, where pyarrow's own reading would be wrong."""
+    """The error for a table that pyarrow's own reading would show wrong."""
     return UnsupportedFeatureError(
-        f"the table is no pyarrow dataset: {reason}",
+        f"the table cannot be a pyarrow dataset: {reason}",
         table=table,
         version=version,
         hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which takes "
@@ -94,46 +94,47 @@ def not_a_dataset(reason: str, *, table: str, version: int) -> UnsupportedFeatur
     )
 
 
-def differences(stored: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
-    """What of a file pyarrow does not read as ``scan`` does, in words: columns by other names, and values that it
-    does not cast.
+def differences(stored: pa.Schema, target: pa.Schema) -> Iterator[str]:
+    """What of a file pyarrow does not read as ``scan`` does, in words.
+
+    These are columns by other names, and values that pyarrow does not cast.
 
     Args:
         stored: the file's columns.
-        wanted: those to read it into.
+        target: those to read it into.
     """
-    yield from _members(list(stored), list(wanted), "")
+    yield from _members(list(stored), list(target), "")
 
 
-def _members(stored: Sequence[pa.Field], wanted: Sequence[pa.Field], above: str) -> Iterator[str]:
-    by_name = {one.name: one.type for one in stored}
+def _members(stored: Sequence[pa.Field], target: Sequence[pa.Field], above: str) -> Iterator[str]:
+    by_name = {field.name: field.type for field in stored}
     spelled: dict[str, str] | None = None
-    for one in wanted:
-        kind = by_name.get(one.name)
+    for field in target:
+        kind = by_name.get(field.name)
         if kind is not None:
-            if kind != one.type:
-                yield from _values(kind, one.type, above + one.name)
+            if kind != field.type:
+                yield from _values(kind, field.type, above + field.name)
             continue
         spelled = {name.lower(): name for name in by_name} if spelled is None else spelled
-        other = spelled.get(one.name.lower())
+        other = spelled.get(field.name.lower())
         if other is not None:
-            yield f"the column {above}{one.name} is named {above}{other}"
+            yield f"the column {above}{field.name} is named {above}{other}"
 
 
-def _values(stored: pa.DataType, wanted: pa.DataType, name: str) -> Iterator[str]:
+def _values(stored: pa.DataType, target: pa.DataType, name: str) -> Iterator[str]:
     types = pa.types
-    if types.is_struct(stored) and types.is_struct(wanted):
-        yield from _members(list(stored), list(wanted), f"{name}.")
-    elif types.is_map(stored) and types.is_map(wanted):
-        yield from _values(stored.key_type, wanted.key_type, f"{name}.key")
-        yield from _values(stored.item_type, wanted.item_type, f"{name}.value")
-    elif hasattr(stored, "value_type") and hasattr(wanted, "value_type"):
-        yield from _values(stored.value_type, wanted.value_type, f"{name}.element")
-    elif types.is_timestamp(stored) and types.is_timestamp(wanted) and stored.unit == "ns" != wanted.unit:
+    if types.is_struct(stored) and types.is_struct(target):
+        yield from _members(list(stored), list(target), f"{name}.")
+    elif types.is_map(stored) and types.is_map(target):
+        yield from _values(stored.key_type, target.key_type, f"{name}.key")
+        yield from _values(stored.item_type, target.item_type, f"{name}.value")
+    elif hasattr(stored, "value_type") and hasattr(target, "value_type"):
+        yield from _values(stored.value_type, target.value_type, f"{name}.element")
+    elif types.is_timestamp(stored) and types.is_timestamp(target) and stored.unit == "ns" != target.unit:
         yield f"the column {name} is in nanoseconds"
     elif (
         types.is_integer(stored)
-        and types.is_decimal(wanted)
-        and wanted.precision - wanted.scale < _DIGITS[stored.bit_width]
+        and types.is_decimal(target)
+        and target.precision - target.scale < _DIGITS[stored.bit_width]
     ):
-        yield f"the column {name} is {stored}, not {wanted},"
+        yield f"the column {name} is {stored}, not {target},"

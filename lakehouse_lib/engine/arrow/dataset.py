@@ -42,7 +42,7 @@ def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
         return f"its columns are found by {snapshot.layout.mapping} (columnMapping)"
     if has_changes(snapshot.schema):
         return "columns have become wider than in old files (typeWidening)"
-    if any(has_variant(one.type) for one in snapshot.schema):
+    if any(has_variant(field.type) for field in snapshot.schema):
         return "it has variants (variantType)"
     path = _by_the_old_calendar(snapshot, files)
     return None if path is None else f"{path} may have days before 1901, by the calendar of before Spark 3"
@@ -72,7 +72,7 @@ def dataset(
         raise not_a_dataset(reason, table=snapshot.store.root, version=snapshot.version)
     check_readable(snapshot.schema, table=snapshot.store.root)
     if schema is None:
-        schema = pa.schema([one.with_nullable(True) for one in snapshot.schema.to_arrow()])
+        schema = pa.schema([field.with_nullable(True) for field in snapshot.schema.to_arrow()])
     paths = file_paths.decode_all(files["path"], snapshot.store)
     if filesystem is not None and pc.any(file_paths.are_absolute(paths, snapshot.store), min_count=0).as_py():
         raise InvalidArgumentError(
@@ -83,7 +83,7 @@ def dataset(
         )
     root = filesystem or StoreFileSystem.of(snapshot.store)
     held = {name.lower() for name in snapshot.partition_columns}
-    stored = pa.schema([one for one in schema if one.name.lower() not in held])
+    stored = pa.schema([field for field in schema if field.name.lower() not in held])
     checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
     form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     constants = TableReader(snapshot.store, snapshot.layout, snapshot.schema).constants(files)
@@ -92,8 +92,8 @@ def dataset(
     }
     fragments = []
     for index, path in enumerate(paths.to_pylist()):
-        known = [_equals(name, values[index]) for name, values in constants.items()]
-        expression = reduce(operator.and_, known) if known else None
+        conditions = [_equals(name, values[index]) for name, values in constants.items()]
+        expression = reduce(operator.and_, conditions) if conditions else None
         fragments.append(form.make_fragment(path, filesystem=checked, partition_expression=expression))
     return pads.FileSystemDataset(fragments, schema, form, checked)
 
@@ -123,8 +123,8 @@ def _equals(name: str, value: pa.Scalar) -> pads.Expression:
 def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
     """One of the files, if any, in which some days may be called otherwise than pyarrow calls them."""
     held = {name.lower() for name in snapshot.partition_columns}
-    fields = [one for one in snapshot.schema.fields if one.name.lower() not in held]
-    times = [column for one in fields for column in _times(one.type, (one.name,))]
+    fields = [field for field in snapshot.schema.fields if field.name.lower() not in held]
+    times = [column for field in fields for column in _times(field.type, (field.name,))]
     early = [
         Comparison("<", column, Literal(_CERTAIN * _TIMES[kind.type], kind))
         for column in times
@@ -141,7 +141,7 @@ def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
         with reader.open(path, None) as file:
             calendar = file.calendar
             return calendar is not None and any(
-                calendar.counts(one.type, file.physical(number)) for number, one in enumerate(file.columns)
+                calendar.counts(field.type, file.physical(number)) for number, field in enumerate(file.columns)
             )
 
     paths = files["path"].to_pylist()
@@ -155,9 +155,9 @@ def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
         if kind.type in _TIMES:
             yield Column(path, kind)
     elif isinstance(kind, StructType):
-        for one in kind.fields:
-            yield from _times(one.type, (*path, one.name))
+        for field in kind.fields:
+            yield from _times(field.type, (*path, field.name))
     elif isinstance(kind, ArrayType | MapType):
         inner = [kind.element_type] if isinstance(kind, ArrayType) else [kind.key_type, kind.value_type]
-        if any(True for one in inner for _ in _times(one, ())):
+        if any(True for nested_type in inner for _ in _times(nested_type, ())):
             yield None

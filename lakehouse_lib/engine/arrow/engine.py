@@ -62,11 +62,15 @@ class ArrowEngine:
         groups: Sequence[G],
     ) -> pa.Table:
         with scratch_folder() as folder:
-            kept = _Pieces(Path(folder), len(groups))
-            for _ in in_order(lambda task: kept.collect(task[0], scatter(task[1])), enumerate(tasks), self.parallelism):
+            pieces = _Pieces(Path(folder), len(groups))
+            for _ in in_order(
+                lambda task: pieces.collect(task[0], scatter(task[1])), enumerate(tasks), self.parallelism
+            ):
                 pass
-            sent = [number for number in range(len(groups)) if kept.has(number)]
-            results = list(in_order(lambda number: gather(groups[number], kept.drain(number)), sent, self.parallelism))
+            sent = [number for number in range(len(groups)) if pieces.has(number)]
+            results = list(
+                in_order(lambda number: gather(groups[number], pieces.drain(number)), sent, self.parallelism)
+            )
         return pa.concat_tables(results) if results else pa.Table.from_batches([], FILE_SCHEMA)
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
@@ -140,7 +144,7 @@ class _Pieces:
         return bool(self._groups[group])
 
     def drain(self, group: int) -> Iterator[Piece]:
-        """The group's pieces in order; each is let go once it is taken."""
+        """The group's pieces in order; each is dropped once it is taken."""
         pieces, self._groups[group] = self._groups[group], []
         pieces.sort(key=lambda piece: piece[:3], reverse=True)
         while pieces:

@@ -23,17 +23,17 @@ _LOCAL = pa.timestamp("us")
 
 
 class DoesNotFit(Exception):
-    """A file's values are none of the table's type; says which and why."""
+    """Values of a file that are not of the table's type; says which and why."""
 
 
 def has_field_ids(fields: Sequence[pa.Field]) -> bool:
-    """Whether a file's writer noted field ids, at any depth. One from before column mapping did not."""
+    """Whether a file has field ids, at any depth; a file from before column mapping has none."""
     pending = list(fields)
     while pending:
-        one = pending.pop()
-        if _FIELD_ID in (one.metadata or {}):
+        field = pending.pop()
+        if _FIELD_ID in (field.metadata or {}):
             return True
-        pending += [one.type.field(index) for index in range(one.type.num_fields)]
+        pending += [field.type.field(index) for index in range(field.type.num_fields)]
     return False
 
 
@@ -46,24 +46,24 @@ class Members:
 
     def __init__(self, fields: Sequence[pa.Field], mode: Mode) -> None:
         self._mode: Mode = mode
-        self._exact = {one.name: index for index, one in enumerate(fields)}
-        self._lower = {one.name.lower(): index for index, one in enumerate(fields)}
+        self._exact = {field.name: index for index, field in enumerate(fields)}
+        self._lower = {field.name.lower(): index for index, field in enumerate(fields)}
         self._ids: dict[int, int] = {}
-        for index, one in enumerate(fields):
-            noted = (one.metadata or {}).get(_FIELD_ID, b"")
+        for index, field in enumerate(fields):
+            noted = (field.metadata or {}).get(_FIELD_ID, b"")
             if noted.lstrip(b"-").isdigit():
                 self._ids[int(noted)] = index
 
-    def index(self, wanted: Field) -> int | None:
+    def index(self, field: Field) -> int | None:
         """Where the column is; None when the file does not have it."""
-        if self._mode == "id" and (number := field_id(wanted)) is not None:
+        if self._mode == "id" and (number := field_id(field)) is not None:
             return self._ids.get(number)
-        name = physical_name(wanted, self._mode)
+        name = physical_name(field, self._mode)
         exact = self._exact.get(name)
         return exact if exact is not None else self._lower.get(name.lower())
 
 
-def conform(column: pa.ChunkedArray, stored: pa.Field, wanted: Field, mode: Mode) -> pa.ChunkedArray:
+def conform(column: pa.ChunkedArray, stored: pa.Field, field: Field, mode: Mode) -> pa.ChunkedArray:
     """A column of a file in the type that the table gives it.
 
     Args:
@@ -74,32 +74,32 @@ def conform(column: pa.ChunkedArray, stored: pa.Field, wanted: Field, mode: Mode
         DoesNotFit: the file's type is none that the table's type may have had, or a value does not fit.
         UnsupportedFeatureError: a shredded variant.
     """
-    target = wanted.type.to_arrow()
-    if column.type == target and (mode == "none" or isinstance(wanted.type, PrimitiveType)):
+    target = field.type.to_arrow()
+    if column.type == target and (mode == "none" or isinstance(field.type, PrimitiveType)):
         return column
-    return pa.chunked_array([_conform(chunk, stored, wanted.type, mode) for chunk in column.chunks], target)
+    return pa.chunked_array([_conform(chunk, stored, field.type, mode) for chunk in column.chunks], target)
 
 
-def _conform(array: pa.Array, stored: pa.Field, wanted: DataType, mode: Mode) -> pa.Array:
+def _conform(array: pa.Array, stored: pa.Field, data_type: DataType, mode: Mode) -> pa.Array:
     array = _plain(array)
-    target = wanted.to_arrow()
+    target = data_type.to_arrow()
     if pa.types.is_null(array.type) or pa.types.is_null(target):
         return pa.nulls(len(array), target)
-    if isinstance(wanted, StructType):
-        return _struct(array, stored, wanted, mode)
-    if isinstance(wanted, ArrayType):
-        return _list(array, stored, wanted, mode)
-    if isinstance(wanted, MapType):
-        return _map(array, stored, wanted, mode)
-    if wanted.type == "variant":
+    if isinstance(data_type, StructType):
+        return _struct(array, stored, data_type, mode)
+    if isinstance(data_type, ArrayType):
+        return _list(array, stored, data_type, mode)
+    if isinstance(data_type, MapType):
+        return _map(array, stored, data_type, mode)
+    if data_type.type == "variant":
         return _variant(array, target)
     if array.type == target:
         return array
-    return _primitive(array, wanted, target)
+    return _primitive(array, data_type, target)
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Without what Arrow lays over a type."""
+    """The array in its plain type: not an extension type, a dictionary or run-end encoded."""
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     if isinstance(array, pa.DictionaryArray):
@@ -116,48 +116,48 @@ def _members(stored: pa.Field) -> list[pa.Field]:
     return [kind.field(index) for index in range(kind.num_fields)]
 
 
-def _struct(array: pa.Array, stored: pa.Field, wanted: StructType, mode: Mode) -> pa.Array:
+def _struct(array: pa.Array, stored: pa.Field, data_type: StructType, mode: Mode) -> pa.Array:
     if not pa.types.is_struct(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {wanted}")
-    target = wanted.to_arrow()
-    if not len(wanted):
+        raise DoesNotFit(f"it is {array.type}, not {data_type}")
+    target = data_type.to_arrow()
+    if not len(data_type):
         return pa.Array.from_buffers(target, len(array), array.buffers()[:1], offset=array.offset)
     fields = _members(stored)
     members = Members(fields, mode)
     children = []
-    for one in wanted.fields:
-        index = members.index(one)
+    for field in data_type.fields:
+        index = members.index(field)
         if index is None:
-            children.append(pa.nulls(len(array), one.type.to_arrow()))
+            children.append(pa.nulls(len(array), field.type.to_arrow()))
             continue
         try:
-            children.append(_conform(array.field(index), fields[index], one.type, mode))
+            children.append(_conform(array.field(index), fields[index], field.type, mode))
         except DoesNotFit as error:
-            raise DoesNotFit(f"in member {one.name}: {error}") from None
+            raise DoesNotFit(f"in member {field.name}: {error}") from None
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _list(array: pa.Array, stored: pa.Field, wanted: ArrayType, mode: Mode) -> pa.Array:
+def _list(array: pa.Array, stored: pa.Field, data_type: ArrayType, mode: Mode) -> pa.Array:
     if not is_list(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {wanted}")
+        raise DoesNotFit(f"it is {array.type}, not {data_type}")
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     try:
-        values = _conform(array.values, _members(stored)[0], wanted.element_type, mode)
+        values = _conform(array.values, _members(stored)[0], data_type.element_type, mode)
     except DoesNotFit as error:
         raise DoesNotFit(f"in its elements: {error}") from None
-    return _rewrapped(array, wanted.to_arrow(), values)
+    return _rewrapped(array, data_type.to_arrow(), values)
 
 
-def _map(array: pa.Array, stored: pa.Field, wanted: MapType, mode: Mode) -> pa.Array:
+def _map(array: pa.Array, stored: pa.Field, data_type: MapType, mode: Mode) -> pa.Array:
     if not pa.types.is_map(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {wanted}")
+        raise DoesNotFit(f"it is {array.type}, not {data_type}")
     entries = _members(stored)[0].type
-    target = wanted.to_arrow()
+    target = data_type.to_arrow()
     try:
-        keys = _conform(array.keys, entries.field(0), wanted.key_type, mode)
-        items = _conform(array.items, entries.field(1), wanted.value_type, mode)
+        keys = _conform(array.keys, entries.field(0), data_type.key_type, mode)
+        items = _conform(array.items, entries.field(1), data_type.value_type, mode)
     except DoesNotFit as error:
         raise DoesNotFit(f"in its entries: {error}") from None
     pairs = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
@@ -182,15 +182,16 @@ def _variant(array: pa.Array, target: pa.DataType) -> pa.Array:
         )
     if not {"metadata", "value"} <= names.keys():
         raise DoesNotFit(f"it is {array.type}, not a variant")
-    children = [array.field(names[one.name]).cast(one.type) for one in target]
+    children = [array.field(names[field.name]).cast(field.type) for field in target]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _primitive(array: pa.Array, wanted: PrimitiveType, target: pa.DataType) -> pa.Array:
-    if not _may_become(array.type, wanted, target):
+def _primitive(array: pa.Array, data_type: PrimitiveType, target: pa.DataType) -> pa.Array:
+    if not _may_become(array.type, data_type, target):
         raise DoesNotFit(
-            f"it is {array.type}, not {wanted}, and the protocol knows no widening (typeWidening) from one to the other"
+            f"it is {array.type}, not {data_type}, "
+            "and the protocol knows no widening (typeWidening) from one to the other"
         )
     try:
         if pa.types.is_timestamp(array.type):
@@ -200,21 +201,21 @@ def _primitive(array: pa.Array, wanted: PrimitiveType, target: pa.DataType) -> p
             return array.cast(pa.decimal128(20, 0)).cast(target)
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DoesNotFit(f"it is {array.type}, not {wanted}: {error}") from error
+        raise DoesNotFit(f"it is {array.type}, not {data_type}: {error}") from error
 
 
-def _may_become(stored: pa.DataType, wanted: PrimitiveType, target: pa.DataType) -> bool:
+def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataType) -> bool:
     """Whether a file may hold this for a column of that type; that each value fits is up to the cast."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(stored))
     if types.is_floating(target):
         exact = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32())
-        return stored in exact if wanted.type == "double" else stored == pa.float16()
+        return stored in exact if data_type.type == "double" else stored == pa.float16()
     if types.is_decimal(target):
         return bool(types.is_decimal(stored) or types.is_integer(stored))
     if types.is_timestamp(target):
-        return bool(types.is_timestamp(stored) or (types.is_date(stored) and wanted.type == "timestamp_ntz"))
+        return bool(types.is_timestamp(stored) or (types.is_date(stored) and data_type.type == "timestamp_ntz"))
     if types.is_date(target):
         return bool(types.is_date(stored))
     if types.is_string(target) or types.is_binary(target):
@@ -225,7 +226,7 @@ def _may_become(stored: pa.DataType, wanted: PrimitiveType, target: pa.DataType)
 
 
 def _timestamps(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Microseconds. A file counts from 1970, in UTC or by the wall clock; which of both, the table's type decides."""
+    """Timestamps in microseconds; the table's type decides whether a file's counts are UTC or wall-clock time."""
     if array.type.tz is not None:  # a zone that Arrow shows is not in the stored number
         array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
     if array.type.unit == "ns":

@@ -57,7 +57,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         start = self.starts[group]
         return count - self.deleted.range_cardinality(start, start + count)
 
-    def kept(self, group: int) -> pa.BooleanArray | None:
+    def live_mask(self, group: int) -> pa.BooleanArray | None:
         """Which rows of a row group are not deleted; None: all of them."""
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None or self.live_rows_of(group) == count:
@@ -72,15 +72,15 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
     @cached_property
     def leaves(self) -> list[range]:
         """For each column the numbers of the Parquet columns that it is stored in."""
-        found: list[range] = []
+        ranges: list[range] = []
         start = 0
-        for one in self.columns:
-            stop = start + sum(1 for _ in _leaf_types(one.type))
-            found.append(range(start, stop))
+        for field in self.columns:
+            stop = start + sum(1 for _ in _leaf_types(field.type))
+            ranges.append(range(start, stop))
             start = stop
         if start != self.metadata.num_columns:
             raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
-        return found
+        return ranges
 
     @property
     def rows_of_groups(self) -> int:
@@ -88,7 +88,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def calendar(self) -> HybridCalendar | None:
-        """What it counts by the calendar of before Spark 3; None: nothing."""
+        """The dates and times that the file counts by the calendar of before Spark 3; None: it has none."""
         return HybridCalendar.of(self.metadata.metadata)
 
     def physical(self, column: int) -> list[str]:
@@ -134,7 +134,7 @@ class TableReader:
 
         Raises:
             ObjectNotFoundError: the file, or its deletion vector, is missing although the log refers to it.
-            StoreError: it is no Parquet file, or a damaged one.
+            StoreError: it is not a Parquet file, or is damaged.
             LogCorruptedError: the deletion vector is not what the log says, or not of this file.
         """
         decoded = file_paths.decode(path, self.store)
@@ -150,7 +150,7 @@ class TableReader:
         return file
 
     def reopened(self, file: DataFile) -> DataFile:
-        """The same file once more, for another thread; nothing is read again."""
+        """The same file opened again, for another thread; the footer is not read again."""
         again = self._opened(file.path, file.metadata, file.source)
         again.deleted, again.ids = file.deleted, file.ids
         return again
@@ -176,9 +176,9 @@ class TableReader:
         """The typed partition values of these files, by wanted partition column."""
         keys = self.layout.partition_keys
         return {
-            one.name: partition_values.partition_column(files, keys[one.name.lower()], one.type)
-            for one in self.schema.fields
-            if self.layout.is_partition_column(one.name)
+            field.name: partition_values.partition_column(files, keys[field.name.lower()], field.type)
+            for field in self.schema.fields
+            if self.layout.is_partition_column(field.name)
         }
 
     def row_group(
@@ -199,10 +199,12 @@ class TableReader:
         fields = [*self.schema.fields, *(row_ids.fields if row_ids is not None else ())]
         mode = self._mode(file)
         members = Members(file.columns, mode)
-        found = {
-            one.name: place for one in fields if one.name not in constants and (place := members.index(one)) is not None
+        place_by_name = {
+            field.name: place
+            for field in fields
+            if field.name not in constants and (place := members.index(field)) is not None
         }
-        places = sorted(set(found.values()))
+        places = sorted(set(place_by_name.values()))
         try:
             numbers = [number for place in places for number in file.leaves[place]]
             table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
@@ -211,25 +213,27 @@ class TableReader:
                 raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
         except (pa.ArrowException, OSError) as error:
             raise unreadable_file(file.path, error, self.store) from error
-        kept = None if deleted_too else file.kept(index)
-        if kept is not None:
-            plain = pa.schema([one.with_type(without_views(one.type)) for one in table.schema])
-            table = as_types(table, plain).filter(kept)
+        live_mask = None if deleted_too else file.live_mask(index)
+        if live_mask is not None:
+            plain = pa.schema([field.with_type(without_views(field.type)) for field in table.schema])
+            table = as_types(table, plain).filter(live_mask)
         count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Files may hold nulls where the schema allows none; a reader shows what is there.
-        nullable = pa.schema([one.to_arrow().with_nullable(True) for one in fields])
+        nullable = pa.schema([field.to_arrow().with_nullable(True) for field in fields])
         columns = []
-        for one, arrow in zip(fields, nullable, strict=True):
-            if one.name in constants:
-                columns.append(pa.chunked_array([pa.repeat(constants[one.name], count)], arrow.type))
-            elif one.name in found:
-                place = found[one.name]
-                columns.append(self._typed(file, read[place], place, one, mode))
+        for field, arrow in zip(fields, nullable, strict=True):
+            if field.name in constants:
+                columns.append(pa.chunked_array([pa.repeat(constants[field.name], count)], arrow.type))
+            elif field.name in place_by_name:
+                place = place_by_name[field.name]
+                columns.append(self._typed(file, read[place], place, field, mode))
             else:
                 columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
         if row_ids is not None:
-            positions = file.starts[index] + (np.arange(count) if kept is None else np.flatnonzero(flags_of(kept)))
+            positions = file.starts[index] + (
+                np.arange(count) if live_mask is None else np.flatnonzero(flags_of(live_mask))
+            )
             ids, versions = columns[-2:]
             columns[-2:] = self._ids(file).complete(ids, versions, positions)
         if not columns:  # rows all the same, and a table has as many as its columns were long
@@ -246,14 +250,14 @@ class TableReader:
         return file.ids
 
     def holds(self, file: DataFile, column: Field) -> bool:
-        """Whether the file has the column; one that has not reads as nulls."""
+        """Whether the file has the column; a column that it lacks reads as nulls."""
         return Members(file.columns, self._mode(file)).index(column) is not None
 
     def strangers(self, file: DataFile, schema: Schema) -> list[str]:
-        """The file's columns, under its own names, that are none of these."""
+        """The file's columns, under its own names, that are not in ``schema``."""
         members = Members(file.columns, self._mode(file))
-        places = {members.index(one) for one in schema.fields}
-        return [one.name for place, one in enumerate(file.columns) if place not in places]
+        places = {members.index(field) for field in schema.fields}
+        return [field.name for place, field in enumerate(file.columns) if place not in places]
 
     def candidates(self, file: DataFile, predicate: Predicate | None) -> list[int]:
         """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
@@ -268,14 +272,14 @@ class TableReader:
         members = Members(file.columns, mode)
         names: dict[str, str] = {}
         for name in predicate.columns:
-            wanted = self.schema.field(name)
-            place = members.index(wanted)
+            field = self.schema.field(name)
+            place = members.index(field)
             # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
-            if place is None or file.columns[place].type != wanted.type.to_arrow():
+            if place is None or file.columns[place].type != field.type.to_arrow():
                 return every
             # Nor does a copy of a partition column tell what the log says, nor do a struct's members where they are
             # mapped: of two that have changed names each is under the other's, in a struct of the same type.
-            if self.layout.is_partition_column(name) or (mode != "none" and not isinstance(wanted.type, PrimitiveType)):
+            if self.layout.is_partition_column(name) or (mode != "none" and not isinstance(field.type, PrimitiveType)):
                 return every
             # Nor do they tell of NaN, which is above every number here.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
@@ -288,10 +292,10 @@ class TableReader:
         indexed = StatisticsColumns(frozenset(path for path, _ in leaves(own)))
         stats = strings([from_footer(file.metadata, own, indexed=indexed, group=group) for group in every])
         keep = may_match(predicate, pa.table([stats], ["stats"]), TableLayout.of_names(self.schema, names))
-        return [group for group, kept in zip(every, keep.to_pylist(), strict=True) if kept]
+        return [group for group, is_candidate in zip(every, keep.to_pylist(), strict=True) if is_candidate]
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
-        """For each row whether ``predicate`` is true; where it is NULL it is not."""
+        """For each row whether ``predicate`` is true; NULL counts as false."""
         return is_true(matches(predicate, rows, self.schema))
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
@@ -307,24 +311,24 @@ class TableReader:
                 yield file, {name: values[index] for name, values in constants.items()}
 
     def _mode(self, file: DataFile) -> Mode:
-        """Files from before a table had field ids have their columns under the physical names."""
+        """How the file's columns are found; files from before the table had field ids have only physical names."""
         return "name" if self.layout.mapping == "id" and not file.has_field_ids else self.layout.mapping
 
-    def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, wanted: Field, mode: Mode) -> pa.ChunkedArray:
+    def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, field: Field, mode: Mode) -> pa.ChunkedArray:
         try:
             if file.calendar is not None:
                 column = file.calendar.rebased(column, file.physical(place))
-            return conform(column, file.columns[place], wanted, mode)
+            return conform(column, file.columns[place], field, mode)
         except UnsupportedFeatureError as error:
             raise UnsupportedFeatureError(
-                f"column {wanted.name} of {file.path}: {error.message}",
+                f"column {field.name} of {file.path}: {error.message}",
                 table=self.store.root,
                 hint=error.hint,
                 code=error.code,
             ) from error
         except (DoesNotFit, pa.ArrowException) as error:
             raise LogCorruptedError(
-                f"column {wanted.name} of the data file {file.path} does not fit the table: {error}",
+                f"column {field.name} of the data file {file.path} does not fit the table: {error}",
                 table=self.store.root,
                 hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
             ) from error

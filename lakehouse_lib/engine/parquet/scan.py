@@ -47,7 +47,7 @@ class Scan:
         *,
         row_ids: bool = False,
     ) -> Scan:
-        """What to read.
+        """The read of these columns, and of those that the predicate needs.
 
         Args:
             row_ids: ROW_IDS, too.
@@ -57,28 +57,28 @@ class Scan:
             UnsupportedFeatureError: a column whose type was changed in a way that the protocol does not know.
         """
         schema = snapshot.schema
-        wanted = snapshot.names_of(columns)
-        needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in wanted]
-        fields = Schema([schema.field(name) for name in [*wanted, *sorted(needed)]])
+        names = snapshot.names_of(columns)
+        needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in names]
+        fields = Schema([schema.field(name) for name in [*names, *sorted(needed)]])
         widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
         usable.check_readable(fields, table=snapshot.store.root)
         reader = TableReader(snapshot.store, _layout_with_row_ids(snapshot) if row_ids else snapshot.layout, fields)
-        return cls(reader, tuple(wanted), predicate)
+        return cls(reader, tuple(names), predicate)
 
     @property
     def result_schema(self) -> pa.Schema:
-        """All columns nullable: files may hold nulls where the schema allows none, and a reader shows what is there."""
+        """The schema of the rows, all columns nullable: files may hold nulls where the table's schema allows none."""
         arrow = self.reader.schema.to_arrow()
-        kept = ROW_IDS if self.reader.layout.row_ids is not None else ()
+        id_columns = ROW_IDS if self.reader.layout.row_ids is not None else ()
         return pa.schema(
             [
                 *(arrow.field(name).with_nullable(True) for name in self.columns),
-                *(pa.field(name, pa.int64()) for name in kept),
+                *(pa.field(name, pa.int64()) for name in id_columns),
             ]
         )
 
     def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
-        """A function a row group that may hold wanted rows; each opens the file it needs, so any thread may call it.
+        """One function for each row group that may hold matching rows; each opens its file, so any thread may call it.
 
         Args:
             files: a files table; rows that its deletion vectors name are left out.
@@ -102,10 +102,10 @@ class Scan:
             rows = self.reader.row_group(file, group, values)
         if self.predicate is not None:
             rows = rows.filter(self.reader.mask(rows, self.predicate))
-        kept = self.reader.layout.row_ids
-        if kept is None:
+        row_ids = self.reader.layout.row_ids
+        if row_ids is None:
             return rows.select(list(self.columns))
-        return rows.select([*self.columns, kept.ids, kept.versions]).rename_columns([*self.columns, *ROW_IDS])
+        return rows.select([*self.columns, row_ids.ids, row_ids.versions]).rename_columns([*self.columns, *ROW_IDS])
 
 
 def _layout_with_row_ids(snapshot: Snapshot) -> TableLayout:

@@ -52,7 +52,7 @@ def stored_schema(layout: TableLayout) -> pa.Schema:
     columns = layout.data_columns.to_arrow()
     if layout.row_ids is None:
         return columns
-    return pa.schema([*columns, *(one.to_arrow() for one in layout.row_ids.fields)])
+    return pa.schema([*columns, *(field.to_arrow() for field in layout.row_ids.fields)])
 
 
 class DataFileWriter:
@@ -128,7 +128,7 @@ class DataFileWriter:
         group = pa.concat_tables(self._pending)
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
         ranges = statistics.float_ranges(group)
-        with_nan = {path for path, one in ranges.items() if one.has_nan}
+        with_nan = {path for path, float_range in ranges.items() if float_range.has_nan}
         is_new = not with_nan <= self._nan_columns
         self._nan_columns |= with_nan
         if self._writer is None:
@@ -158,7 +158,7 @@ class DataFileWriter:
         return self._rows
 
     def abort(self) -> None:
-        """Best effort to leave nothing behind; what stays is unreferenced and vacuum takes it."""
+        """Delete what was written, as far as the store allows; what stays is unreferenced and vacuum deletes it."""
         if self._writer is not None:
             # Before its sink: a writer that is garbage collected would write a footer there.
             with suppress(OSError, pa.ArrowException):
@@ -315,7 +315,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     _refuse_overlong(dict(zip(partition_columns, spelled, strict=True)), target)
     ends = [*starts[1:], len(table)]
     for name, column in zip(partition_columns, spelled, strict=True):
-        nulls = sum(end - start for one, start, end in zip(column, starts, ends, strict=True) if one is None)
+        nulls = sum(end - start for text, start, end in zip(column, starts, ends, strict=True) if text is None)
         if nulls and not target.layout.schema.field(name).nullable:
             raise not_null_violated({name: nulls}, target.store.root)
     for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):

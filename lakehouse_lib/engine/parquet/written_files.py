@@ -25,7 +25,7 @@ class FileRow:
 def files_table(rows: Sequence[FileRow], *, data_change: bool) -> pa.Table:
     """The files table of these files."""
     count = len(rows)
-    known = {
+    values_by_name = {
         "path": strings([row.path for row in rows]),
         "partitionValues": column([row.partition_values for row in rows], STRING_MAP),
         "size": int64s([row.size for row in rows]),
@@ -33,11 +33,11 @@ def files_table(rows: Sequence[FileRow], *, data_change: bool) -> pa.Table:
         "dataChange": bools([data_change] * count),
         "stats": strings([row.stats for row in rows]),
     }
-    columns = [known.get(one.name) for one in FILE_SCHEMA]
+    columns = [values_by_name.get(field.name) for field in FILE_SCHEMA]
     return pa.Table.from_arrays(
         [
-            pa.nulls(count, one.type) if values is None else values
-            for one, values in zip(FILE_SCHEMA, columns, strict=True)
+            pa.nulls(count, field.type) if values is None else values
+            for field, values in zip(FILE_SCHEMA, columns, strict=True)
         ],
         schema=FILE_SCHEMA,
     )

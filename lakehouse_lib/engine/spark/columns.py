@@ -1,8 +1,8 @@
 """A table's columns as Spark finds them in its data files, and back to what users see.
 
 Spark reads by name, so a scan asks for the names that columns have in the files (column mapping), at every depth, and
-renames what comes. A column of void is in no file. A member that a file does not have is asked for by a name nobody
-has: Spark fills it with nulls and still tells a struct that is null from one that is not.
+renames what comes. A column of void is in no file. A member that a file does not have is asked for by a name that no
+file has: Spark fills it with nulls and still distinguishes a struct that is null from one that is not.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def check_types(schema: Schema, *, table: str, version: int) -> None:
     Raises:
         UnsupportedFeatureError: names the first column of an unknown type.
     """
-    for one in schema.fields:
-        unknown = _unknown(one.type)
+    for field in schema.fields:
+        unknown = _unknown(field.type)
         if unknown:
             raise UnsupportedFeatureError(
-                f"column {one.name!r} has the type {unknown}, which is not read on Spark",
+                f"column {field.name!r} has the type {unknown}, which is not read on Spark",
                 table=table,
                 version=version,
                 hint="Leave the column out by naming the others",
@@ -54,19 +54,19 @@ def check_types(schema: Schema, *, table: str, version: int) -> None:
 
 def in_files(schema: StructType, names: Names) -> Schema:
     """The columns to ask a scan for: all nullable, for files may hold nulls where the schema allows none."""
-    return Schema([_member(one, names) for one in schema.fields if one.type != _VOID])
+    return Schema([_member(field, names) for field in schema.fields if field.type != _VOID])
 
 
 def as_schema(schema: StructType) -> Schema:
     """The schema of what a read delivers: ``schema``, all nullable, with the metadata that users may know."""
-    return Schema(map(_seen, schema.fields))
+    return Schema(map(_visible_field, schema.fields))
 
 
 def as_column(field: Field, name: str) -> Any:
     """The Spark column ``name``, which holds values of ``field``, as users see it."""
     from pyspark.sql import functions as F
 
-    return F.col(quoted(name)).alias(field.name, metadata=_told(field.metadata))
+    return F.col(quoted(name)).alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
 def as_seen(field: Field, names: Names) -> Any:
@@ -81,7 +81,7 @@ def as_seen(field: Field, names: Names) -> Any:
         # Times one every value stays as it is. Spark pushes no condition below it, to where the footers of parquet-cpp
         # and parquet-rs leave NaN out of a row group's max: it would skip rows with NaN, which is above every number.
         column = column * F.lit(1).cast(spark_type(field.type))
-    return column.alias(field.name, metadata=_told(field.metadata))
+    return column.alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
 def has_floats_in_structs(schema: StructType) -> bool:
@@ -107,8 +107,8 @@ def _renamed(column: Any, kind: DataType, names: Names, digits: int) -> Any:
     if _VOID in all_types(kind):
         if isinstance(kind, StructType):
             members = [
-                (F.lit(None) if one.type == _VOID else _renamed_member(column, one, names)).alias(one.name)
-                for one in kind.fields
+                (F.lit(None) if member.type == _VOID else _renamed_member(column, member, names)).alias(member.name)
+                for member in kind.fields
             ]
             return F.when(column.isNotNull(), F.struct(*members))
         if isinstance(kind, ArrayType):
@@ -133,7 +133,9 @@ def _renamed_member(column: Any, member: Field, names: Names) -> Any:
 def _member(field: Field, names: Names) -> Field:
     if field.type == _VOID:
         return Field(f"{_ABSENT}_{field.name}", PrimitiveType("boolean"))
-    return Field(names(field), _in_files(field.type, names, _integer_digits(field)), True, _told(field.metadata))
+    return Field(
+        names(field), _in_files(field.type, names, _integer_digits(field)), True, _visible_metadata(field.metadata)
+    )
 
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
@@ -149,17 +151,19 @@ def _with_digits(kind: DataType, digits: int) -> DataType:
 
 
 def _integer_digits(field: Field) -> int:
-    """The fewest digits before the point that Spark accepts for a decimal column whose old files hold whole numbers; 0
-    for a column that never held whole numbers."""
+    """The fewest digits before the point that Spark accepts for a decimal column whose old files hold whole numbers.
+
+    0 for a column that never held whole numbers.
+    """
     return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 
 
 def _nullable(kind: DataType) -> DataType:
-    return replaced(kind, _seen, nullable=True)
+    return replaced(kind, _visible_field, nullable=True)
 
 
-def _seen(field: Field) -> Field:
-    return Field(field.name, _nullable(field.type), True, _told(field.metadata))
+def _visible_field(field: Field) -> Field:
+    return Field(field.name, _nullable(field.type), True, _visible_metadata(field.metadata))
 
 
 def _unknown(kind: DataType) -> str | None:
@@ -171,7 +175,7 @@ def _unknown(kind: DataType) -> str | None:
     return next((name for part in parts(kind) if (name := _unknown(part))), None)
 
 
-def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _visible_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What users may know of a column, such as its comment.
 
     What the log keeps for writers stays out: with ``EXISTS_DEFAULT`` Spark would fill missing columns, and with the

@@ -73,7 +73,7 @@ class SparkEngine:
 
     @property
     def local_folder(self) -> str:
-        """Where Spark's own shuffle files lie: whoever gave Spark a disk with room gave it to what lies beside, too."""
+        """The folder of Spark's own shuffle files, on a disk that was chosen to have room."""
         return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
@@ -168,7 +168,7 @@ def _error(data: bytes) -> DeltaError:
 
 @contextmanager
 def spark_failures() -> Iterator[None]:
-    """What Spark itself reports becomes one line of our tree; the whole report stays the error's cause."""
+    """Raise what Spark itself reports as a ``StoreError`` of one line; the whole report stays the error's cause."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -189,6 +189,6 @@ def _gist(report: str) -> str:
     """The line of a report that says what went wrong: of a Python traceback the last one, else the first."""
     lines = [line.strip() for line in report.splitlines() if line.strip()]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
-        told = [line for line in lines if not line.startswith(("File ", "at ", "^", "SQLSTATE"))]
-        return told[-1] if told else lines[-1]
+        messages = [line for line in lines if not line.startswith(("File ", "at ", "^", "SQLSTATE"))]
+        return messages[-1] if messages else lines[-1]
     return lines[0] if lines else "no message"

@@ -163,8 +163,8 @@ class Gate:
         return Validator(execution_engine=batch.data.execution_engine, data_context=self._context, batches=[batch])
 
 
-def _either(one: Column, other: Column) -> Column:
-    return one | other
+def _either(left: Column, right: Column) -> Column:
+    return left | right
 
 
 def _expectation(rule: Rule) -> Any:
@@ -196,7 +196,7 @@ def _condition_metric(expectation: Any, validator: Any) -> Any:
 
 
 def _is_fixed(expectation: Any, validator: Any) -> bool:
-    """Whether the rule's condition is the same for every batch: a z-score, for one, needs the batch's mean first."""
+    """Whether the rule's condition is the same for every batch: a z-score needs the batch's mean first."""
     from great_expectations.expectations.registry import get_metric_provider
 
     with _as_quality_error(f"{expectation.expectation_type} cannot be evaluated on Spark"):
@@ -222,24 +222,24 @@ def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
         column = accessor.get("column")
         if column is not None and expectation.map_metric not in ("column_values.nonnull", "column_values.null"):
             applies.append(F.col(column).isNotNull())
-    every = reduce(lambda one, other: one & other, applies) if applies else None
+    every = reduce(lambda left, right: left & right, applies) if applies else None
     breaks = condition if every is None else every & condition
     return _RowRule(rule, float(expectation.mostly), every, F.coalesce(breaks, F.lit(False)))
 
 
 def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
     """The rule's ``row_condition`` as a column, by asking the engine for the filter it would apply."""
-    seen: list[Column] = []
+    conditions: list[Column] = []
 
     class _Filtered:
         schema = engine.dataframe.schema
 
         def filter(self, condition: Any) -> _Filtered:
-            seen.append(F.expr(condition) if isinstance(condition, str) else condition)
+            conditions.append(F.expr(condition) if isinstance(condition, str) else condition)
             return self
 
     engine._apply_row_condition_filter(_Filtered(), domain["row_condition"], domain)
-    return reduce(lambda one, other: one & other, seen)
+    return reduce(lambda left, right: left & right, conditions)
 
 
 def _not_ignored(domain: Mapping[str, Any], accessor: Mapping[str, Any]) -> list[Column]:
@@ -248,7 +248,7 @@ def _not_ignored(domain: Mapping[str, Any], accessor: Mapping[str, Any]) -> list
     missing = [F.col(name).isNull() for name in names]
     ignore = domain.get("ignore_row_if")
     if ignore in ("both_values_are_missing", "all_values_are_missing"):
-        return [~reduce(lambda one, other: one & other, missing)]
+        return [~reduce(lambda left, right: left & right, missing)]
     if ignore in ("either_value_is_missing", "any_value_is_missing"):
         return [~reduce(_either, missing)]
     return []

@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 def properties(store: ObjectStore) -> dict[str, str]:
     """Hadoop's properties for the table and its allowed roots; secrets are among them."""
-    return {name: value for one in _accesses(store) for name, value in one.properties.items()}
+    return {name: value for access in _accesses(store) for name, value in access.properties.items()}
 
 
 def options(spark: Any, store: ObjectStore) -> dict[str, str]:
@@ -32,7 +32,7 @@ def options(spark: Any, store: ObjectStore) -> dict[str, str]:
         InvalidArgumentError: Spark lacks the file system, or was connected to the host by other properties.
     """
     accesses = _accesses(store)
-    if not any(one.package or one.properties for one in accesses):
+    if not any(access.package or access.properties for access in accesses):
         return {}
     from pyspark.errors import PySparkAttributeError
 
@@ -42,9 +42,9 @@ def options(spark: Any, store: ObjectStore) -> dict[str, str]:
         return properties(store)
     _check_package(context, accesses[0], store)
     with _lock:
-        for one in accesses:
-            host, _ = split_uri(one.uri)
-            if _connections.setdefault((context.applicationId, host), one.properties) != one.properties:
+        for access in accesses:
+            host, _ = split_uri(access.uri)
+            if _connections.setdefault((context.applicationId, host), access.properties) != access.properties:
                 raise InvalidArgumentError(
                     f"this Spark application has read {host} with other storage options",
                     table=store.root,

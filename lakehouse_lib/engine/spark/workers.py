@@ -68,10 +68,11 @@ def _check(spark: Any) -> None:
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
-    ours = distribution.version()
-    if ours is not None and answer.version is not None and answer.version != ours:
+    driver_version = distribution.version()
+    if driver_version is not None and answer.version is not None and answer.version != driver_version:
         raise StoreError(
-            f"Spark's Python workers ({answer.python}) have {distribution.NAME} {answer.version}; expected {ours}",
+            f"Spark's Python workers ({answer.python}) have {distribution.NAME} {answer.version}; "
+            f"expected {driver_version}",
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )

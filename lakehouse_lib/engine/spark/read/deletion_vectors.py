@@ -19,7 +19,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 8
-# A word takes some 50 bytes in Spark's hash table. Beyond this many Spark is not told to send them to every executor.
+# A word takes some 50 bytes in Spark's hash table. Beyond this many they are not broadcast to every executor.
 _MOST_BROADCAST = 4_000_000
 # Statistics are of the physical rows; the protocol demands this one of a file with a vector.
 _NUM_RECORDS = r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})'
@@ -49,8 +49,8 @@ def without_deleted(spark: Any, frame: Any, files: pa.Table, store: ObjectStore,
         deleted = F.broadcast(deleted)
     blocks = frame.withColumn(_BLOCK, F.shiftright(row, 6).cast("int"))
     bit = F.call_function("shiftrightunsigned", F.col(_BITS), F.col(row).bitwiseAND(F.lit(63)).cast("int"))
-    kept = F.col(_BITS).isNull() | (bit.bitwiseAND(F.lit(1)) == 0)
-    return blocks.join(deleted, [file, _BLOCK], "left").where(kept)
+    is_live = F.col(_BITS).isNull() | (bit.bitwiseAND(F.lit(1)) == 0)
+    return blocks.join(deleted, [file, _BLOCK], "left").where(is_live)
 
 
 def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:

@@ -34,15 +34,15 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
         files: a files table with store paths.
 
     Raises:
-        ObjectNotFoundError, StoreError: in id mode, a file that is missing or no Parquet file.
+        ObjectNotFoundError, StoreError: in id mode, a file that is missing or not a Parquet file.
     """
     mode = snapshot.layout.mapping
     if mode != "id":
         yield partial(physical_name, mode=mode), files
         return
-    found = list(in_order(partial(_layout, snapshot.store), files["path"].to_pylist(), _THREADS))
+    file_layouts = list(in_order(partial(_layout, snapshot.store), files["path"].to_pylist(), _THREADS))
     groups: dict[frozenset[tuple[int, str]], int] = {}
-    numbers = np.array([groups.setdefault(layout, len(groups)) for layout in found])
+    numbers = np.array([groups.setdefault(layout, len(groups)) for layout in file_layouts])
     for layout, number in groups.items():
         # Files from before the table had field ids have its columns under the physical names.
         names = partial(_name, dict(layout)) if layout else partial(physical_name, mode=mode)
@@ -62,8 +62,8 @@ def _layout(store: ObjectStore, path: str) -> frozenset[tuple[int, str]]:
 def _ids(schema: pa.Schema) -> Iterator[tuple[int, str]]:
     pending = [*schema]
     while pending:
-        one = pending.pop()
-        number = (one.metadata or {}).get(_FIELD_ID)
+        field = pending.pop()
+        number = (field.metadata or {}).get(_FIELD_ID)
         if number is not None:
-            yield int(number), one.name
-        pending.extend(one.type.field(index) for index in range(one.type.num_fields))
+            yield int(number), field.name
+        pending.extend(field.type.field(index) for index in range(field.type.num_fields))

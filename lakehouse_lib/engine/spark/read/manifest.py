@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectStore
 
 _BLOCK_SIZE = 128 << 20
 _NEEDS_QUOTING = r"[^A-Za-z0-9_.~/=-]"
-# With it a scan finds what lies in the list's folder, which is no file at all.
+# With it a scan finds what lies in the list's folder, which holds no data file.
 _IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 
 
@@ -102,12 +102,12 @@ def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> 
 
 
 def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
-    """Spark passes over a file of no bytes without a word, so such a size is not believed."""
+    """The files' sizes; a size of 0 is looked up in the store, because Spark passes over an empty file silently."""
     sizes = pc.fill_null(files["size"], 0).combine_chunks()
     empty = np.flatnonzero(pc.less_equal(sizes, 0).to_numpy(zero_copy_only=False))
     if not len(empty):
         return sizes
-    found = sizes.to_numpy(zero_copy_only=False).copy()
+    actual_sizes = sizes.to_numpy(zero_copy_only=False).copy()
     for row in empty:
         path = files["path"][int(row)].as_py()
         meta = store.head(path)
@@ -115,12 +115,12 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
             raise missing_file(path, table=store.root)
         if not meta.size:
             raise LogCorruptedError(
-                f"the data file {path} has no bytes, so it is no Parquet file",
+                f"the data file {path} has no bytes, so it is not a Parquet file",
                 table=store.root,
                 hint="Restore the file from a backup, or read an older version without it",
             )
-        found[row] = meta.size
-    return pa.array(found, pa.int64())
+        actual_sizes[row] = meta.size
+    return pa.array(actual_sizes, pa.int64())
 
 
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:

@@ -45,7 +45,7 @@ def branches(
     base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
     taken = {name.lower() for name in columns}
-    fine = [_fits(one, partition_types, taken) for one in keys.dictionary.to_pylist()]
+    fine = [_fits(folder_keys, partition_types, taken) for folder_keys in keys.dictionary.to_pylist()]
     agrees = pc.and_(inside, is_true(pa.array(fine, pa.bool_()).take(keys.indices)))
     for name in partition_types:
         folder = pc.struct_field(pc.extract_regex(spelled, f"/{re.escape(name)}=(?P<value>[^/]*)"), "value")
@@ -61,9 +61,9 @@ def branches(
 def _fits(keys: str | None, partition_types: Mapping[str, DataType], taken: set[str]) -> bool:
     if keys is None:
         return False
-    found = keys[1:].split("/")
-    others = {key.lower() for key in found if key not in partition_types}
-    return len(set(found)) == len(found) and set(partition_types) <= set(found) and not others & taken
+    names = keys[1:].split("/")
+    others = {key.lower() for key in names if key not in partition_types}
+    return len(set(names)) == len(names) and set(partition_types) <= set(names) and not others & taken
 
 
 def _unescaped(folders: pa.Array) -> pa.Array:

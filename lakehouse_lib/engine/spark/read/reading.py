@@ -107,20 +107,20 @@ class Part:
     def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> Part:
         layout = snapshot.layout
         partition = {
-            layout.physical_name(one): one
-            for one in schema.fields
-            if layout.is_partition_column(one.name) and one.type != PrimitiveType("void")
+            layout.physical_name(field): field
+            for field in schema.fields
+            if layout.is_partition_column(field.name) and field.type != PrimitiveType("void")
         }
         return cls(spark, snapshot, schema, partition, names)
 
     def scans(self, files: pa.Table) -> Iterator[Any]:
         """The rows of files that have no deletion vectors."""
         if not self.partition:
-            yield self._seen(self._scan(files, self._stored()), {})
+            yield self._user_columns(self._scan(files, self._stored()), {})
             return
-        kinds = {name: one.type for name, one in self.partition.items()}
+        kinds = {name: field.type for name, field in self.partition.items()}
         for name, kind in kinds.items():
-            partition_values.partition_column(files, name, kind)  # what is no value of its type is refused here
+            partition_values.partition_column(files, name, kind)  # refuses what is not a value of its type
         stored = self._stored()
         coded = branches(files, self.snapshot.store, kinds, stored.names)
         if len(coded.dictionary) > _MOST_BRANCHES:
@@ -130,7 +130,7 @@ class Part:
             branch = files.filter(pc.equal(coded.indices, number))
             by = [Field(name, kind) for name, kind in kinds.items()]
             frame = self._scan(branch, Schema([*stored.fields, *by]), folders=True)
-            yield self._seen(frame, {one.name: name for name, one in self.partition.items()})
+            yield self._user_columns(frame, {field.name: name for name, field in self.partition.items()})
         rest = files.filter(coded.is_null())
         if len(rest):
             yield self.numbered(rest, deleted=False)
@@ -140,11 +140,11 @@ class Part:
         frame = self._with_places(files, rows=deleted)
         if deleted:
             frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=FILE, row=ROW)
-        return self._seen(*self._with_values(frame, files))
+        return self._user_columns(*self._with_values(frame, files))
 
     def placed(self, files: pa.Table) -> Any:
         """The rows of any files, those that deletion vectors name among them, with FILE and ROW."""
-        return self._seen(*self._with_values(self._with_places(files, rows=True), files), beside=(FILE, ROW))
+        return self._user_columns(*self._with_values(self._with_places(files, rows=True), files), beside=(FILE, ROW))
 
     def _with_places(self, files: pa.Table, *, rows: bool) -> Any:
         """A scan with the number of each row's file and, for ``rows``, its position there."""
@@ -161,22 +161,24 @@ class Part:
 
         if self.partition:
             frame = frame.join(F.broadcast(self._values(files)), FILE, "left")
-        return frame, {one.name: _VALUE + name for name, one in self.partition.items()}
+        return frame, {field.name: _VALUE + name for name, field in self.partition.items()}
 
     def _values(self, files: pa.Table) -> Any:
         """The partition values of each file by its number."""
         columns = [pa.array(np.arange(len(files), dtype=np.int32))]
         fields = [Field(FILE, "integer")]
-        for name, one in self.partition.items():
-            columns.append(partition_values.partition_column(files, name, one.type))
-            fields.append(Field(_VALUE + name, one.type))
-        values = pa.table(columns, names=[one.name for one in fields])
+        for name, field in self.partition.items():
+            columns.append(partition_values.partition_column(files, name, field.type))
+            fields.append(Field(_VALUE + name, field.type))
+        values = pa.table(columns, names=[field.name for field in fields])
         return self.spark.createDataFrame(values, struct_type(Schema(fields)))
 
     def _stored(self) -> Schema:
-        """What to ask the files for."""
-        held = {one.name for one in self.partition.values()}
-        return spark_columns.in_files(Schema([one for one in self.schema.fields if one.name not in held]), self.names)
+        """The columns to read from the files."""
+        held = {field.name for field in self.partition.values()}
+        return spark_columns.in_files(
+            Schema([field for field in self.schema.fields if field.name not in held]), self.names
+        )
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
         """Spark's scan over a manifest. ``folders``: partition values from folder names."""
@@ -187,7 +189,7 @@ class Part:
             options |= _WITHOUT_STATISTICS
         return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
-    def _seen(self, frame: Any, held: dict[str, str], beside: Sequence[str] = ()) -> Any:
+    def _user_columns(self, frame: Any, held: dict[str, str], beside: Sequence[str] = ()) -> Any:
         """The columns as users see them, and those of ``frame`` that ``beside`` names.
 
         Args:
@@ -196,9 +198,9 @@ class Part:
         return frame.select(
             *beside,
             *(
-                spark_columns.as_column(one, held[one.name])
-                if one.name in held
-                else spark_columns.as_seen(one, self.names)
-                for one in self.schema.fields
+                spark_columns.as_column(field, held[field.name])
+                if field.name in held
+                else spark_columns.as_seen(field, self.names)
+                for field in self.schema.fields
             ),
         )

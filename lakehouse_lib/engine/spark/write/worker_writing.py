@@ -1,7 +1,7 @@
 """A DataFrame written by the library's own writer in Spark's Python workers: one put a file, straight to its place.
 
 Spark's own writer ends with a rename, which in an object store is a copy and a deletion of every file. A file of a task
-that died, or that ran twice, is named by no commit, so nobody sees it. Rows come to the workers as Arrow batches, by
+that died, or that ran twice, is named by no commit, so no reader sees it. Rows come to the workers as Arrow batches, by
 column.
 """
 

@@ -1,7 +1,7 @@
-"""A DataFrame written by Spark's own Parquet writer into a folder of the table that nobody else uses.
+"""A DataFrame written by Spark's own Parquet writer into a folder of the table of its own.
 
 The folder is named like a partition (``spark_write=<uuid>``), so that Spark's reader, which takes partition values from
-folder names, finds one base folder however many writes a table has seen. Everyone else takes them from the log.
+folder names, finds one base folder however many writes a table has seen. Other readers take them from the log.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
         with _write_settings(frame.sparkSession):
             writer.parquet(f"{store_access.uri(target.store, target.store.root)}/{folder}")
         # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
-        written = (one for one in target.store.walk(folder) if "_temporary" not in one.path.split("/"))
-        objects = [one for one in written if one.path.endswith(".parquet")]
+        written = (meta for meta in target.store.walk(folder) if "_temporary" not in meta.path.split("/"))
+        objects = [meta for meta in written if meta.path.endswith(".parquet")]
         tasks = [
             FooterTask(target, tuple(objects[start : start + _FOOTERS_A_TASK]))
             for start in range(0, len(objects), _FOOTERS_A_TASK)
@@ -89,7 +89,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
 
 
 def read_footers(task: FooterTask) -> pa.Table:
-    """The files table of data files that are there, statistics from their footers. Files without rows are deleted.
+    """The files table of data files that were written, statistics from their footers. Files without rows are deleted.
 
     Raises:
         SchemaMismatchError: a column that is not nullable has nulls.
@@ -97,16 +97,16 @@ def read_footers(task: FooterTask) -> pa.Table:
     target = task.target
     indexed = statistics.indexed_columns(target.layout, target.configuration)
     rows, empty = [], []
-    values = _partition_values([one.path for one in task.objects], target)
-    for one, partition in zip(task.objects, values, strict=True):
-        with target.store.open_input(one.path) as source:
+    values = _partition_values([meta.path for meta in task.objects], target)
+    for meta, partition in zip(task.objects, values, strict=True):
+        with target.store.open_input(meta.path) as source:
             metadata = pq.read_metadata(source)
         if metadata.num_rows == 0:
-            empty.append(one.path)
+            empty.append(meta.path)
             continue
         _refuse_nulls(metadata, partition, target)
         stats = statistics.from_footer(metadata, target.layout.schema, indexed=indexed)
-        rows.append(FileRow(file_paths.encode(one.path), partition, one.size, one.modified, stats))
+        rows.append(FileRow(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
     target.store.delete_many(empty)
     return files_table(rows, data_change=target.data_change)
 
@@ -119,21 +119,21 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
     """
     from pyspark.sql import functions as F
 
-    theirs = Schema.from_json(frame.schema.json())
+    source_schema = Schema.from_json(frame.schema.json())
     columns = []
-    for one in target.layout.schema.fields:
-        source = theirs.get(one.name)
-        if one.type == PrimitiveType("void"):
-            if one.name not in target.layout.partition_columns:
+    for field in target.layout.schema.fields:
+        source = source_schema.get(field.name)
+        if field.type == PrimitiveType("void"):
+            if field.name not in target.layout.partition_columns:
                 continue
             column = F.lit(None).cast("string")
         elif source is None:
-            column = F.lit(None).cast(spark_type(one.type))
+            column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = _shaped(F.col(quoted(source.name)), source.type, one.type)
-        if spelled and one.name in target.layout.partition_columns:
-            column = _spelled(column, one.type)
-        columns.append(column.alias(one.name))
+            column = _shaped(F.col(quoted(source.name)), source.type, field.type)
+        if spelled and field.name in target.layout.partition_columns:
+            column = _spelled(column, field.type)
+        columns.append(column.alias(field.name))
     return frame.select(*columns)
 
 
@@ -153,41 +153,41 @@ def _spelled(column: Any, kind: DataType) -> Any:
     return column
 
 
-def _shaped(column: Any, source: DataType, wanted: DataType) -> Any:
+def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
     from pyspark.sql import functions as F
 
-    if _same(source, wanted):
+    if _same(source, kind):
         return column
-    if isinstance(source, StructType) and isinstance(wanted, StructType):
+    if isinstance(source, StructType) and isinstance(kind, StructType):
         # By name: a cast would match fields by position.
         members = []
-        for one in wanted.fields:
-            inner = source.get(one.name)
+        for field in kind.fields:
+            inner = source.get(field.name)
             member = (
-                F.lit(None).cast(spark_type(one.type))
+                F.lit(None).cast(spark_type(field.type))
                 if inner is None
-                else _shaped(column.getField(inner.name), inner.type, one.type)
+                else _shaped(column.getField(inner.name), inner.type, field.type)
             )
-            members.append(member.alias(one.name))
+            members.append(member.alias(field.name))
         return F.when(column.isNotNull(), F.struct(*members))
-    if isinstance(source, ArrayType) and isinstance(wanted, ArrayType):
-        return F.transform(column, lambda item: _shaped(item, source.element_type, wanted.element_type))
-    if isinstance(source, MapType) and isinstance(wanted, MapType):
-        keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, wanted.key_type))
-        return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, wanted.value_type))
-    return column.cast(spark_type(wanted))
+    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
+        return F.transform(column, lambda item: _shaped(item, source.element_type, kind.element_type))
+    if isinstance(source, MapType) and isinstance(kind, MapType):
+        keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, kind.key_type))
+        return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, kind.value_type))
+    return column.cast(spark_type(kind))
 
 
-def _same(source: DataType, wanted: DataType) -> bool:
-    """The same type apart from what may be null."""
-    if isinstance(source, StructType) and isinstance(wanted, StructType):
-        pairs = zip(source.fields, wanted.fields, strict=False)
-        return len(source) == len(wanted) and all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
-    if isinstance(source, ArrayType) and isinstance(wanted, ArrayType):
-        return _same(source.element_type, wanted.element_type)
-    if isinstance(source, MapType) and isinstance(wanted, MapType):
-        return _same(source.key_type, wanted.key_type) and _same(source.value_type, wanted.value_type)
-    return source == wanted
+def _same(source: DataType, kind: DataType) -> bool:
+    """Whether two types are the same apart from what may be null."""
+    if isinstance(source, StructType) and isinstance(kind, StructType):
+        pairs = zip(source.fields, kind.fields, strict=False)
+        return len(source) == len(kind) and all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
+    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
+        return _same(source.element_type, kind.element_type)
+    if isinstance(source, MapType) and isinstance(kind, MapType):
+        return _same(source.key_type, kind.key_type) and _same(source.value_type, kind.value_type)
+    return source == kind
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
     for name in target.layout.partition_columns:
         kind = target.layout.schema.field(name).type
         try:
-            typed = partition_values.to_typed(pa.array([one[name] for one in parsed], pa.string()), kind)
+            typed = partition_values.to_typed(pa.array([values[name] for values in parsed], pa.string()), kind)
         except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
             raise InvalidArgumentError(
                 f"column {name}: {error.message}",
@@ -226,7 +226,7 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
 
 
 def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None], target: WriteTarget) -> None:
-    required = {one.name for one in target.layout.schema.fields if not one.nullable}
+    required = {field.name for field in target.layout.schema.fields if not field.nullable}
     nulls = {name: metadata.num_rows for name, value in partition.items() if name in required and value is None}
     for group in range(metadata.num_row_groups if required else 0):
         chunks = metadata.row_group(group)
@@ -241,8 +241,8 @@ def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None]
 
 def _discard(target: WriteTarget, folder: str) -> None:
     try:
-        target.store.delete_many([one.path for one in target.store.walk(folder)])
-    except DeltaError:  # what stays is unreferenced, and the error that brought us here is the one to tell
+        target.store.delete_many([meta.path for meta in target.store.walk(folder)])
+    except DeltaError:  # what stays is unreferenced, and the error of the write is the one to report
         return
 
 

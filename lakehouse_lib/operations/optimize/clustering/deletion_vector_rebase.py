@@ -238,7 +238,7 @@ def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
     name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
     for file, index in row_groups(task.reader, source):
         keys = task.reader.row_group(file, index, {})
-        kept = file.kept(index)
+        kept = file.live_mask(index)
         places = np.arange(len(keys)) if kept is None else np.flatnonzero(flags_of(kept))
         first = (task.numbers[source.path] << _FILE) + file.starts[index]
         yield keys.append_column(name, int64s(first + places))
