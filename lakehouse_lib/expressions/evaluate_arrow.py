@@ -87,8 +87,8 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
 
 
 def is_renderable(node: Node) -> bool:
-    """Whether Arrow can evaluate it."""
-    return not any(isinstance(one, Opaque) for one in walk(node))
+    """Whether Arrow can evaluate a node."""
+    return not any(isinstance(part, Opaque) for part in walk(node))
 
 
 def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
@@ -124,11 +124,15 @@ class _Rendering:
         self.schema = schema
 
     def boolean(self, node: Node, *, exact: bool) -> Any:
-        """``exact`` False: may say false where SQL says NULL, which a filter cannot tell apart but Parquet's row
-        groups are skipped by."""
+        """A condition as a boolean Arrow expression.
+
+        Args:
+            exact: False: false may stand where SQL has NULL; a filter treats both alike, and Parquet's row groups are
+                skipped by false alone.
+        """
         match node:
             case And() | Or():
-                parts = [self.boolean(one, exact=exact) for one in node.operands]
+                parts = [self.boolean(operand, exact=exact) for operand in node.operands]
                 # As a balanced tree: Arrow walks expressions recursively.
                 return _balanced(parts, isinstance(node, And))
             case Not():
@@ -204,24 +208,24 @@ class _Rendering:
     def _in(self, node: In, exact: bool) -> Any:
         operand = self.value(node.operand)
         if _is_floating(node.operand.type):
-            found = self._in_floats(node, operand)
+            membership = self._in_floats(node, operand)
         else:
-            found = operand.isin(array_of(node.values, node.operand.type))
+            membership = operand.isin(array_of(node.values, node.operand.type))
         if not exact:
-            return found
+            return membership
         if node.has_null:
-            return found | pc.scalar(_UNKNOWN)
-        return found | (operand.is_null() & pc.scalar(_UNKNOWN))
+            return membership | pc.scalar(_UNKNOWN)
+        return membership | (operand.is_null() & pc.scalar(_UNKNOWN))
 
     def _in_floats(self, node: In, operand: Any) -> Any:
-        """``isin`` compares bits, of which NaN has many and zero two."""
-        numbers = [one for one in node.values if not math.isnan(one)]
+        """IN over floats: ``isin`` compares bits, of which NaN has many and zero two."""
+        numbers = [number for number in node.values if not math.isnan(number)]
         listed = [*numbers, *([-0.0] if 0 in numbers else [])]
         values = self._float_scalar(node.operand, listed)
         if values is None:
             operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
-        found = operand.isin(values)
-        return found if len(numbers) == len(node.values) else found | pc.is_nan(operand)
+        membership = operand.isin(values)
+        return membership if len(numbers) == len(node.values) else membership | pc.is_nan(operand)
 
     def _like(self, node: Like) -> Any:
         operand = self.value(node.operand)
@@ -242,14 +246,14 @@ class _Rendering:
         return value.cast(target)
 
     def _function(self, node: Function) -> Any:
-        arguments = [self.value(one) for one in node.arguments]
+        arguments = [self.value(argument) for argument in node.arguments]
         match node.name:
             case "coalesce":
                 return pc.coalesce(*arguments)
             case "concat":
                 return pc.binary_join_element_wise(*arguments, "")
             case "substring":
-                start, length = (one.value for one in node.arguments[1:] if isinstance(one, Literal))
+                start, length = (argument.value for argument in node.arguments[1:] if isinstance(argument, Literal))
                 return pc.utf8_slice_codeunits(arguments[0], start=start - 1, stop=start - 1 + length)
             case "trim" | "ltrim" | "rtrim":
                 return getattr(pc, f"utf8_{node.name}")(arguments[0], characters=" ")
@@ -258,7 +262,7 @@ class _Rendering:
 
     def _arithmetic(self, node: Arithmetic) -> Any:
         kind = node.type.to_arrow()
-        left, right = (self.value(one).cast(kind, safe=False) for one in (node.left, node.right))
+        left, right = (self.value(operand).cast(kind, safe=False) for operand in (node.left, node.right))
         if node.operator == "%":
             assert isinstance(node.right, Literal)
             if abs(node.right.value) == 1:  # the least integer over -1 has no quotient
@@ -316,12 +320,12 @@ def _between_floats(operator: str, left: Any, right: Any) -> Any:
 def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataType | None) -> tuple[Any, Any]:
     if left_type == right_type:
         return left, right
-    kinds = [one for one in (left_type, right_type) if isinstance(one, PrimitiveType)]
-    scales = [one.decimal[1] for one in kinds if one.decimal is not None]
+    kinds = [kind for kind in (left_type, right_type) if isinstance(kind, PrimitiveType)]
+    scales = [kind.decimal[1] for kind in kinds if kind.decimal is not None]
     if scales:
         wide = pa.decimal256(76, max(scales))
         return left.cast(wide), right.cast(wide)
-    if any(one.type in ("date", "timestamp", "timestamp_ntz") for one in kinds):
+    if any(kind.type in ("date", "timestamp", "timestamp_ntz") for kind in kinds):
         return left.cast(pa.timestamp("us")).cast(_UTC), right.cast(pa.timestamp("us")).cast(_UTC)
     return left.cast(pa.int64()), right.cast(pa.int64())
 

@@ -171,30 +171,30 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def depth(node: Node) -> int:
-    """Levels of the tree; of any depth, for it does not recurse."""
+    """The number of levels of a tree, counted without recursion so that any depth will do."""
     levels, level = 0, [node]
     while level:
         levels += 1
-        level = [child for one in level for child in children(one)]
+        level = [child for parent in level for child in children(parent)]
     return levels
 
 
 def columns_of(node: Node) -> frozenset[str]:
-    """The top-level names of the columns that it reads."""
-    return frozenset(one.path[0] for one in walk(node) if isinstance(one, Column))
+    """The top-level names of the columns that a node reads."""
+    return frozenset(part.path[0] for part in walk(node) if isinstance(part, Column))
 
 
 def conjunction(nodes: list[Node]) -> Node:
     flat: list[Node] = []
-    for one in nodes:
-        flat += one.operands if isinstance(one, And) else (one,)
+    for node in nodes:
+        flat += node.operands if isinstance(node, And) else (node,)
     return flat[0] if len(flat) == 1 else And(tuple(flat)) if flat else TRUE
 
 
 def disjunction(nodes: list[Node]) -> Node:
     flat: list[Node] = []
-    for one in nodes:
-        flat += one.operands if isinstance(one, Or) else (one,)
+    for node in nodes:
+        flat += node.operands if isinstance(node, Or) else (node,)
     return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else FALSE
 
 

@@ -14,7 +14,7 @@ def match(operand: Node, pattern: Node, escape: str) -> Node | None:
     """``operand LIKE pattern`` as a node; None for what only Spark can evaluate.
 
     Raises:
-        InvalidPredicateError: the operand is no text, or the pattern escapes nothing.
+        InvalidPredicateError: the operand is not text, or the pattern escapes nothing.
     """
     if not isinstance(pattern, Literal) or isinstance(operand, Opaque):
         return None

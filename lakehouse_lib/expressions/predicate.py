@@ -46,8 +46,8 @@ class Predicate:
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)
         sides: tuple[list[Node], list[Node]] = ([], [])
-        for one in parts:
-            sides[0 if columns_of(one) <= names else 1].append(one)
+        for part in parts:
+            sides[0 if columns_of(part) <= names else 1].append(part)
         if not sides[1]:
             return self, None
         if not sides[0]:

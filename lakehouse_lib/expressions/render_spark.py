@@ -52,12 +52,12 @@ def render(node: Node) -> str:
         case Arithmetic():
             return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
         case Function():
-            parts = (_day_of(one) if node.name in _OF_DAYS else render(one) for one in node.arguments)
+            parts = (_day_of(argument) if node.name in _OF_DAYS else render(argument) for argument in node.arguments)
             return f"{node.name}({', '.join(parts)})"
         case Opaque():
             return f"({node.sql})"
         case In():
-            values = [_literal(one, node.operand.type) for one in node.values] + ["NULL"] * node.has_null
+            values = [_literal(value, node.operand.type) for value in node.values] + ["NULL"] * node.has_null
             return f"({_compared(node.operand)} IN ({', '.join(values)}))"
         case Like():
             return f"({render(node.operand)} LIKE {_string(node.pattern)} ESCAPE {_string(node.escape)})"
@@ -78,10 +78,10 @@ def _wide(node: Node, kind: DataType) -> str:
 
 
 def _cast(node: Cast) -> str:
-    kind, given = node.type.type, _type_name(node.operand)
-    if given == "timestamp" and kind == "date":
+    kind, source = node.type.type, _type_name(node.operand)
+    if source == "timestamp" and kind == "date":
         return _day_of(node.operand)
-    if given == "date" and kind == "timestamp":
+    if source == "date" and kind == "timestamp":
         return f"timestamp_micros({_micros(node.operand)})"
     return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(kind, kind.upper())})"
 
@@ -113,9 +113,9 @@ def _micros(node: Node) -> str:
 
 def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
     """Whether Spark would round one of two decimals to compare them: no type of 38 digits holds both exactly."""
-    sizes = [_digits(one) for one in (left, right)]
-    known = [one for one in sizes if one is not None]
-    return len(known) == 2 and max(whole for whole, _ in known) + max(scale for _, scale in known) > _MOST_DIGITS
+    sizes = [_digits(kind) for kind in (left, right)]
+    digits = [size for size in sizes if size is not None]
+    return len(digits) == 2 and max(whole for whole, _ in digits) + max(scale for _, scale in digits) > _MOST_DIGITS
 
 
 def _digits(kind: DataType | None) -> tuple[int, int] | None:
@@ -131,14 +131,14 @@ def _digits(kind: DataType | None) -> tuple[int, int] | None:
 def _by_parts(node: Comparison) -> str:
     """Compare decimals by their floors and, where these are equal, by their fractions, from 0 to below 1."""
     sizes = (_digits(node.left.type), _digits(node.right.type))
-    scale = max(one[1] for one in sizes if one is not None)
+    scale = max(size[1] for size in sizes if size is not None)
     numbers = [
-        render(one) if size is None or size[1] else f"CAST({render(one)} AS DECIMAL({size[0]},0))"
-        for one, size in zip((node.left, node.right), sizes, strict=True)
+        render(operand) if size is None or size[1] else f"CAST({render(operand)} AS DECIMAL({size[0]},0))"
+        for operand, size in zip((node.left, node.right), sizes, strict=True)
     ]
     (a, b), (x, y) = (
-        [f"floor({one})" for one in numbers],
-        [f"CAST(pmod({one}, CAST(1 AS DECIMAL(1,0))) AS DECIMAL({scale},{scale}))" for one in numbers],
+        [f"floor({number})" for number in numbers],
+        [f"CAST(pmod({number}, CAST(1 AS DECIMAL(1,0))) AS DECIMAL({scale},{scale}))" for number in numbers],
     )
     match node.operator:
         case "=" | "<=>":

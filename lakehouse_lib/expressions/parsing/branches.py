@@ -37,13 +37,13 @@ def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], N
         taken = condition(when)
         if not _never_null(taken):
             taken = compare("<=>", taken, TRUE)
-        asked = question(then)
-        if asked is None:
+        answer = question(then)
+        if answer is None:
             return None
-        parts.append(conjunction([*before, taken, asked]))
+        parts.append(conjunction([*before, taken, answer]))
         before.append(Not(taken))
-    asked = question(default)
-    return None if asked is None else disjunction([*parts, conjunction([*before, asked])])
+    answer = question(default)
+    return None if answer is None else disjunction([*parts, conjunction([*before, answer])])
 
 
 def _never_null(node: Node) -> bool:
@@ -54,10 +54,10 @@ def _levels(tree: Any) -> int:
     """How many choices lie within each other."""
     most, pending = 0, [(tree, 0)]
     while pending:
-        one, above = pending.pop()
-        above += isinstance(one, CHOICES)
+        part, above = pending.pop()
+        above += isinstance(part, CHOICES)
         most = max(most, above)
-        pending += [(child, above) for child in one.iter_expressions()]
+        pending += [(child, above) for child in part.iter_expressions()]
     return most
 
 
@@ -66,7 +66,7 @@ def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     tree = tree.copy()  # a part put into a new tree leaves its old one
     if isinstance(tree, exp.Coalesce):
         values: list[Any] = [tree.this, *tree.expressions]
-        branches = [(exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())), one) for one in values[:-1]]
+        branches = [(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())), value) for value in values[:-1]]
         return branches, values[-1]
     if isinstance(tree, exp.Nullif):
         return [(exp.EQ(this=tree.this.copy(), expression=tree.expression), exp.Null())], tree.this
@@ -77,7 +77,7 @@ def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
         return [(tree.this, tree.args["true"])], tree.args.get("false") or exp.Null()
     subject = tree.args.get("this")
     branches = []
-    for one in tree.args["ifs"]:
-        when = one.this if subject is None else exp.EQ(this=subject.copy(), expression=one.this)
-        branches.append((when, one.args["true"]))
+    for branch in tree.args["ifs"]:
+        when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this)
+        branches.append((when, branch.args["true"]))
     return branches, tree.args.get("default") or exp.Null()

@@ -29,7 +29,7 @@ def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | No
     """``CAST(operand AS kind)``; None where Arrow and Spark might not agree, or a value could be lost.
 
     Args:
-        fails: a literal that is no value of the type is an error; else it is NULL, as for TRY_CAST.
+        fails: a literal that is not a value of the type is an error; else it is NULL, as for TRY_CAST.
     """
     if isinstance(operand, Literal):
         try:
@@ -50,7 +50,7 @@ def number(text: str) -> Literal:
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise InvalidPredicateError(f"{text[:50]!r} is no number", hint="Write it with fewer digits.") from None
+        raise InvalidPredicateError(f"{text[:50]!r} is not a number", hint="Write it with fewer digits.") from None
     if "e" in text.lower():
         return Literal(float(value), _DOUBLE)
     # The type only says that it is a number; the value is exact, and takes the type of what it is compared with.
@@ -63,12 +63,12 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
         return Literal(None, kind)
     if isinstance(value, str) and kind.type in TEMPORAL:
         by_wall_clock = kind.type == "timestamp_ntz"
-        found = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
-        if found is None:
+        moment = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
+        if moment is None:
             raise InvalidPredicateError(
                 f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
             )
-        return Literal(found, kind)
+        return Literal(moment, kind)
     if literal.type.type in TEMPORAL and kind.type in TEMPORAL:
         return _cast_time(literal, kind)
     if kind.type == "string" and isinstance(value, str):

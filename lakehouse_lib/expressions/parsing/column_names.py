@@ -35,10 +35,10 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
             hint=f"{'.'.join(path)!r} is of type {within}, which has no members.",
             code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
         )
-    by_lower = {one.lower(): one for one in within.names}
-    close = [by_lower[one] for one in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
+    by_lower = {column_name.lower(): column_name for column_name in within.names}
+    close = [by_lower[match] for match in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
     shown = close or within.names[:20]
     rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
-    listed = ", ".join(".".join([*path, one]) for one in shown) + rest
+    listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + rest
     hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "The table has none."
     return InvalidPredicateError(f"no column {name!r}", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")

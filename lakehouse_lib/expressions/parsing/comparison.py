@@ -1,8 +1,8 @@
 """Comparing an expression with literals: the literal becomes a value of the expression's type, exactly.
 
 An integer column compared with 1.5 is not compared with 1 or with 2: ``x < 1.5`` becomes ``x <= 1``, and ``x = 1.5``
-is false (NULL where x is NULL). Dates and timestamps are such grids too, of days and of microseconds. Time zones
-nobody wrote are UTC.
+is false (NULL where x is NULL). Dates and timestamps are such grids too, of days and of microseconds. Without
+a time zone they are in UTC.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def compare(operator: str, left: Node, right: Node) -> Node:
     """``left operator right``, either side a literal or an expression.
 
     Raises:
-        InvalidPredicateError: the two have no common type, or a literal is no value of the other's type.
+        InvalidPredicateError: the two have no common type, or a literal is not a value of the other's type.
     """
     if isinstance(left, Literal) and not isinstance(right, Literal):
         return compare(_MIRROR.get(operator, operator), right, left)
@@ -71,20 +71,20 @@ def compare(operator: str, left: Node, right: Node) -> Node:
 def among(operand: Node, literals: Iterable[Literal]) -> Node:
     """``operand IN (literals)``."""
     listed = list(literals)
-    has_null = any(one.value is None for one in listed)
-    given = [one for one in listed if one.value is not None]
+    has_null = any(literal.value is None for literal in listed)
+    not_null = [literal for literal in listed if literal.value is not None]
     if isinstance(operand, Opaque):
         raise InvalidPredicateError(f"IN over {operand.sql!r} has no type here")
     if isinstance(operand, Literal):
-        return disjunction([_fold("=", operand, one) for one in listed])
+        return disjunction([_fold("=", operand, literal) for literal in listed])
     if is_widening(operand):
-        return among(operand.operand, [_unwidened(operand, one)[1] for one in listed])
+        return among(operand.operand, [_unwidened(operand, literal)[1] for literal in listed])
     kind = family(operand.type)
     if kind == "void":
         return UNKNOWN
     values: dict[Any, None] = {}
-    for one in given:
-        fitted = _fit(operand, one)
+    for literal in not_null:
+        fitted = _fit(operand, literal)
         if fitted is not None:
             values[fitted] = None
     if values:
@@ -232,7 +232,7 @@ def _fit(operand: Node, literal: Literal) -> Any:
 
 
 def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
-    """Where the literal lies on the grid of the operand's type; None for a type that is no grid, and for NaN."""
+    """Where the literal lies on the grid of the operand's type; None for a type without a grid, and for NaN."""
     kind = operand.type
     assert isinstance(kind, PrimitiveType)
     if kind.type in TEMPORAL:
@@ -298,9 +298,9 @@ def _micros(operand: Node, literal: Literal) -> int:
     if isinstance(value, str):
         kind = operand.type
         date_only = isinstance(kind, PrimitiveType) and kind.type == "date"
-        found = parse_date(value) if date_only else None
-        if found is not None:
-            return found * _DAY
+        days = parse_date(value) if date_only else None
+        if days is not None:
+            return days * _DAY
         by_wall_clock = isinstance(kind, PrimitiveType) and kind.type == "timestamp_ntz"
         micros = None if date_only else parse_timestamp(value, by_wall_clock=by_wall_clock)
         if micros is not None:

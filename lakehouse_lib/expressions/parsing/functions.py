@@ -24,13 +24,13 @@ _STRING = PrimitiveType("string")
 
 
 def _coalesce(tree: Any, read: Read) -> Node | None:
-    arguments = [read(one) for one in [tree.this, *tree.expressions]]
+    arguments = [read(part) for part in [tree.this, *tree.expressions]]
     kind = arguments[0].type
     if not isinstance(kind, PrimitiveType) or isinstance(arguments[0], Literal):
         return None
-    fitted = [arguments[0], *(_argument(one, kind) for one in arguments[1:])]
-    known = tuple(one for one in fitted if one is not None)
-    return Function("coalesce", known, kind) if len(known) == len(fitted) else None
+    fitted = [arguments[0], *(_argument(argument, kind) for argument in arguments[1:])]
+    operands = tuple(argument for argument in fitted if argument is not None)
+    return Function("coalesce", operands, kind) if len(operands) == len(fitted) else None
 
 
 def _argument(node: Node, kind: PrimitiveType) -> Node | None:
@@ -55,8 +55,8 @@ def _part_of_date(tree: Any, read: Read) -> Node | None:
     operand = read(inner.this if isinstance(inner, exp.TsOrDsToDate) else inner)
     if isinstance(operand, Literal) or not isinstance(operand.type, PrimitiveType):
         return None
-    known = operand.type.type in TEMPORAL and name in ("year", "month", "day")
-    return Function(name, (operand,), _INTEGER) if known else None
+    is_supported = operand.type.type in TEMPORAL and name in ("year", "month", "day")
+    return Function(name, (operand,), _INTEGER) if is_supported else None
 
 
 def _begins(tree: Any, read: Read) -> Node | None:
@@ -108,10 +108,10 @@ def _trim(tree: Any, read: Read) -> Node | None:
 
 def _concat(tree: Any, read: Read) -> Node | None:
     parts = tree.expressions if isinstance(tree, exp.Concat) else [tree.this, tree.expression]
-    arguments = tuple(read(one) for one in parts)
-    if not all(one.type == _STRING for one in arguments):
+    arguments = tuple(read(part) for part in parts)
+    if not all(argument.type == _STRING for argument in arguments):
         return None
-    texts = [one.value for one in arguments if isinstance(one, Literal)]
+    texts = [argument.value for argument in arguments if isinstance(argument, Literal)]
     if len(texts) == len(arguments):
         return Literal(None if None in texts else "".join(texts), _STRING)
     return Function("concat", arguments, _STRING)
@@ -130,7 +130,7 @@ def _add_days(tree: Any, read: Read) -> Node | None:
 
 
 def _whole_product(tree: Any, read: Read) -> int | None:
-    """Of whole numbers: sqlglot makes ``date_add(d, n * -1)`` of ``date_sub(d, n)``."""
+    """The product of whole numbers: sqlglot makes ``date_add(d, n * -1)`` of ``date_sub(d, n)``."""
     if not isinstance(tree, exp.Mul):
         return whole(read(tree))
     left, right = _whole_product(tree.this, read), _whole_product(tree.expression, read)

@@ -111,10 +111,10 @@ def from_filters(
         raise InvalidPredicateError("an empty filter", table=table, hint="Leave the filter out to take every row.")
     groups: list[Any] = list(filters) if isinstance(filters[0], list) else [filters]
     try:
-        conditions = [[_condition(one, schema, partition_columns) for one in group] for group in groups]
+        conditions = [[_condition(condition, schema, partition_columns) for condition in group] for group in groups]
         if not all(conditions):
             raise InvalidPredicateError("a list without conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]].')
-        root = disjunction([conjunction(one) for one in conditions])
+        root = disjunction([conjunction(group) for group in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
             f"{error.message} in the filters {shown(filters)}", table=table, hint=error.hint, code=error.code
@@ -122,23 +122,23 @@ def from_filters(
     return Predicate(render(root), root, table)
 
 
-def _condition(one: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
-    if not isinstance(one, (tuple, list)) or len(one) != 3:
-        raise InvalidPredicateError(f"{one!r} is no condition", hint='Write ("column", "operator", value).')
-    name, operator, value = one
+def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
+    if not isinstance(condition, (tuple, list)) or len(condition) != 3:
+        raise InvalidPredicateError(f"{condition!r} is no condition", hint='Write ("column", "operator", value).')
+    name, operator, value = condition
     word = " ".join(str(operator).lower().split())
     column = resolve([name] if name in schema else str(name).split("."), schema)
-    in_log = column.path[0].lower() in {known.lower() for known in partition_columns}
+    in_log = column.path[0].lower() in {partition_column.lower() for partition_column in partition_columns}
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise InvalidPredicateError(
                 f"{shown(value)} is no list of values for {word}", hint='Write ("column", "in", [1, 2]).'
             )
-        found = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
-        return found if word == "in" else Not(found)
+        membership = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
+        return membership if word == "in" else Not(membership)
     if word not in _OPERATORS:
         raise InvalidPredicateError(
-            f"{operator!r} is no operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in."
+            f"{operator!r} is not an operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in."
         )
     value = _as_in_log(value, column) if in_log else value
     if value is None and _OPERATORS[word] in ("=", "!="):

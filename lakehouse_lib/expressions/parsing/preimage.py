@@ -28,9 +28,9 @@ def below(node: Node) -> Node:
         case In(operand=Cast() | Function() as outer, values=values, has_null=False) if len(values) <= _MANY:
             floor = _floor(outer)
             if floor is not None:
-                parts = [_between_starts("=", one, floor) for one in values]
+                parts = [_between_starts("=", value, floor) for value in values]
                 if all(parts):
-                    return disjunction([one for one in parts if one is not None])
+                    return disjunction([part for part in parts if part is not None])
     return node
 
 

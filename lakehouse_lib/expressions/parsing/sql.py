@@ -73,7 +73,7 @@ _DATE = PrimitiveType("date")
 
 
 def translate(sql: str, schema: Schema) -> Node:
-    """Raises InvalidPredicateError, its message without the predicate's own text."""
+    """The node of a SQL condition; raises InvalidPredicateError, whose message is without the predicate's own text."""
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("nothing to evaluate", hint="Write a condition, or leave the predicate out.")
     if len(sql) > MAX_LENGTH:
@@ -91,10 +91,10 @@ def translate(sql: str, schema: Schema) -> Node:
         raise InvalidPredicateError(
             f"a syntax error{near}", hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'."
         ) from error
-    for one in tree.walk():
-        if isinstance(one, _NO_ROWS):
+    for part in tree.walk():
+        if isinstance(part, _NO_ROWS):
             raise InvalidPredicateError(
-                f"{one.sql(dialect='spark')!r} is not decided by one row",
+                f"{part.sql(dialect='spark')!r} is not decided by one row",
                 hint="Use no aggregates, windows, subqueries or placeholders.",
             )
     try:
@@ -116,9 +116,9 @@ def _condition(tree: Any, schema: Schema) -> Node:
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
         read = partial(_condition, schema=schema)
-        found = ask(choice, read, read)
-        if found is not None:
-            return found
+        answer = ask(choice, read, read)
+        if answer is not None:
+            return answer
     node = _node(tree, schema)
     if isinstance(node, Literal) and node.value is None:
         return UNKNOWN
@@ -130,23 +130,23 @@ def _condition(tree: Any, schema: Schema) -> Node:
 def _node(tree: Any, schema: Schema) -> Node:
     reader = _READERS.get(type(tree))
     if reader is not None:
-        found = reader(tree, schema)
-        if found is not None:
-            return found
+        node = reader(tree, schema)
+        if node is not None:
+            return node
     return _opaque(tree, schema)
 
 
 def _opaque(tree: Any, schema: Schema) -> Opaque:
     columns: dict[Column, None] = {}
-    for one in tree.find_all(exp.Column, exp.Dot):
-        if not isinstance(one.parent, exp.Dot):
-            columns[_column(one, schema)] = None
+    for reference in tree.find_all(exp.Column, exp.Dot):
+        if not isinstance(reference.parent, exp.Dot):
+            columns[_column(reference, schema)] = None
     return Opaque(tree.sql(dialect="spark"), tuple(columns))
 
 
-def _plain(tree: Any, *known: str) -> bool:
-    """Whether the tree says nothing beyond ``known``: a modifier we do not know must not be lost."""
-    return not any(value for key, value in tree.args.items() if key not in known and not key.startswith("_"))
+def _plain(tree: Any, *keys: str) -> bool:
+    """Whether the tree says nothing beyond ``keys``: a modifier we do not know must not be lost."""
+    return not any(value for key, value in tree.args.items() if key not in keys and not key.startswith("_"))
 
 
 def _column(tree: Any, schema: Schema) -> Column:
@@ -159,7 +159,7 @@ def _parts(tree: Any) -> list[str]:
     if isinstance(tree, exp.Identifier):
         return [str(tree.this)]
     if isinstance(tree, exp.Column):
-        return [part for one in tree.parts for part in _parts(one)]
+        return [part for identifier in tree.parts for part in _parts(identifier)]
     raise InvalidPredicateError(
         f"{tree.sql(dialect='spark')!r} is no column",
         hint="Name a column or a struct's member.",
@@ -181,7 +181,7 @@ def _value(tree: Any, _: Schema) -> Node | None:
         try:
             return Literal(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), PrimitiveType("binary"))
         except ValueError:
-            raise InvalidPredicateError(f"X'{digits}' is no binary literal") from None
+            raise InvalidPredicateError(f"X'{digits}' is not a binary literal") from None
     if isinstance(tree, exp.RawString):
         return Literal(str(tree.this), _STRING)
     return Literal(None, PrimitiveType("void"))
@@ -190,7 +190,7 @@ def _value(tree: Any, _: Schema) -> Node | None:
 def _concat(tree: Any, schema: Schema) -> Node | None:
     # 'it''s' is it's to some engines and its to others: a delete must not depend on which.
     written = tree.args.get("safe")  # concat(...), that is
-    if not written and all(isinstance(one, exp.Literal) and one.is_string for one in tree.expressions):
+    if not written and all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
         raise InvalidPredicateError(
             "two string literals side by side", hint="Write a quote inside a string as \\', or join them by concat."
         )
@@ -200,8 +200,8 @@ def _concat(tree: Any, schema: Schema) -> Node | None:
 def _logic(tree: Any, schema: Schema) -> Node | None:
     kind = type(tree)
     operands = []
-    for one in tree.flatten():
-        operands.append(_condition(one, schema))
+    for operand in tree.flatten():
+        operands.append(_condition(operand, schema))
     return conjunction(operands) if kind is exp.And else disjunction(operands)
 
 
@@ -223,7 +223,7 @@ def _compare_as(operator: str, tree: Any, schema: Schema) -> Node | None:
         return _ask(tree.this, schema, lambda left: compare(operator, left, right))
     left = _node(tree.this, schema)
     if isinstance(left, Literal):
-        return _ask(tree.expression, schema, lambda one: compare(operator, left, one))
+        return _ask(tree.expression, schema, lambda value: compare(operator, left, value))
     return compare(operator, left, right)
 
 
@@ -248,12 +248,14 @@ def _between(tree: Any, schema: Schema) -> Node | None:
 def _in(tree: Any, schema: Schema) -> Node | None:
     if not _plain(tree, "this", "expressions"):
         return None
-    values = [_node(one, schema) for one in tree.expressions]
-    literals = [one for one in values if isinstance(one, Literal)]
+    values = [_node(element, schema) for element in tree.expressions]
+    literals = [value for value in values if isinstance(value, Literal)]
     if len(literals) == len(values):
-        return _ask(tree.this, schema, lambda one: None if isinstance(one, Opaque) else among(one, literals))
+        return _ask(
+            tree.this, schema, lambda subject: None if isinstance(subject, Opaque) else among(subject, literals)
+        )
     operand = _node(tree.this, schema)
-    return None if isinstance(operand, Opaque) else disjunction([compare("=", operand, one) for one in values])
+    return None if isinstance(operand, Opaque) else disjunction([compare("=", operand, value) for value in values])
 
 
 def _is(tree: Any, schema: Schema) -> Node | None:
@@ -278,14 +280,14 @@ def _like(tree: Any, schema: Schema) -> Node | None:
         join = disjunction if isinstance(several, exp.Any) else conjunction
     else:
         listed, join = [several], conjunction
-    patterns = [_node(one, schema) for one in listed]
+    patterns = [_node(pattern, schema) for pattern in listed]
 
     def like(operand: Node) -> Node | None:
-        parts = [match(operand, one, escape) for one in patterns]
-        found = [one for one in parts if one is not None]
-        if len(found) < len(parts):
+        parts = [match(operand, pattern, escape) for pattern in patterns]
+        matches = [part for part in parts if part is not None]
+        if len(matches) < len(parts):
             return None
-        return join([Not(one) for one in found] if tree.args.get("negate") else found)
+        return join([Not(part) for part in matches] if tree.args.get("negate") else matches)
 
     return _ask(tree.this, schema, like)
 
@@ -322,13 +324,13 @@ def _shifted(tree: Any, schema: Schema) -> Node | None:
 def _type_of(tree: Any) -> PrimitiveType | None:
     name = tree.this.value if hasattr(tree.this, "value") else str(tree.this)
     if name == "DECIMAL":
-        sizes = [str(one.this.this) for one in tree.expressions]
+        sizes = [str(size.this.this) for size in tree.expressions]
         try:
             return PrimitiveType(f"decimal({','.join(sizes) if len(sizes) == 2 else (sizes or ['10'])[0] + ',0'})")
         except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python reads
             return None
-    known = _TYPES.get(name)
-    return PrimitiveType(known) if known is not None and not tree.expressions else None
+    primitive = _TYPES.get(name)
+    return PrimitiveType(primitive) if primitive is not None and not tree.expressions else None
 
 
 def _cast(tree: Any, schema: Schema) -> Node | None:
@@ -339,8 +341,8 @@ def _cast(tree: Any, schema: Schema) -> Node | None:
 
 
 def _function(tree: Any, schema: Schema) -> Node | None:
-    read, known = functions.READERS[type(tree)]
-    return read(tree, partial(_node, schema=schema)) if _plain(tree, *known) else None
+    read, keys = functions.READERS[type(tree)]
+    return read(tree, partial(_node, schema=schema)) if _plain(tree, *keys) else None
 
 
 def _choice(tree: Any, schema: Schema) -> Node | None:
@@ -351,9 +353,9 @@ def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> 
     """``question`` of the value of ``tree``, or of each of its branches where it is a CASE or the like."""
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
-        found = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
-        if found is not None:
-            return found
+        answer = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
+        if answer is not None:
+            return answer
     return question(_node(tree, schema))
 
 
