@@ -215,7 +215,7 @@ class Snapshot:
         layout = self.layout
         wanted = file_pruning.needs(predicate, layout)
 
-        def decide(known: file_pruning.Known) -> pa.Array:
+        def decide(known: file_pruning.FileValues) -> pa.Array:
             return file_pruning.decide(predicate, known, layout)
 
         def may_match(files: pa.Table) -> pa.Array:

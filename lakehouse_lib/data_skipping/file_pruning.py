@@ -54,7 +54,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Known:
+class FileValues:
     """What the log says of ``rows`` files, one entry a file: values of partition columns and bounds, keyed as in
     ``Needs``."""
 
@@ -77,21 +77,21 @@ def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.
 
     Raises:
         InvalidPredicateError: arithmetic over partition values goes beyond a long.
-        LogCorruptedError: a partition value that is none of its column's type.
+        LogCorruptedError: a partition value is not of its column's type.
     """
-    wanted = needs(predicate, layout)
-    bounds = bounds_of(files, wanted.bounds) if wanted.bounds else {}
-    known = Known(files.num_rows, _partition_values(files, wanted.partitions), bounds)
-    return decide(predicate, known, layout)
+    columns = needs(predicate, layout)
+    bounds = bounds_of(files, columns.bounds) if columns.bounds else {}
+    values = FileValues(files.num_rows, _partition_values(files, columns.partitions), bounds)
+    return decide(predicate, values, layout)
 
 
-def decide(predicate: Predicate, known: Known, layout: TableLayout) -> pa.Array:
-    """As ``may_match``, by values that are parsed already: ``known`` has at least what ``needs`` names.
+def decide(predicate: Predicate, values: FileValues, layout: TableLayout) -> pa.Array:
+    """As ``may_match``, by values that are parsed already: ``values`` has at least what ``needs`` names.
 
     Raises:
         InvalidPredicateError: arithmetic over partition values goes beyond a long.
     """
-    return _Pruning(predicate, layout).run(known)
+    return _Pruning(predicate, layout).run(values)
 
 
 def evaluate_partitions(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
@@ -99,15 +99,15 @@ def evaluate_partitions(predicate: Predicate, files: pa.Table, layout: TableLayo
 
     Raises:
         InvalidPredicateError: as ``matches``.
-        LogCorruptedError: a partition value that is none of its column's type.
+        LogCorruptedError: a partition value is not of its column's type.
     """
     pruning = _Pruning(predicate, layout)
-    wanted = {pruning.keys[name.lower()]: layout.schema.field(name).type for name in predicate.columns}
-    return pruning.by_values(predicate.root, Known(files.num_rows, _partition_values(files, wanted), {}))
+    partitions = {pruning.keys[name.lower()]: layout.schema.field(name).type for name in predicate.columns}
+    return pruning.by_values(predicate.root, FileValues(files.num_rows, _partition_values(files, partitions), {}))
 
 
-def _partition_values(files: pa.Table, wanted: Mapping[str, DataType]) -> dict[str, pa.Array]:
-    return {name: partition_column(files, name, kind) for name, kind in wanted.items()}
+def _partition_values(files: pa.Table, partitions: Mapping[str, DataType]) -> dict[str, pa.Array]:
+    return {name: partition_column(files, name, kind) for name, kind in partitions.items()}
 
 
 class _Pruning:
@@ -116,7 +116,7 @@ class _Pruning:
         self.schema = layout.schema
         self.layout = layout
         self.keys = layout.partition_keys
-        self.known = Known(0, {}, {})
+        self.values = FileValues(0, {}, {})
         self.leaves: dict[ColumnPath, Leaf] = {}
 
     def needs(self) -> Needs:
@@ -145,20 +145,20 @@ class _Pruning:
             if column is not None and column.path[0].lower() not in self.keys:
                 yield column
 
-    def run(self, known: Known) -> pa.Array:
+    def run(self, values: FileValues) -> pa.Array:
         root = _without_not(self.predicate.root, negated=False)
-        self.known = known
+        self.values = values
         for column in self.bounded(root):
             path = self.physical(column)
             if path not in self.leaves:
-                self.leaves[path] = leaf_of(known.bounds[path], column.type, _was_float(self.schema, column.path))
+                self.leaves[path] = leaf_of(values.bounds[path], column.type, _was_float(self.schema, column.path))
         return self.evaluate(root, frozenset())
 
-    def by_values(self, node: Node, known: Known) -> pa.Array:
+    def by_values(self, node: Node, values: FileValues) -> pa.Array:
         """What ``node``, over partition columns alone, is for each file."""
         fields = [self.schema.field(name) for name in sorted(columns_of(node))]
-        values = {field.name: known.partitions[self.keys[field.name.lower()]] for field in fields}
-        data = pa.table(values) if values else pa.table([pa.nulls(known.rows)], [""])
+        arrays = {field.name: values.partitions[self.keys[field.name.lower()]] for field in fields}
+        data = pa.table(arrays) if arrays else pa.table([pa.nulls(values.rows)], [""])
         part = replace(self.predicate, root=node)
         return matches(part, data, Schema([Field(field.name, field.type) for field in fields]))
 
@@ -171,43 +171,43 @@ class _Pruning:
             return self.everywhere(node.value is True)
         # A single side of it would lose what partition values and bounds say together only across columns.
         if self.by_partition(node):
-            return is_true(self.by_values(node, self.known))
+            return is_true(self.by_values(node, self.values))
         if isinstance(node, And):
             bounded = no_nan | _excluding_nan(node.operands)
-            return all_of([self.evaluate(one, bounded) for one in node.operands])
+            return all_of([self.evaluate(operand, bounded) for operand in node.operands])
         if isinstance(node, Or):
-            return any_of([self.evaluate(one, no_nan) for one in node.operands])
+            return any_of([self.evaluate(operand, no_nan) for operand in node.operands])
         return self.leaf(node, no_nan)
 
     def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         negated = isinstance(node, Not)
         inner = node.operand if isinstance(node, Not) else node
         operand = _bounded(node)
-        known = self.leaves.get(self.physical(operand)) if operand is not None else None
-        if known is None or operand is None:
+        leaf = self.leaves.get(self.physical(operand)) if operand is not None else None
+        if leaf is None or operand is None:
             return self.everywhere(True)
         match inner:
             case IsNull():
-                return known.has_values if negated else known.has_nulls
+                return leaf.has_values if negated else leaf.has_nulls
             case Comparison(right=Literal() as literal):
-                found = compare(opposite(inner, negated), literal, known, operand.path in no_nan)
+                comparison = compare(opposite(inner, negated), literal, leaf, operand.path in no_nan)
                 # NOT (x <=> v) holds where x is null, too.
-                return any_of([found, known.has_nulls]) if negated and inner.operator == "<=>" else found
+                return any_of([comparison, leaf.has_nulls]) if negated and inner.operator == "<=>" else comparison
             case In():
-                return among(inner, negated, known)
+                return among(inner, negated, leaf)
             case Like():
-                return known.has_values if negated else like(inner, known)
+                return leaf.has_values if negated else like(inner, leaf)
             case Column():
-                return known.has_values
+                return leaf.has_values
         return self.everywhere(True)
 
     def by_partition(self, node: Node) -> bool:
         """Whether partition values, or nothing at all, decide ``node``."""
         names = columns_of(node)
-        return {one.lower() for one in names} <= self.keys.keys() and is_renderable(node)
+        return {name.lower() for name in names} <= self.keys.keys() and is_renderable(node)
 
     def everywhere(self, value: bool) -> pa.Array:
-        return pc.fill_null(pa.nulls(self.known.rows, pa.bool_()), value)
+        return pc.fill_null(pa.nulls(self.values.rows, pa.bool_()), value)
 
 
 def _bounded(leaf: Node) -> Column | None:
@@ -231,7 +231,7 @@ def _without_not(node: Node, negated: bool) -> Node:
         case Not():
             return _without_not(node.operand, not negated)
         case And() | Or():
-            parts = [_without_not(one, negated) for one in node.operands]
+            parts = [_without_not(operand, negated) for operand in node.operands]
             return conjunction(parts) if isinstance(node, And) != negated else disjunction(parts)
         case Comparison("<=>", left, Literal(value=bool(value))) if not negated and not isinstance(left, Column):
             # IS TRUE and IS FALSE: what NULL would be does not matter.
@@ -245,16 +245,16 @@ def _without_not(node: Node, negated: bool) -> Node:
 
 def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
     # x < 5 is false for NaN, so beside it x > 3 needs a value, not NaN, above 3.
-    found = set()
-    for one in conjuncts:
-        match one:
+    paths = set()
+    for conjunct in conjuncts:
+        match conjunct:
             case Comparison(left=Column() as column, right=Literal(value=float() as value)):
-                if one.operator in ("<", "<=", "=", "<=>") and not math.isnan(value):
-                    found.add(column.path)
+                if conjunct.operator in ("<", "<=", "=", "<=>") and not math.isnan(value):
+                    paths.add(column.path)
             case In(operand=Column() as column, values=values):
                 if not any(value != value for value in values):
-                    found.add(column.path)
-    return frozenset(found)
+                    paths.add(column.path)
+    return frozenset(paths)
 
 
 def _was_float(schema: Schema, path: ColumnPath) -> bool:
@@ -266,4 +266,4 @@ def _was_float(schema: Schema, path: ColumnPath) -> bool:
             field = kind.field(name)
             kind, changes = field.type, field.metadata.get("delta.typeChanges")
     listed = changes if isinstance(changes, list) else []
-    return any(isinstance(one, dict) and one.get("fromType") == "float" for one in listed)
+    return any(isinstance(change, dict) and change.get("fromType") == "float" for change in listed)

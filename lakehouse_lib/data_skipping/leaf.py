@@ -67,20 +67,20 @@ def compare(operator: str, literal: Literal, leaf: Leaf, no_nan: bool) -> pa.Arr
     value = _scalar(literal.value, literal.type, low.type)
     match operator:
         case "<":
-            found = [pc.less(low, value)]
+            conditions = [pc.less(low, value)]
         case "<=":
-            found = [pc.less_equal(low, value)]
+            conditions = [pc.less_equal(low, value)]
         case ">" | ">=" | "!=" if leaf.floating and not no_nan:
-            found = []
+            conditions = []
         case ">":
-            found = [pc.greater(high, value)]
+            conditions = [pc.greater(high, value)]
         case ">=":
-            found = [pc.greater_equal(high, value)]
+            conditions = [pc.greater_equal(high, value)]
         case "=":
-            found = [pc.less_equal(low, value), pc.greater_equal(high, value)]
+            conditions = [pc.less_equal(low, value), pc.greater_equal(high, value)]
         case _:
-            found = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
-    return all_of([leaf.has_values, *(may_be_true(one) for one in found)])
+            conditions = [pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value)))]
+    return all_of([leaf.has_values, *(may_be_true(condition) for condition in conditions)])
 
 
 def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
@@ -88,7 +88,7 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
     low, high = leaf.bounds.min, leaf.bounds.max
     if negated and node.has_null:
         return pc.and_(leaf.has_values, pa.scalar(False))
-    if leaf.floating and (negated or any(math.isnan(one) for one in node.values)):
+    if leaf.floating and (negated or any(math.isnan(value) for value in node.values)):
         return leaf.has_values
     values = _array(sorted(node.values), node.operand.type, low.type)
     if negated:
@@ -97,8 +97,8 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
     # The least listed value that is not below min must not be above max.
     from_low = pc.coalesce(low, values[0])
     candidate = values.take(_first_not_below(values, from_low))
-    found = pc.and_(candidate.is_valid(), may_be_true(pc.less_equal(candidate, high)))
-    return pc.and_(leaf.has_values, found)
+    is_within = pc.and_(candidate.is_valid(), may_be_true(pc.less_equal(candidate, high)))
+    return pc.and_(leaf.has_values, is_within)
 
 
 def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
@@ -118,16 +118,16 @@ def like(node: Like, leaf: Leaf) -> pa.Array:
     above = _above_all_with(prefix)
     if above is not None:
         reach.append(pc.less(low, above))
-    return all_of([leaf.has_values, *(may_be_true(one) for one in reach)])
+    return all_of([leaf.has_values, *(may_be_true(condition) for condition in reach)])
 
 
 def _above_all_with(prefix: str) -> str | None:
-    """The least text above every one that starts with ``prefix``, if there is one."""
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
+    """The least text above all texts that start with ``prefix``, if there is one."""
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
         return None
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are no characters
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are not characters
 
 
 def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
@@ -142,13 +142,13 @@ def _array(values: list[Any], data_type: Any, arrow: pa.DataType) -> pa.Array:
 
 def all_of(parts: list[pa.Array]) -> pa.Array:
     total = parts[0]
-    for one in parts[1:]:
-        total = pc.and_(total, one)
+    for part in parts[1:]:
+        total = pc.and_(total, part)
     return total
 
 
 def any_of(parts: list[pa.Array]) -> pa.Array:
     total = parts[0]
-    for one in parts[1:]:
-        total = pc.or_(total, one)
+    for part in parts[1:]:
+        total = pc.or_(total, part)
     return total

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.data_skipping.file_pruning import Known, Needs
+from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics import Bounds, struct_bounds
@@ -18,7 +18,7 @@ _BOUNDED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_
 _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
-def known_of_block(part: ParquetPart, block: int, needs: Needs) -> Known | None:
+def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
     """One row that stands for all adds of the block: where no row can match it, no file of the block can.
 
     None where the footer does not say enough. It cannot say that the bounds of a file cross: such a file is passed over
@@ -35,7 +35,7 @@ def known_of_block(part: ParquetPart, block: int, needs: Needs) -> Known | None:
     if not partitions and not known:
         return None
     unknown = {path: struct_bounds(_ROW, {path: kind})[path] for path, kind in needs.bounds.items()}
-    return Known(1, partitions, {path: one or unknown[path] for path, one in bounds.items()})
+    return FileValues(1, partitions, {path: one or unknown[path] for path, one in bounds.items()})
 
 
 def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.Array | None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
-from lakehouse_lib.data_skipping.file_pruning import Known, Needs
+from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of
 from lakehouse_lib.log.checkpoint.columns import cast_stored
@@ -224,7 +224,7 @@ class CheckpointRows:
                 start += len(rows)
 
     def select(
-        self, needs: Needs, decide: Callable[[Known], pa.Array], without: NDArray[np.int64], names: Sequence[str]
+        self, needs: Needs, decide: Callable[[FileValues], pa.Array], without: NDArray[np.int64], names: Sequence[str]
     ) -> pa.Table:
         """Columns ``names`` of the rows that ``decide`` keeps by what ``needs`` names of them.
 
@@ -243,7 +243,7 @@ class CheckpointRows:
             before = {name for name in _JUDGED_BY if (number, name) in self._columns}
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             gone = without[first:last] - self._starts[number]
-            known = Known(
+            known = FileValues(
                 block.rows,
                 {key: self._partition(number, key, kind, gone) for key, kind in needs.partitions.items()},
                 self._block_bounds(number, needs.bounds),

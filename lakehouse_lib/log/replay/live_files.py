@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import flags_of, int64s
-from lakehouse_lib.data_skipping.file_pruning import Known, Needs
+from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.checkpoint.part import Part, UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.rows import CheckpointRows
@@ -148,7 +148,7 @@ class FileSet:
     def select(
         self,
         needs: Needs,
-        decide: Callable[[Known], pa.Array],
+        decide: Callable[[FileValues], pa.Array],
         decide_added: Callable[[pa.Table], pa.Array],
         names: Sequence[str],
     ) -> pa.Table:

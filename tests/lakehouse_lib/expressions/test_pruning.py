@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
-from lakehouse_lib.data_skipping.file_pruning import Known, decide, needs
+from lakehouse_lib.data_skipping.file_pruning import FileValues, decide, needs
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -280,7 +280,7 @@ def test_infinite_bounds_hold_infinity_however_wide_the_column_is(changes):
     infinite = pa.array([math.inf, -math.inf, -math.inf])
     high = pa.array([math.inf, -math.inf, math.inf])
     counts = [pa.array([0, 0, 0]), pa.array([1, 1, 2])]
-    known = Known(3, {}, {("x",): Bounds(infinite, high, *counts)})
+    known = FileValues(3, {}, {("x",): Bounds(infinite, high, *counts)})
     for value, keep in [(math.inf, [True, False, True]), (-math.inf, [False, True, True]), (1.5, [False, False, True])]:
         predicate = from_filters([("x", "=", value)], schema)
         assert decide(predicate, known, TableLayout(schema)).to_pylist() == keep, value
@@ -344,7 +344,7 @@ def test_a_million_files_cost_little_more_than_the_comparisons():
     taken = []
     for _ in range(3):
         started = time.perf_counter()
-        kept = decide(predicate, Known(count, {}, bounds), TableLayout(schema))
+        kept = decide(predicate, FileValues(count, {}, bounds), TableLayout(schema))
         taken.append(time.perf_counter() - started)
     assert kept.true_count == 11
     assert min(taken) < 1  # 5 ms on a quiet machine
