@@ -46,7 +46,7 @@ class WrittenStatistics:
         ]
 
     def from_json(self, stats: pa.ChunkedArray) -> pa.Table:
-        """Of the JSON of files."""
+        """The statistics from the JSON of files."""
         as_read = self._schema(json_type)
         tables = [pa.Table.from_batches([], self.schema)]
         for rows in json_rows(stats, as_read):
@@ -55,7 +55,7 @@ class WrittenStatistics:
         return pa.concat_tables(tables)
 
     def from_structs(self, structs: pa.ChunkedArray) -> pa.Table | None:
-        """Of the struct form of files; None where it has not every one of ``leaves``, or in other types."""
+        """The statistics from the struct form of files; None where one of ``leaves`` is absent or of another type."""
         chunks = [
             [_fitted(_member(chunk, field.name), field.type) for field in self.schema] for chunk in structs.chunks
         ]
@@ -78,15 +78,15 @@ class WrittenStatistics:
 
 def _paths(kind: StructType) -> list[ColumnPath]:
     paths: list[ColumnPath] = []
-    for one in kind.fields:
-        below = _paths(one.type) if isinstance(one.type, StructType) else [()]
-        paths += [(one.name, *path) for path in below]
+    for field in kind.fields:
+        below = _paths(field.type) if isinstance(field.type, StructType) else [()]
+        paths += [(field.name, *path) for path in below]
     return paths
 
 
 def _arrow(kind: DataType, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.DataType:
     if isinstance(kind, StructType):
-        return pa.struct([pa.field(one.name, _arrow(one.type, leaf)) for one in kind.fields])
+        return pa.struct([pa.field(field.name, _arrow(field.type, leaf)) for field in kind.fields])
     assert isinstance(kind, PrimitiveType)
     return leaf(kind)
 
@@ -94,8 +94,8 @@ def _arrow(kind: DataType, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.D
 def _typed(parsed: pa.Array, kind: DataType) -> pa.Array:
     """Values as JSON has them in the types that they mean."""
     if isinstance(kind, StructType):
-        members = [_typed(pc.struct_field(parsed, [index]), one.type) for index, one in enumerate(kind.fields)]
-        return _struct(members, [one.name for one in kind.fields], parsed)
+        members = [_typed(pc.struct_field(parsed, [index]), field.type) for index, field in enumerate(kind.fields)]
+        return _struct(members, [field.name for field in kind.fields], parsed)
     assert isinstance(kind, PrimitiveType)
     return parsed if parsed.type == kind.to_arrow() else from_text(parsed, kind)
 
@@ -105,10 +105,10 @@ def _fitted(stored: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
     if stored is None or stored.type == kind:
         return stored
     if pa.types.is_struct(kind) and pa.types.is_struct(stored.type):
-        members = [_fitted(_member(stored, one.name), one.type) for one in kind]
-        if any(one is None for one in members):
+        members = [_fitted(_member(stored, field.name), field.type) for field in kind]
+        if any(member is None for member in members):
             return None
-        return _struct(members, [one.name for one in kind], stored)
+        return _struct(members, [field.name for field in kind], stored)
     if pa.types.is_string(kind) and (pa.types.is_large_string(stored.type) or pa.types.is_string_view(stored.type)):
         return stored.cast(kind)
     return None

@@ -32,7 +32,7 @@ _DOUBLE_DIGITS = 15
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one column, one entry a file; null = unknown.
+    """The bounds of one column, one entry a file; null = unknown.
 
     Attributes:
         min, max: no value of the column is below or above, NaN apart, which no max covers. Timestamps' milliseconds
@@ -48,17 +48,17 @@ class Bounds:
 
     @classmethod
     def concat(cls, parts: Sequence[Bounds], kind: DataType) -> Bounds:
-        """Of several tables' files one after the other; ``kind`` is the column's type."""
+        """The bounds of several tables' files one after the other; ``kind`` is the column's type."""
         arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
         return cls(
-            _concat([one.min for one in parts], arrow),
-            _concat([one.max for one in parts], arrow),
-            _concat([one.null_count for one in parts], pa.int64()),
-            _concat([one.num_records for one in parts], pa.int64()),
+            _concat([part.min for part in parts], arrow),
+            _concat([part.max for part in parts], arrow),
+            _concat([part.null_count for part in parts], pa.int64()),
+            _concat([part.num_records for part in parts], pa.int64()),
         )
 
     def where(self, mask: pa.Array, other: Bounds) -> Bounds:
-        """These where ``mask`` is true, the ``other``'s elsewhere."""
+        """These bounds where ``mask`` is true, the ``other``'s elsewhere."""
         return Bounds(
             pc.if_else(mask, self.min, other.min),
             pc.if_else(mask, self.max, other.max),
@@ -68,13 +68,13 @@ class Bounds:
 
     @property
     def nbytes(self) -> int:
-        return sum(int(one.nbytes) for one in (self.min, self.max, self.null_count, self.num_records))
+        return sum(int(array.nbytes) for array in (self.min, self.max, self.null_count, self.num_records))
 
 
 def num_records(files: pa.Table) -> pa.Array:
     """Physical rows of each file (int64), null where its statistics do not say."""
     parsed = json_rows(files.column("stats"), _parse_schema({}))
-    return _concat([one.column("numRecords") for one in parsed], pa.int64())
+    return _concat([table.column("numRecords") for table in parsed], pa.int64())
 
 
 def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
@@ -131,7 +131,7 @@ def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
 def sound(
     kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
 ) -> Bounds:
-    """What may be believed of stored statistics, all of one length; ``low`` and ``high`` None: unknown throughout.
+    """Bounds from stored statistics, all of one length, without what may be wrong; ``low`` and ``high`` None: unknown.
 
     Bounds that are NaN count as unknown, and so do those that cross. The latter is a courtesy to a file whose writer
     was at fault, no promise: wrong bounds need not cross, and where a footer sums up many files' it does not show.
@@ -143,8 +143,8 @@ def sound(
     nulls = pc.if_else(pc.or_(tight, telling), nulls, null(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
         # No order to bound; the array still has the column's type where it has one.
-        known = not isinstance(kind, PrimitiveType) or kind.is_known
-        unknown = pa.nulls(len(nulls), kind.to_arrow() if known else None)
+        has_type = not isinstance(kind, PrimitiveType) or kind.is_known
+        unknown = pa.nulls(len(nulls), kind.to_arrow() if has_type else None)
         return Bounds(unknown, unknown, nulls, records)
     if kind.type in ("timestamp", "timestamp_ntz"):
         high = pc.add(high, literal(1000, pa.int64()).cast(pa.duration("us")))

@@ -35,7 +35,7 @@ def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnP
 def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> StatisticsColumns:
     """The leaf columns that the table's properties ask statistics for; never partition columns.
 
-    ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; names that are no columns are
+    ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; names without a column are
     passed over); without it the first ``delta.dataSkippingNumIndexedCols`` leaves count, 32 unless set, -1 for all.
 
     Raises:
@@ -44,12 +44,12 @@ def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> St
     paths = [path for path, _ in leaves(layout.schema) if not layout.is_partition_column(path[0])]
     named = STATS_COLUMNS.of(configuration)
     if named is not None:
-        wanted = [tuple(part.lower() for part in column) for column in named]
-        chosen = [path for path in paths if any(_starts_with(path, column) for column in wanted)]
+        prefixes = [tuple(part.lower() for part in column) for column in named]
+        chosen = [path for path in paths if any(_starts_with(path, prefix) for prefix in prefixes)]
         return StatisticsColumns(frozenset(chosen))
     count = NUM_INDEXED_COLUMNS.of(configuration)
     return StatisticsColumns(frozenset(paths if count == -1 else paths[:count]))
 
 
-def _starts_with(path: ColumnPath, wanted: ColumnPath) -> bool:
-    return tuple(part.lower() for part in path[: len(wanted)]) == wanted
+def _starts_with(path: ColumnPath, prefix: ColumnPath) -> bool:
+    return tuple(part.lower() for part in path[: len(prefix)]) == prefix

@@ -32,8 +32,8 @@ class FloatRange:
 
     def union(self, other: FloatRange) -> FloatRange:
         """The range over the rows of both."""
-        lows = [one.low for one in (self, other) if one.low is not None]
-        highs = [one.high for one in (self, other) if one.high is not None]
+        lows = [side.low for side in (self, other) if side.low is not None]
+        highs = [side.high for side in (self, other) if side.high is not None]
         return FloatRange(
             min(lows, default=None),
             max(highs, default=None),
@@ -44,11 +44,11 @@ class FloatRange:
 
 def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
     """The floating-point columns of ``data`` at every depth; of those in lists and maps ``nulls`` means nothing."""
-    found = {}
+    ranges = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
         for path, values in _float_leaves((name,), column):
-            found[path] = _range(values)
-    return found
+            ranges[path] = _range(values)
+    return ranges
 
 
 def _range(values: pa.ChunkedArray) -> FloatRange:
@@ -71,7 +71,7 @@ def union(
     ranges: Mapping[ParquetPath, FloatRange], more: Mapping[ParquetPath, FloatRange]
 ) -> dict[ParquetPath, FloatRange]:
     """The ranges over the rows of both, which have the same columns; either may be empty, for no rows."""
-    return {**ranges, **{path: one.union(ranges[path]) if path in ranges else one for path, one in more.items()}}
+    return {**ranges, **{path: other.union(ranges[path]) if path in ranges else other for path, other in more.items()}}
 
 
 def footer_columns(schema: pa.Schema, without: Iterable[ParquetPath]) -> bool | list[str]:
@@ -104,13 +104,15 @@ def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[
         # With the struct's own nulls, which a footer counts as its members' too.
         members = [chunk.flatten() for chunk in column.chunks]
         for index in range(kind.num_fields):
-            yield from _below((*path, kind.field(index).name), kind.field(index).type, [one[index] for one in members])
+            yield from _below(
+                (*path, kind.field(index).name), kind.field(index).type, [arrays[index] for arrays in members]
+            )
     elif pa.types.is_map(kind):
         # Values outside a slice count, too: at worst a footer has fewer statistics.
-        yield from _below((*path, "key_value", "key"), kind.key_type, [one.keys for one in column.chunks])
-        yield from _below((*path, "key_value", "value"), kind.item_type, [one.items for one in column.chunks])
+        yield from _below((*path, "key_value", "key"), kind.key_type, [chunk.keys for chunk in column.chunks])
+        yield from _below((*path, "key_value", "value"), kind.item_type, [chunk.items for chunk in column.chunks])
     elif pa.types.is_list(kind):
-        yield from _below((*path, "list", "element"), kind.value_type, [one.flatten() for one in column.chunks])
+        yield from _below((*path, "list", "element"), kind.value_type, [chunk.flatten() for chunk in column.chunks])
 
 
 def _below(

@@ -1,6 +1,6 @@
 """Statistics of a data file from its Parquet footer.
 
-The bounds written are bounds whoever reads them: strings are cut as the protocol says, a timestamp's milliseconds are
+The bounds written hold for every reader: strings are cut as the protocol says, a timestamp's milliseconds are
 rounded outwards, decimals are exact JSON numbers, -0.0 and 0.0 are widened to each other.
 
 NaN is the greatest number in SQL, but Parquet footers leave it out of max, and only some writers then leave out max.
@@ -38,10 +38,10 @@ _TICKS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": 0}
 
 @dataclass
 class _Range:
-    # Values as in the file, not yet as JSON. `known` is False once any row group lacks what it takes.
+    # Values as in the file, not yet as JSON. `is_known` is False once any row group lacks what it takes.
     low: Any = None
     high: Any = None
-    known: bool = True
+    is_known: bool = True
     nulls: int | None = 0
 
 
@@ -66,7 +66,7 @@ def from_footer(
     A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
     columns get a nullCount only, arrays and maps nothing.
     """
-    wanted: dict[ColumnPath, tuple[ColumnPath, PrimitiveType]] = {
+    columns: dict[ColumnPath, tuple[ColumnPath, PrimitiveType]] = {
         tuple(part.lower() for part in path): (path, kind)
         for path, kind in leaves(schema)
         if isinstance(kind, PrimitiveType) and path in indexed
@@ -77,15 +77,15 @@ def from_footer(
     highs: dict[ColumnPath, str] = {}
     nulls: dict[ColumnPath, str] = {}
     for index, parquet_path in enumerate(_leaf_paths(meta.schema.to_arrow_schema())):
-        found = wanted.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
-        if found is None:
+        column = columns.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
+        if column is None:
             continue
-        path, kind = found
+        path, kind = column
         of_rows = floats.get(parquet_path) if floats is not None and parquet_path is not None else None
         values = _range_of(groups, meta.schema.column(index), index) if of_rows is None else _range_in_rows(of_rows)
         if values.nulls is not None:
             nulls[path] = str(values.nulls)
-        if not values.known or values.low is None:
+        if not values.is_known or values.low is None:
             continue
         low = _bound_text(kind, values.low, upper=False)
         high = _bound_text(kind, values.high, upper=True)
@@ -95,7 +95,7 @@ def from_footer(
         if high is not None and (holds or kind.type not in _FLOATING):
             highs[path] = high
     body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
-    rows = sum(one.num_rows for one in groups)
+    rows = sum(row_group.num_rows for row_group in groups)
     parts = [f'"numRecords":{rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
     return "{" + ",".join(parts) + "}"
 
@@ -129,17 +129,19 @@ def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, in
     total = _Range()
     for group in groups:
         chunk = group.column(index)
-        found = chunk.statistics
-        nulls = found.null_count if found is not None and found.has_null_count else None
+        chunk_statistics = chunk.statistics
+        nulls = (
+            chunk_statistics.null_count if chunk_statistics is not None and chunk_statistics.has_null_count else None
+        )
         total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
         if nulls is not None and nulls == chunk.num_values:
             continue  # only nulls (or no rows): nothing to bound
-        if found is None or not found.has_min_max or decode is None:
-            total.known = False
+        if chunk_statistics is None or not chunk_statistics.has_min_max or decode is None:
+            total.is_known = False
             continue
-        low, high = decode(found.min_raw), decode(found.max_raw)
+        low, high = decode(chunk_statistics.min_raw), decode(chunk_statistics.max_raw)
         if low is None or high is None or low != low or high != high:
-            total.known = False
+            total.is_known = False
             continue
         total.low = low if total.low is None else min(total.low, low)
         total.high = high if total.high is None else max(total.high, high)

@@ -57,10 +57,10 @@ def _tokens(text: str) -> dict[str, str]:
     decoder, tokens, at = json.JSONDecoder(), dict[str, str](), 0
 
     def after(pattern: str, at: int) -> int:
-        found = re.compile(rf"\s*{pattern}\s*").match(text, at)
-        if found is None:
+        match = re.compile(rf"\s*{pattern}\s*").match(text, at)
+        if match is None:
             raise ValueError(f"expected {pattern} at {at}")
-        return found.end()
+        return match.end()
 
     try:
         at = after("{", at)
@@ -81,7 +81,7 @@ def json_type(kind: PrimitiveType) -> pa.DataType:
 
 
 def from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
-    """Dates and timestamps that the JSON has as text; what is none is null."""
+    """Dates and timestamps that the JSON has as text; other text is null."""
     return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
 
 
@@ -129,7 +129,7 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
     except pa.ArrowException:
         pass  # an odd row somewhere: below
     if len(text) <= _ROWS_BY_HAND:
-        return pa.Table.from_pylist([_row(one, schema) for one in text.to_pylist()], schema=schema)
+        return pa.Table.from_pylist([_row(line, schema) for line in text.to_pylist()], schema=schema)
     middle = len(text) // 2
     halves = [_parse(text.slice(0, middle), schema), _parse(text.slice(middle), schema)]
     return pa.concat_tables(halves).combine_chunks()
@@ -149,15 +149,15 @@ def _fit(value: Any, kind: pa.DataType) -> Any:
         if not isinstance(value, dict):
             return None
         inner = [kind.field(i) for i in range(kind.num_fields)]
-        return {one.name: _fit(value.get(one.name), one.type) for one in inner}
-    wanted: tuple[type, ...] = (str,)
+        return {field.name: _fit(value.get(field.name), field.type) for field in inner}
+    python_types: tuple[type, ...] = (str,)
     if pa.types.is_boolean(kind):
-        wanted = (bool,)
+        python_types = (bool,)
     elif pa.types.is_integer(kind):
-        wanted = (int,)
+        python_types = (int,)
     elif not pa.types.is_string(kind):
-        wanted = (int, Decimal)
-    if type(value) not in wanted:
+        python_types = (int, Decimal)
+    if type(value) not in python_types:
         return None
     try:
         return pa.scalar(float(value) if pa.types.is_floating(kind) else value, kind).as_py()

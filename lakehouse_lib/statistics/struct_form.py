@@ -26,15 +26,15 @@ def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType
     """As ``bounds_of``, from the struct form; what is absent, null or of a type that does not fit is unknown."""
     records = _leaf(structs, ("numRecords",), pa.int64())
     tight = _leaf(structs, ("tightBounds",), pa.bool_())
-    found = {}
+    bounds = {}
     for path, kind in columns.items():
         low = high = None
         if is_bounded(kind):
             target = _decimal(kind) or kind.to_arrow()
             low = _leaf(structs, ("minValues", *path), target)
             high = _leaf(structs, ("maxValues", *path), target)
-        found[path] = sound(kind, low, high, _leaf(structs, ("nullCount", *path), pa.int64()), records, tight)
-    return found
+        bounds[path] = sound(kind, low, high, _leaf(structs, ("nullCount", *path), pa.int64()), records, tight)
+    return bounds
 
 
 def stats_json(stats: pa.ChunkedArray, structs: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -44,13 +44,13 @@ def stats_json(stats: pa.ChunkedArray, structs: pa.ChunkedArray) -> pa.ChunkedAr
     """
     if not pa.types.is_struct(structs.type):
         return stats
-    wanted = pc.and_(pc.is_null(stats), pc.is_valid(structs))
-    if not pc.any(wanted, min_count=0).as_py():
+    is_absent = pc.and_(pc.is_null(stats), pc.is_valid(structs))
+    if not pc.any(is_absent, min_count=0).as_py():
         return stats
-    rows = [row for chunk in structs.filter(wanted).chunks for row in _within_years(chunk).to_pylist()]
+    rows = [row for chunk in structs.filter(is_absent).chunks for row in _within_years(chunk).to_pylist()]
     as_json = [json.dumps(_without_nulls(row), default=_text) for row in rows]
-    mended = pc.replace_with_mask(stats.combine_chunks(), wanted.combine_chunks(), pa.array(as_json, pa.string()))
-    return pa.chunked_array([mended])
+    complete = pc.replace_with_mask(stats.combine_chunks(), is_absent.combine_chunks(), pa.array(as_json, pa.string()))
+    return pa.chunked_array([complete])
 
 
 def _leaf(structs: pa.StructArray, path: Sequence[str], kind: pa.DataType) -> pa.Array:
@@ -76,7 +76,7 @@ def _within_years(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_struct(kind):
         members = [_within_years(pc.struct_field(values, [index])) for index in range(kind.num_fields)]
-        fields = [pa.field(one.name, member.type) for one, member in zip(kind, members, strict=True)]
+        fields = [pa.field(field.name, member.type) for field, member in zip(kind, members, strict=True)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=pc.is_null(values))
     if pa.types.is_timestamp(kind):
         if kind.unit != "ns":  # of which 64 bits hold three centuries
@@ -88,7 +88,7 @@ def _within_years(values: pa.Array) -> pa.Array:
 
 
 def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Array:
-    """Null where it is out of _YEARS; ``a_tick``: seconds that it takes."""
+    """The same values, but null where out of _YEARS; ``a_tick``: seconds that it takes."""
     kind = pa.int32() if values.type.bit_width == 32 else pa.int64()
     numbers = values.cast(kind)
     least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)
