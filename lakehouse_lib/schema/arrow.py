@@ -66,9 +66,9 @@ _FROM_ARROW: dict[Any, str] = {
 
 
 def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
-    """Raises InvalidSchemaError for a type without values here (an interval and what later protocols bring)."""
+    """The Arrow type of a Delta type; raises InvalidSchemaError for one without values here, such as an interval."""
     if isinstance(kind, StructType):
-        return pa.struct([field_to_arrow(one, name) for one in kind.fields])
+        return pa.struct([field_to_arrow(field, name) for field in kind.fields])
     if isinstance(kind, ArrayType):
         element = type_to_arrow(kind.element_type, name)
         return pa.list_(pa.field("element", element, kind.contains_null))
@@ -91,8 +91,10 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
         ) from None
 
 
-def field_to_arrow(one: Field, above: str = "") -> pa.Field:
-    return pa.field(one.name, type_to_arrow(one.type, f"{above}.{one.name}" if above else one.name), one.nullable)
+def field_to_arrow(field: Field, above: str = "") -> pa.Field:
+    return pa.field(
+        field.name, type_to_arrow(field.type, f"{above}.{field.name}" if above else field.name), field.nullable
+    )
 
 
 def with_large_offsets(arrow: pa.DataType) -> pa.DataType:
@@ -110,10 +112,10 @@ def _with_large_offsets(arrow: pa.DataType) -> pa.DataType:
 
 
 def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
-    """Raises InvalidSchemaError naming the column for a type that Delta tables do not have."""
-    known = _FROM_ARROW.get(arrow)
-    if known is not None:
-        return PrimitiveType(known)
+    """The Delta type of an Arrow type; raises InvalidSchemaError, with the column's name, where there is none."""
+    primitive = _FROM_ARROW.get(arrow)
+    if primitive is not None:
+        return PrimitiveType(primitive)
     types = pa.types
     if types.is_struct(arrow):
         return StructType(field_from_arrow(arrow.field(i), name) for i in range(arrow.num_fields))
@@ -143,9 +145,9 @@ def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
     )
 
 
-def field_from_arrow(one: pa.Field, above: str = "") -> Field:
-    name = f"{above}.{one.name}" if above else one.name
-    return Field(one.name, type_from_arrow(one.type, name), one.nullable)
+def field_from_arrow(field: pa.Field, above: str = "") -> Field:
+    name = f"{above}.{field.name}" if above else field.name
+    return Field(field.name, type_from_arrow(field.type, name), field.nullable)
 
 
 def is_list(arrow: pa.DataType) -> bool:

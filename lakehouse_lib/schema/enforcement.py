@@ -42,7 +42,11 @@ class Mismatch:
 
 
 def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> None:
-    """Raises SchemaMismatchError listing every column of ``incoming`` that does not fit; missing nullable ones do."""
+    """Refuse data with columns that do not fit; a missing nullable column fits.
+
+    Raises:
+        SchemaMismatchError: lists every column of ``incoming`` that does not fit.
+    """
     mismatches = find_mismatches(schema, incoming)
     if mismatches:
         raise _refusal(mismatches, table)
@@ -87,25 +91,27 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
             microseconds cannot hold), or a column that is not nullable has nulls: the column and the count.
     """
     target = schema.to_arrow()
-    if data.schema.equals(target, check_metadata=False) and all(one.nullable and _flat(one.type) for one in target):
-        for one, column in zip(target, data.columns, strict=True):
-            _refuse_invalid(column, one.name, table)
+    if data.schema.equals(target, check_metadata=False) and all(
+        field.nullable and _flat(field.type) for field in target
+    ):
+        for field, column in zip(target, data.columns, strict=True):
+            _refuse_invalid(column, field.name, table)
         return data.replace_schema_metadata(None)
     enforce(schema, data.schema, table=table)
     by_name = {name.lower(): i for i, name in enumerate(data.schema.names)}
     columns = []
-    for one in target:
-        index = by_name.get(one.name.lower())
+    for field in target:
+        index = by_name.get(field.name.lower())
         if index is None:
-            columns.append(_nulls(data.num_rows, one.type))
+            columns.append(_nulls(data.num_rows, field.type))
             continue
         column = data.column(index)
         if isinstance(column, pa.ChunkedArray):
-            chunks = [_align_array(chunk, one, one.name, table) for chunk in column.chunks]
-            columns.append(pa.chunked_array(chunks, one.type))
+            chunks = [_align_array(chunk, field, field.name, table) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
         else:
-            columns.append(_align_array(column, one, one.name, table))
-        _refuse_invalid(columns[-1], one.name, table)
+            columns.append(_align_array(column, field, field.name, table))
+        _refuse_invalid(columns[-1], field.name, table)
     if isinstance(data, pa.RecordBatch):
         if not columns:
             return data.select([])
@@ -122,19 +128,19 @@ def _refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchErr
 
 
 def _doubled(incoming: pa.Schema) -> list[Mismatch]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in incoming.names:
-        seen[name.lower()] = seen.get(name.lower(), 0) + 1
-    return [Mismatch(name, "one column", f"{count} of that name") for name, count in seen.items() if count > 1]
+        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+    return [Mismatch(name, "one column", f"{count} of that name") for name, count in counts.items() if count > 1]
 
 
 def _struct_mismatches(table: StructType, data: StructType, above: str) -> Iterator[Mismatch]:
-    for one in table.fields:
-        other = data.get(one.name)
+    for field in table.fields:
+        other = data.get(field.name)
         if other is not None:
-            yield from _type_mismatches(one.type, other.type, above + one.name, one.nullable)
-        elif not one.nullable:
-            yield Mismatch(above + one.name, f"{one.type} not null", "no such column")
+            yield from _type_mismatches(field.type, other.type, above + field.name, field.nullable)
+        elif not field.nullable:
+            yield Mismatch(above + field.name, f"{field.type} not null", "no such column")
     for other in data.fields:
         if other.name not in table:
             yield Mismatch(above + other.name, "no such column", str(other.type))
@@ -171,14 +177,14 @@ def _widens(data: DataType, table: DataType) -> bool:
 
 def _merge_struct(table: StructType, data: StructType, above: str, mismatches: list[Mismatch]) -> StructType:
     fields = []
-    for one in table.fields:
-        other = data.get(one.name)
+    for field in table.fields:
+        other = data.get(field.name)
         if other is None:
-            fields.append(one)
+            fields.append(field)
         else:
-            kind = _merge_type(one.type, other.type, above + one.name, one.nullable, mismatches)
-            fields.append(Field(one.name, kind, one.nullable, one.metadata))
-    fields += [Field(one.name, one.type, True) for one in data.fields if one.name not in table]
+            kind = _merge_type(field.type, other.type, above + field.name, field.nullable, mismatches)
+            fields.append(Field(field.name, kind, field.nullable, field.metadata))
+    fields += [Field(field.name, field.type, True) for field in data.fields if field.name not in table]
     return StructType(fields)
 
 
@@ -275,34 +281,34 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
 def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
     children = array.flatten()  # with the parent's nulls in the children
     index = {array.type.field(i).name.lower(): i for i in range(array.type.num_fields)}
-    there = array.is_valid() if array.null_count else None
+    is_valid = array.is_valid() if array.null_count else None
     fields = [target.field(i) for i in range(target.num_fields)]
     aligned = []
-    for one in fields:
-        at = index.get(one.name.lower())
+    for field in fields:
+        at = index.get(field.name.lower())
         if at is None:
-            aligned.append(_nulls(len(array), one.type))
+            aligned.append(_nulls(len(array), field.type))
             continue
         child = children[at]
-        if not one.nullable:
-            _refuse_nulls(_where(there, child), one, f"{name}.{one.name}", table)
-        values = _align_values(child, one.type, f"{name}.{one.name}", table)
-        aligned.append(_as_member(values, one))
+        if not field.nullable:
+            _refuse_nulls(_where(is_valid, child), field, f"{name}.{field.name}", table)
+        values = _align_values(child, field.type, f"{name}.{field.name}", table)
+        aligned.append(_as_member(values, field))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
 
 
-def _where(there: pa.Array | None, child: pa.Array) -> pa.Array:
-    if there is None:
+def _where(is_valid: pa.Array | None, child: pa.Array) -> pa.Array:
+    if is_valid is None:
         return child
     plain = without_views(child.type)  # Arrow filters no views
-    return (child if plain == child.type else child.cast(plain)).filter(there)
+    return (child if plain == child.type else child.cast(plain)).filter(is_valid)
 
 
 def _nulls(count: int, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return pa.nulls(count, kind)
-    members = [_as_member(_nulls(count, one.type), one) for one in kind]
+    members = [_as_member(_nulls(count, field.type), field) for field in kind]
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=pa.repeat(pa.scalar(True), count))
 
 

@@ -15,7 +15,7 @@ from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Prim
 #: are compared, the walk that takes the most of it (six frames a level).
 MAX_NESTING = 100
 #: Types are values that can be shared, and every version of a table has the same text for its schema, as a rule.
-_KEPT = 32
+_CACHE_SIZE = 32
 
 
 def dump(value: DataType | Field) -> str:
@@ -23,14 +23,14 @@ def dump(value: DataType | Field) -> str:
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def load(text: str) -> DataType:
-    """Raises InvalidSchemaError for text that is no JSON, or no type. A type of an unknown name is kept as written."""
+    """The type of a JSON text; raises InvalidSchemaError where it has none. An unknown type name stays as written."""
     return _type_from_value(_parse(text))
 
 
 def load_field(text: str) -> Field:
-    """Raises InvalidSchemaError for text that is no JSON, or no field."""
+    """The field of a JSON text; raises InvalidSchemaError where it has none."""
     (field,) = _struct_from_value({"fields": [_parse(text)]}, 0).fields
     return field
 
@@ -51,15 +51,15 @@ def _type_to_value(kind: DataType) -> Any:
             "valueType": _type_to_value(kind.value_type),
             "valueContainsNull": kind.value_contains_null,
         }
-    return {"type": "struct", "fields": [_field_to_value(one) for one in kind.fields]}
+    return {"type": "struct", "fields": [_field_to_value(field) for field in kind.fields]}
 
 
-def _field_to_value(one: Field) -> dict[str, Any]:
+def _field_to_value(field: Field) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "type": _type_to_value(one.type),
-        "nullable": one.nullable,
-        "metadata": dict(one.metadata),
+        "name": field.name,
+        "type": _type_to_value(field.type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
     }
 
 
@@ -79,19 +79,21 @@ def _type_from_value(value: Any, depth: int = 0) -> DataType:
 
 
 def _struct_from_value(value: Mapping[str, Any], depth: int) -> StructType:
-    fields: Sequence[Any] = _member(value, "fields", list)
-    found = []
+    entries: Sequence[Any] = _member(value, "fields", list)
+    fields = []
     # A loop, not an expression of its own: each level of a schema costs two frames of the stack here, not four.
-    for one in fields:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str) or "type" not in one:
-            raise InvalidSchemaError(f"a field without a name or a type in the schema: {excerpt(one)}")
-        metadata = one.get("metadata")
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or "type" not in entry:
+            raise InvalidSchemaError(f"a field without a name or a type in the schema: {excerpt(entry)}")
+        metadata = entry.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
-            raise InvalidSchemaError(f"the metadata of the column {excerpt(one['name'])} is {excerpt(metadata)}")
-        found.append(
-            Field(one["name"], _type_from_value(one["type"], depth), _member(one, "nullable", bool, True), metadata)
+            raise InvalidSchemaError(f"the metadata of the column {excerpt(entry['name'])} is {excerpt(metadata)}")
+        fields.append(
+            Field(
+                entry["name"], _type_from_value(entry["type"], depth), _member(entry, "nullable", bool, True), metadata
+            )
         )
-    return StructType(found)
+    return StructType(fields)
 
 
 def _array_from_value(value: Mapping[str, Any], depth: int) -> ArrayType:
@@ -116,14 +118,14 @@ _NESTED: Mapping[str, Callable[[Mapping[str, Any], int], DataType]] = {
 
 
 def _member(value: Mapping[str, Any], key: str, kind: type | None = None, default: Any = None) -> Any:
-    found = value.get(key)
-    if found is None:
+    member = value.get(key)
+    if member is None:
         if default is None:
             raise InvalidSchemaError(f"a type without {key} in the schema: {excerpt(value)}")
         return default
-    if kind is not None and not isinstance(found, kind):
-        raise InvalidSchemaError(f"{key} is {excerpt(found)} in the schema: {excerpt(value)}")
-    return found
+    if kind is not None and not isinstance(member, kind):
+        raise InvalidSchemaError(f"{key} is {excerpt(member)} in the schema: {excerpt(value)}")
+    return member
 
 
 def _parse(text: str) -> Any:

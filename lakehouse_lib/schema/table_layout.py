@@ -67,7 +67,9 @@ class TableLayout:
     def data_columns(self) -> Schema:
         """The columns that a data file holds: neither partition columns nor void ones, row ids not among them."""
         void = PrimitiveType("void")
-        held = [one for one in self.schema.fields if one.type != void and not self.is_partition_column(one.name)]
+        held = [
+            field for field in self.schema.fields if field.type != void and not self.is_partition_column(field.name)
+        ]
         return Schema(held)
 
     def is_partition_column(self, name: str) -> bool:

@@ -212,11 +212,11 @@ class StructType:
     def __init__(self, fields: Iterable[Field]) -> None:
         object.__setattr__(self, "fields", list(fields))
         by_name: dict[str, Field] = {}
-        for one in self.fields:
-            other = by_name.setdefault(one.name.lower(), one)
-            if other is not one:
+        for member in self.fields:
+            other = by_name.setdefault(member.name.lower(), member)
+            if other is not member:
                 raise InvalidSchemaError(
-                    f"two columns are named {other.name!r} and {one.name!r}",
+                    f"two columns are named {other.name!r} and {member.name!r}",
                     hint="Rename one: column names must differ in more than case.",
                     code="DELTA_DUPLICATE_COLUMN",
                 )
@@ -228,7 +228,7 @@ class StructType:
 
     @property
     def names(self) -> list[str]:
-        return [one.name for one in self.fields]
+        return [member.name for member in self.fields]
 
     def field(self, name: str) -> Field:
         """The field of that name, regardless of case. KeyError when there is none."""
@@ -255,7 +255,7 @@ class StructType:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises InvalidSchemaError for text that is no JSON, or no struct."""
+        """The schema of a JSON text; raises InvalidSchemaError where the text is not JSON or not a struct."""
         value = _load(text)
         return cls(_expect(StructType, value).fields)
 
@@ -286,10 +286,10 @@ class Schema(StructType):
         Args:
             as_large_types: strings, binaries and lists with 64-bit offsets.
         """
-        arrow = pa.schema([one.to_arrow() for one in self.fields])
+        arrow = pa.schema([column.to_arrow() for column in self.fields])
         if not as_large_types:
             return arrow
-        return pa.schema([one.with_type(_arrow().with_large_offsets(one.type)) for one in arrow])
+        return pa.schema([column.with_type(_arrow().with_large_offsets(column.type)) for column in arrow])
 
     @classmethod
     def from_arrow(cls, schema: Any) -> Self:
@@ -305,7 +305,7 @@ class Schema(StructType):
                 f"a value of type {type(schema).__qualname__} is no schema: {error}",
                 hint='Give Schema([Field("id", "long")]), or a pyarrow schema.',
             ) from error
-        return cls([_arrow().field_from_arrow(one) for one in arrow])
+        return cls([_arrow().field_from_arrow(column) for column in arrow])
 
     def __arrow_c_schema__(self) -> object:
         return self.to_arrow().__arrow_c_schema__()
@@ -332,14 +332,14 @@ def _canonical_primitive(name: str) -> str:
             hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale).",
             code="DELTA_UNSUPPORTED_TYPE",
         )
-    found = _precision_and_scale(match)
-    if found is None:
+    decimal = _precision_and_scale(match)
+    if decimal is None:
         raise InvalidSchemaError(
             f"{name!r} is not a decimal that Delta tables have",
             hint="Choose a precision of 1 to 38 and a scale of 0 to the precision.",
             code="DELTA_UNSUPPORTED_TYPE",
         )
-    return f"decimal({found[0]},{found[1]})"
+    return f"decimal({decimal[0]},{decimal[1]})"
 
 
 def _precision_and_scale(match: re.Match[str]) -> tuple[int, int] | None:

@@ -15,20 +15,20 @@ FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=\0")
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def check_names(schema: StructType, known: StructType | None = None, *, table: str | None = None) -> None:
-    """Refuses names that Parquet cannot hold, at every depth; for tables without column mapping.
+def check_names(schema: StructType, current_schema: StructType | None = None, *, table: str | None = None) -> None:
+    """Refuse names that Parquet cannot hold, at every depth; for tables without column mapping.
 
     Args:
-        known: names of these columns are let pass: a table of somebody else's has them already.
+        current_schema: names of these columns pass: a table that another engine wrote has them already.
 
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    there = set() if known is None else set(_all_names(known, ()))
-    bad = [".".join(path) for path in _all_names(schema, ()) if path not in there and not is_storable(path[-1])]
+    current_paths = set() if current_schema is None else set(_all_names(current_schema, ()))
+    bad = [".".join(path) for path in _all_names(schema, ()) if path not in current_paths and not is_storable(path[-1])]
     if bad:
         raise InvalidSchemaError(
-            f"column names that Parquet cannot hold: {', '.join(repr(one) for one in bad)}",
+            f"column names that Parquet cannot hold: {', '.join(repr(name) for name in bad)}",
             table=table,
             hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL.",
             code="DELTA_INVALID_COLUMN_NAME",
@@ -37,16 +37,20 @@ def check_names(schema: StructType, known: StructType | None = None, *, table: s
 
 def is_storable(name: str) -> bool:
     """Whether Parquet can store a column or struct member of that name: not empty, no NUL, valid UTF-8."""
-    return bool(name) and not FORBIDDEN_IN_NAMES & set(name) and not any("\ud800" <= one <= "\udfff" for one in name)
+    return (
+        bool(name)
+        and not FORBIDDEN_IN_NAMES & set(name)
+        and not any("\ud800" <= character <= "\udfff" for character in name)
+    )
 
 
 def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses columns named like those that a change data feed adds; for tables that have one.
+    """Refuse columns named like those that a change data feed adds; for tables that have one.
 
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    taken = [one.name for one in schema.fields if one.name.lower() in FEED_COLUMNS]
+    taken = [field.name for field in schema.fields if field.name.lower() in FEED_COLUMNS]
     if taken:
         raise InvalidSchemaError(
             f"the table has a change data feed, whose own columns are named {', '.join(map(repr, taken))}",
@@ -57,16 +61,16 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses types that no new table can have here: those without values, and variants, which are only read.
+    """Refuse types that no new table can have here: those without values, and variants, which are only read.
 
     Raises:
         InvalidSchemaError: names the first such column.
     """
     check_readable(schema, table=table)
-    for one in schema.fields:
-        if has_variant(one.type):
+    for field in schema.fields:
+        if has_variant(field.type):
             raise InvalidSchemaError(
-                f"column {one.name!r} has the type 'variant', which this library reads and does not write",
+                f"column {field.name!r} has the type 'variant', which this library reads and does not write",
                 table=table,
                 hint="Write the value as a string, or with an engine that writes variants",
                 code="DELTA_UNSUPPORTED_TYPE",
@@ -74,21 +78,21 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_readable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuses types that this library has no values for (an interval): tables that have them can be described, and
+    """Refuse types that this library has no values for (an interval): tables that have them can be described, and
     their other columns read.
 
     Raises:
         InvalidSchemaError: names the first such column.
     """
-    for one in schema.fields:
+    for field in schema.fields:
         try:
-            one.to_arrow()
+            field.to_arrow()
         except InvalidSchemaError as error:
             raise InvalidSchemaError(error.message, table=table, hint=error.hint, code=error.code) from error
 
 
 def has_variant(kind: DataType) -> bool:
-    """Whether there is a variant in it, at any depth."""
+    """Whether a type has a variant in it, at any depth."""
     return any(isinstance(part, PrimitiveType) and part.type == "variant" for part in all_types(kind))
 
 

@@ -72,12 +72,12 @@ def has_changes(fields: Iterable[Field]) -> bool:
 
 
 def _recorded(fields: Iterable[Field]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    pending = [(one.name, one) for one in fields]
+    pending = [(field.name, field) for field in fields]
     while pending:
-        name, one = pending.pop()
-        for change in _changes(one):
+        name, field = pending.pop()
+        for change in _changes(field):
             yield name, change
-        pending.extend((f"{name}.{inner.name}", inner) for inner in members(one.type))
+        pending.extend((f"{name}.{inner.name}", inner) for inner in members(field.type))
 
 
 def _changes(field: Field) -> Iterator[Mapping[str, Any]]:
