@@ -17,7 +17,7 @@ from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import column_mapping, row_tracking
-from lakehouse_lib.features.in_commit_timestamp import heeded
+from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
@@ -82,7 +82,7 @@ class Snapshot:
     def timestamp(self) -> int:
         """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""
         loaded = self._loaded
-        properties = heeded(self.configuration, self.protocol)
+        properties = effective_properties(self.configuration, self.protocol)
         return commit_time(self.store, self.version, loaded.modified, properties, loaded.info)
 
     @property

@@ -29,9 +29,11 @@ _SINCE = IN_COMMIT_TIMESTAMP_VERSION.key
 _SINCE_TIME = IN_COMMIT_TIMESTAMP_TIME.key
 
 
-def heeded(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
-    """The properties without the one that turns these times on where the protocol does not list the feature: a property
-    alone binds no writer (PROTOCOL.md, Table Features), and some let anybody set it."""
+def effective_properties(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
+    """The properties without ``delta.enableInCommitTimestamps`` where the protocol does not list the feature.
+
+    A property alone binds no writer (PROTOCOL.md, Table Features), and some engines set it without the feature.
+    """
     if not is_enabled(properties) or (protocol is not None and FEATURE.is_supported(protocol)):
         return properties
     return {key: value for key, value in properties.items() if key != IN_COMMIT_TIMESTAMPS.key}
@@ -72,7 +74,7 @@ def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
 
 
 def since_when(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
-    """Metadata that a commit writes, with what it has to say of when the table's commits began to carry their time.
+    """Metadata that a commit writes, with the version and time from which the table's commits carry their time.
 
     Args:
         before: of the version before; None for a new table.
@@ -80,10 +82,10 @@ def since_when(before: Metadata | None, after: Metadata, version: int, moment: i
     """
     if not is_enabled(after.configuration):
         return after
-    told: Mapping[str, str] = {}
+    since: Mapping[str, str] = {}
     if before is not None and is_enabled(before.configuration):
-        told = {key: before.configuration[key] for key in (_SINCE, _SINCE_TIME) if key in before.configuration}
+        since = {key: before.configuration[key] for key in (_SINCE, _SINCE_TIME) if key in before.configuration}
     elif before is not None:
-        told = {_SINCE: str(version), _SINCE_TIME: str(moment)}
+        since = {_SINCE: str(version), _SINCE_TIME: str(moment)}
     rest = {key: value for key, value in after.configuration.items() if key not in (_SINCE, _SINCE_TIME)}
-    return replace(after, configuration={**rest, **told})
+    return replace(after, configuration={**rest, **since})

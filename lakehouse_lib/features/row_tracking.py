@@ -60,9 +60,9 @@ class FileIds(NamedTuple):
 
     @classmethod
     def of(cls, files: pa.Table) -> list[FileIds | None]:
-        """Of each file of a files table; None for one that has none."""
-        told = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
-        return [None if base is None or version is None else cls(base, version) for base, version in told]
+        """The ids of each file of a files table; None for a file without them."""
+        pairs = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
+        return [None if base is None or version is None else cls(base, version) for base, version in pairs]
 
     def complete(
         self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, positions: NDArray[np.int64]
@@ -129,7 +129,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     else:
         problem = f"{ROW_TRACKING.key} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
     raise DeltaProtocolError(
-        f"nobody can tell where rows keep their ids (rowTracking): {problem}",
+        f"the columns in which rows keep their ids (rowTracking) are not known: {problem}",
         table=table,
         version=version,
         hint=f"Set {ROW_TRACKING.key} to false and to true again with the engine that set it, or append and delete "
@@ -193,24 +193,24 @@ def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> i
     """The highest id that any row has got, by some domains; None where they do not say.
 
     Raises:
-        LogCorruptedError: they say what is no id.
+        LogCorruptedError: what they say is not a valid id.
     """
-    told = next((domain for domain in domains if domain.domain == DOMAIN and not domain.removed), None)
-    if told is None:
+    action = next((domain for domain in domains if domain.domain == DOMAIN and not domain.removed), None)
+    if action is None:
         return None
     try:
-        body = parse_json(told.configuration)
+        body = parse_json(action.configuration)
     except ValueError:
         body = None
-    found = body.get(_HIGHEST) if isinstance(body, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or not -1 <= found <= _MOST:
+    high_water_mark = body.get(_HIGHEST) if isinstance(body, dict) else None
+    if not isinstance(high_water_mark, int) or isinstance(high_water_mark, bool) or not -1 <= high_water_mark <= _MOST:
         raise LogCorruptedError(
-            f"the domain {DOMAIN} is {excerpt(told.configuration)}, without a {_HIGHEST}",
+            f"the domain {DOMAIN} is {excerpt(action.configuration)}, without a {_HIGHEST}",
             table=table,
             version=version,
             hint="Restore the commit with the table's last such domain from a backup",
         )
-    return found
+    return high_water_mark
 
 
 def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[pa.Table, DomainMetadata | None]:
@@ -255,15 +255,15 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     return adds, DomainMetadata(DOMAIN, json.dumps({_HIGHEST: highest + total}, separators=(",", ":")))
 
 
-def renewed(removes: pa.Table, given: pa.Table) -> pa.Table:
+def renewed(removes: pa.Table, files: pa.Table) -> pa.Table:
     """Removes with the ids that their files got after they were planned.
 
     Args:
         removes: a table of TOMBSTONE_SCHEMA.
-        given: a files table, the newest first.
+        files: a files table, the newest first.
     """
-    found = pc.index_in(removes["path"], value_set=given["path"].combine_chunks())
+    places = pc.index_in(removes["path"], value_set=files["path"].combine_chunks())
     for name in _IDS:
-        values = pc.coalesce(given[name].combine_chunks().take(found.combine_chunks()), removes[name].combine_chunks())
+        values = pc.coalesce(files[name].combine_chunks().take(places.combine_chunks()), removes[name].combine_chunks())
         removes = removes.set_column(removes.column_names.index(name), removes.schema.field(name), values)
     return removes

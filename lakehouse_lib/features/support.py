@@ -1,4 +1,4 @@
-"""Whether a table can be read and written here, and what else of its features a verb has to heed."""
+"""Whether a table can be read and written here, and which rules of its features a verb has to follow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MAX_READER, _MAX_WRITER = 3, 7
 
 
 def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
-    """Refuse a table that cannot be read right.
+    """Refuse a table that cannot be read correctly.
 
     Raises:
         UnsupportedFeatureError: names every feature that stands in the way, or a file format other than Parquet.
-        InvalidSchemaError: the table is partitioned by what is no column of a primitive type.
+        InvalidSchemaError: a partition column is not in the schema or not of a primitive type.
     """
     if protocol.min_reader_version > _MAX_READER:
         raise _too_new("reader", protocol.min_reader_version, table, version)
@@ -35,7 +35,7 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
             version=version,
             hint="Only Parquet is read; use the engine that wrote them",
         )
-    columns = {one.name: one.type for one in schema.fields}
+    columns = {field.name: field.type for field in schema.fields}
     for name in metadata.partition_columns:
         if not isinstance(columns.get(name), PrimitiveType):
             what = "no column" if name not in columns else f"a column of the type {columns[name].type}"
@@ -57,8 +57,8 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     if protocol.min_writer_version > _MAX_WRITER:
         raise _too_new("writer", protocol.min_writer_version, table, version)
     # Columns go by other names where the property says so, and that is read by everybody, whatever the protocol says.
-    asked = writer_features(protocol) | {column_mapping.FEATURE.name}
-    blocked = [name for name in sorted(asked) if _blocks(name, "write", metadata, schema)]
+    listed = writer_features(protocol) | {column_mapping.FEATURE.name}
+    blocked = [name for name in sorted(listed) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)
 

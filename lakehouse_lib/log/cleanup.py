@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from lakehouse_lib import features
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
-from lakehouse_lib.features.in_commit_timestamp import heeded
+from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checkpoint.read import forget_checkpoint, read_checkpoint
@@ -111,7 +111,7 @@ def clean_up(
     listing = list(store.list_from(file_names.LOG))
     commits = sort_listing(listing)[1]
     try:
-        properties = heeded(metadata.configuration, protocol)
+        properties = effective_properties(metadata.configuration, protocol)
         expired = newest_at(store, commits, cutoff(moment, retention), properties)
     except VersionNotFoundError:
         return []  # another cleanup is at work, and what it leaves is for the next one

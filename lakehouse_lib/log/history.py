@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.features.in_commit_timestamp import has_time, heeded, time_in
+from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, time_in
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.replay.table_state import load_state
@@ -156,7 +156,7 @@ def _newest_left_at(
 
 def _properties(store: ObjectStore) -> Mapping[str, str]:
     state = load_state(store).state
-    return heeded(state.metadata.configuration, state.protocol) if state.metadata is not None else {}
+    return effective_properties(state.metadata.configuration, state.protocol) if state.metadata is not None else {}
 
 
 def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:
