@@ -114,7 +114,7 @@ def repair(
     Files of other folders are only looked at where ``allowed_roots`` names the folder. Removing them from the log loses
     no row that was there, and an older version still refers to them, should they come back.
 
-    A dry run tells what it can of a log whose latest version cannot be told, too; the files are those of ``snapshot``
+    A dry run also reports what it can of a log whose latest version cannot be read; the files are those of ``snapshot``
     then.
 
     Args:
@@ -158,7 +158,7 @@ def repair(
     missing = _confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
-    found = Report(
+    report = Report(
         dry_run,
         files_removed=missing["path"].to_pylist(),
         vectors_missing=_without_vector(files, missing, store),
@@ -174,32 +174,32 @@ def repair(
         temporary=list(plan_temporary([*listing, *store.list_from(file_names.SIDECARS)], a_day_ago)),
     )
     if dry_run:
-        return found
+        return report
     if before_repair is not None:
-        before_repair(found)
+        before_repair(report)
     if len(missing):
         features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
-    if now is None and (found.temporary or found.checkpoints_unreadable):
+    if now is None and (report.temporary or report.checkpoints_unreadable):
         clock.check_by_probe(store)  # what is younger than a day may be on its way
     # Before the commit: what follows it builds on the checksum and the checkpoint before.
     # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
-    if found.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
+    if report.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
         store.delete_many([file_names.LAST_CHECKPOINT])
-    gone = [*found.checksums_wrong, *found.checkpoints_unreadable, *found.compactions_wrong, *found.temporary]
+    gone = [*report.checksums_wrong, *report.checkpoints_unreadable, *report.compactions_wrong, *report.temporary]
     if gone:
         store.delete_many(gone)
     if not len(missing):
-        return found
+        return report
     transaction = OptimisticTransaction(latest, store, "FSCK", {})
     transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=whole(missing["path"]))))
     transaction.metrics["numRemovedFiles"] = len(missing)
-    return replace(found, version=version_of(transaction.commit(commit_properties)))
+    return replace(report, version=version_of(transaction.commit(commit_properties)))
 
 
-def missing_files(files: pa.Table, there: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` (which has ``path``) whose file is none of those ``there`` (store paths). Reads nothing."""
+def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
+    """The rows of ``files`` (which has ``path``) whose file is not among ``stored_paths``. Reads nothing."""
     paths = file_paths.canonical(files["path"], store)
-    return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(there))))
+    return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
 
 
 def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> pa.Table:
@@ -211,8 +211,8 @@ def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore)
 
 def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
     """The holes between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
-    found = (file_names.parse(meta.path) for meta in listing)
-    versions = sorted(name.version for name in found if name is not None and name.kind == "commit")
+    names = (file_names.parse(meta.path) for meta in listing)
+    versions = sorted(name.version for name in names if name is not None and name.kind == "commit")
     holes = ((before + 1, after - 1) for before, after in pairwise(versions) if after > before + 1)
     return [str(first) if first == last else f"{first} to {last}" for first, last in holes]
 
@@ -230,8 +230,8 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
         return None
 
     commits = sort_listing(list(listing))[1]
-    found = at_once(store, lambda commit: why(commit) and why(commit), commits)
-    return {commit.path: torn for commit, torn in zip(commits, found, strict=True) if torn is not None}
+    reasons = at_once(store, lambda commit: why(commit) and why(commit), commits)
+    return {commit.path: torn for commit, torn in zip(commits, reasons, strict=True) if torn is not None}
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
@@ -239,21 +239,21 @@ def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict
     differing = files_of_other_sizes(files, objects, store)
     paths = file_paths.canonical(differing["path"], store)
     wrong: dict[str, str] = {}
-    for path, told, where in zip(
+    for path, logged_size, where in zip(
         *(column.to_pylist() for column in (differing["path"], differing["size"], paths)), strict=True
     ):
         meta = store.head(where)
-        if meta is not None and meta.size != told:
-            wrong[path] = f"{meta.size:,} bytes, and {told:,} in the log"
+        if meta is not None and meta.size != logged_size:
+            wrong[path] = f"{meta.size:,} bytes, and {logged_size:,} in the log"
     return wrong
 
 
 def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """Those that are not there by a second look, at each of them."""
+    """The files that are missing by a second look as well, at each of them."""
     if not len(files):
         return files
-    there = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
-    return files.filter(bools([not one for one in there]))
+    present = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
+    return files.filter(bools([not is_there for is_there in present]))
 
 
 def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
@@ -263,16 +263,16 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
     if not len(marked):
         return []
     vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
-    there = _are_there(vectors, store)
-    if all(there):
+    present = _are_there(vectors, store)
+    if all(present):
         return []
-    gone = strings([path for path, is_there in zip(vectors, there, strict=True) if not is_there])
-    found = []
+    gone = strings([path for path, is_there in zip(vectors, present, strict=True) if not is_there])
+    paths = []
     for row in range(len(marked)):
         vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))
         if pc.any(pc.is_in(vector, value_set=gone)).as_py():
-            found.append(str(marked["path"][row].as_py()))
-    return found
+            paths.append(str(marked["path"][row].as_py()))
+    return paths
 
 
 def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
@@ -297,7 +297,7 @@ def _checkpoints(
     """Checkpoints that cannot be read: those that may go, and those without which a version is lost. What is not whole
     and was written since ``before`` (ms since the epoch) may be on its way."""
     complete, _, _ = sort_listing(listing)
-    whole = {path for one in complete for path in one.paths}
+    whole = {path for checkpoint in complete for path in checkpoint.paths}
     broken: dict[ObjectMeta, str] = {}
     for meta in listing:
         name = file_names.parse(meta.path)
@@ -329,14 +329,16 @@ def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dic
     _, listed, compactions = sort_listing(listing)
     commits = {commit.version: commit for commit in listed}
     wrong: dict[str, str] = {}
-    for one in compactions:
-        covered = [commits[version] for version in range(one.start, one.version + 1) if version in commits]
-        if len(covered) <= one.version - one.start:
+    for compaction in compactions:
+        covered = [
+            commits[version] for version in range(compaction.start, compaction.version + 1) if version in commits
+        ]
+        if len(covered) <= compaction.version - compaction.start:
             continue
         with contextlib.suppress(LogCorruptedError, VersionNotFoundError):  # reported of the commits
-            why = difference(store, one, covered)
+            why = difference(store, compaction, covered)
             if why is not None:
-                wrong[one.path] = why
+                wrong[compaction.path] = why
     return wrong
 
 
@@ -347,28 +349,30 @@ def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[
         if version is None:
             continue
         try:
-            told = read_checksum(store, version)
+            checksum = read_checksum(store, version)
         except LogCorruptedError as error:
             wrong[meta.path] = error.message
             continue
         try:
             state = load_state(store, version).state
-            found = contradictions(told, state, counting=True) if told is not None else []
+            problems = contradictions(checksum, state, counting=True) if checksum is not None else []
         except DeltaError:
-            continue  # its version cannot be told, so nothing is known against it
-        if found:
-            wrong[meta.path] = "; ".join(found)
+            continue  # its version cannot be read, so there is nothing to compare it with
+        if problems:
+            wrong[meta.path] = "; ".join(problems)
     return wrong
 
 
 def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: Container[str]) -> str | None:
-    """Args:
-    unreadable: paths of checkpoints that count as gone.
+    """What is wrong with ``_last_checkpoint``, or None.
+
+    Args:
+        unreadable: paths of checkpoints that count as gone.
     """
 
     def has_checkpoint(version: int, listed: Iterable[ObjectMeta]) -> bool:
-        sound = [one for one in listed if one.path not in unreadable]
-        return version in {one.version for one in sort_listing(sound)[0]}
+        sound = [meta for meta in listed if meta.path not in unreadable]
+        return version in {checkpoint.version for checkpoint in sort_listing(sound)[0]}
 
     if store.head(file_names.LAST_CHECKPOINT) is None:
         return None

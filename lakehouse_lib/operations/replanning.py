@@ -58,7 +58,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
             return version
         lost = outcome.error
         latest = snapshot.update()
-        before, after = ((one.protocol, one.metadata) for one in (snapshot, latest))
+        before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
         # A file that is gone is only what was met first.
         breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
         if breaking is not None or not isinstance(lost, change.replans):

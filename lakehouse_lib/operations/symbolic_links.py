@@ -30,12 +30,12 @@ class SymbolicLinks:
         """Which store paths are a link, or lead through one."""
         return pc.is_in(paths, value_set=self._behind(paths)[0])
 
-    def meant(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The store paths below the root, by way of no link, of the files that these paths mean by way of one."""
+    def targets(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The store paths, without links, of files below the root that these paths reach through a link."""
         return self._behind(paths)[1]
 
     def _behind(self, paths: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """Those of ``paths`` that are links or lead through one, and those files below the root that they mean."""
+        """The ``paths`` that are links or lead through one, and the files below the root that they reach."""
         nothing = strings([])
         if not self.ends:
             return nothing, nothing

@@ -81,13 +81,13 @@ def vacuum(
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
             the store's by more than ten minutes (``log.clock.MOST_AHEAD``): then nothing is deleted.
         UnsupportedFeatureError: a writer feature this library does not have; it may know files we do not.
-        InvalidArgumentError: a negative retention, or a table retention that is no interval.
-        LogCorruptedError: a deletion vector whose file nobody can tell, so that none can be spared.
+        InvalidArgumentError: a negative retention, or a table retention that is not an interval.
+        LogCorruptedError: a deletion vector that does not say which file it is in, so that its file cannot be spared.
     """
     retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
     configured = int(retention.total_seconds() * 1000)
-    asked = configured if retention_hours is None else _asked_ms(retention_hours, snapshot)
-    if enforce_retention_duration and asked < configured:
+    retention_ms = configured if retention_hours is None else _retention_ms(retention_hours, snapshot)
+    if enforce_retention_duration and retention_ms < configured:
         raise RetentionError(
             f"a retention of {retention_hours} hours is shorter than the table's {configured / _HOUR:g} hours",
             table=snapshot.store.root,
@@ -101,13 +101,13 @@ def vacuum(
     latest = newest(snapshot)
     latest.check_writable()
     tombstones = latest.tombstones
-    if asked > configured:
-        tombstones = pa.concat_tables([tombstones, *_forgotten(latest, moment - asked)])
+    if retention_ms > configured:
+        tombstones = pa.concat_tables([tombstones, *_forgotten(latest, moment - retention_ms)])
     plan = plan_vacuum(
         listing.objects,
         latest.files,
         tombstones,
-        moment - asked,
+        moment - retention_ms,
         store=latest.store,
         links=listing.links,
         partition_columns=list(latest.layout.partition_keys.values()),
@@ -116,14 +116,14 @@ def vacuum(
     if dry_run or not paths:
         return paths
     size = pc.sum(plan["size"]).as_py()
-    told = max(moment, clock.now())
+    local_time = max(moment, clock.now())
     version = _log(
         latest,
         "VACUUM START",
         {
             "retentionCheckEnabled": enforce_retention_duration,
             "defaultRetentionMillis": configured,
-            "specifiedRetentionMillis": asked,
+            "specifiedRetentionMillis": retention_ms,
         },
         {"numFilesToDelete": len(paths), "sizeOfDataToDelete": size},
     )
@@ -131,9 +131,9 @@ def vacuum(
     if now is None:
         try:
             if started.version >= version:
-                clock.check(started.store, told, started.modified)
+                clock.check(started.store, local_time, started.modified)
             else:  # the listing is behind
-                clock.check_by_commit(started.store, told, version)
+                clock.check_by_commit(started.store, local_time, version)
         except RetentionError:
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
             raise
@@ -167,20 +167,20 @@ def plan_vacuum(
     removed_at = pc.fill_null(tombstones["deletionTimestamp"], literal(0, pa.int64()))
     expired = pc.less_equal(removed_at, limit)
     recent = tombstones.filter(pc.invert(expired))
-    kept = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
+    protected_paths = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
     paths = objects["path"]
     unneeded = pc.or_(pc.less(objects["modified"], limit), pc.is_in(paths, value_set=expired_paths))
-    gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=kept)))
+    gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # what no path of the table names
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
     for folder in iceberg_folders(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], folder)))
-    gone = gone.filter(pc.invert(shares_name(gone["path"], kept)))
-    gone = gone.filter(pc.invert(pc.is_in(gone["path"], value_set=links.meant(kept))))
+    gone = gone.filter(pc.invert(shares_name(gone["path"], protected_paths)))
+    gone = gone.filter(pc.invert(pc.is_in(gone["path"], value_set=links.targets(protected_paths))))
 
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     companions = objects.filter(pc.is_in(paths, value_set=checksums))
@@ -190,8 +190,8 @@ def plan_vacuum(
 def newest(snapshot: Snapshot) -> Snapshot:
     """The latest version for certain: ``update`` stops where commits after an old snapshot are cleaned up."""
     latest = snapshot.update()
-    known = latest_version(latest.store)
-    return latest if known is None or latest.version >= known else load_snapshot(latest.store)
+    version = latest_version(latest.store)
+    return latest if version is None or latest.version >= version else load_snapshot(latest.store)
 
 
 def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]:
@@ -211,9 +211,9 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]
         except VersionNotFoundError:  # cleaned up since: no reader can go back beyond it
             return None
 
-    due = [one for one in list_commits(latest.store) if one.version <= latest.checkpoint_version]
-    every = at_once(latest.store, removes, [one for one in due if one.object.modified >= since])
-    return [one for one in every if one is not None]
+    due = [commit for commit in list_commits(latest.store) if commit.version <= latest.checkpoint_version]
+    every = at_once(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
+    return [table for table in every if table is not None]
 
 
 def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -253,9 +253,9 @@ def list_objects(store: ObjectStore) -> Listing:
     listed = (meta for meta in store.walk() if not _is_link(meta, links))
     every = pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
     _as_text([*links, *links.values()], store.root)
-    found = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
+    symbolic_links = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
     own = pc.starts_with(every["path"], f"{LOG}/")
-    return Listing(every.filter(pc.invert(own)), every.filter(own), found)
+    return Listing(every.filter(pc.invert(own)), every.filter(own), symbolic_links)
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
@@ -266,21 +266,21 @@ def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
 
 
 def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
-    """Folders, each with its last slash, in which Iceberg keeps what it knows of the same data files. No Delta log has
-    what is there, and without it nobody can read the table as Iceberg's any more."""
+    """Folders, each with its last slash, in which Iceberg keeps what it knows of the same data files. No Delta log
+    names what is there, and without it the table cannot be read as an Iceberg table any more."""
     described = paths.filter(pc.match_substring_regex(paths, r"(^|/)metadata/[^/]+\.metadata\.json(\.gz)?$"))
     folders: list[str] = pc.unique(pc.replace_substring_regex(described, "[^/]*$", "")).to_pylist()
     return folders
 
 
 def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
-    """Whether it is a link; ``links`` has it then."""
+    """Whether an object is a link, which is then added to ``links``."""
     if meta.link:
         links[meta.path] = meta.link
     return bool(meta.link)
 
 
-def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
+def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
         raise InvalidArgumentError(
@@ -293,8 +293,10 @@ def _asked_ms(retention_hours: float, snapshot: Snapshot) -> int:
 
 def _forgotten(latest: Snapshot, since: int) -> list[pa.Table]:
     """What commits since then removed (TOMBSTONE_SCHEMA) that the checkpoint of now may have forgotten."""
-    young = [one.filter(pc.greater(one["deletionTimestamp"], since)) for one in removes_below_checkpoint(latest, since)]
-    return [one.select(latest.tombstones.column_names) for one in young]
+    young = [
+        table.filter(pc.greater(table["deletionTimestamp"], since)) for table in removes_below_checkpoint(latest, since)
+    ]
+    return [table.select(latest.tombstones.column_names) for table in young]
 
 
 def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:
@@ -334,7 +336,7 @@ def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
     """Which paths have a component that starts with ``_`` or ``.`` and is not one of the data folders that do.
 
-    A folder of one Spark write is data throughout: what a killed job left in its ``_temporary`` is nobody else's.
+    A folder of one Spark write is data throughout: what a killed job left in its ``_temporary`` can go.
     """
     names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
     if names:

@@ -167,7 +167,7 @@ def purge(
     live = pa.chunked_array([_paths(latest.files, latest.store)])
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=live)))
     holding = holding.filter(pc.invert(shares_name(holding["stored"], live)))
-    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=listing.links.meant(live))))
+    holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=listing.links.targets(live))))
     if not dry_run and len(holding):
         clock.check_by_probe(latest.store)  # by a clock that is ahead a writer's files would not be young
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))

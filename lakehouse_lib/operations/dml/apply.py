@@ -33,8 +33,8 @@ APPLIED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
         pa.field("deleted", pa.int64(), nullable=False),
-        pa.field("kept", pa.int64(), nullable=False),
-        *[one.with_nullable(True) for one in FILE_SCHEMA],
+        pa.field("remaining", pa.int64(), nullable=False),
+        *[field.with_nullable(True) for field in FILE_SCHEMA],
     ]
 )
 
@@ -71,7 +71,7 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
 
 
 def copy_rows(task: CopyTask) -> pa.Table:
-    """A copy task: APPLIED_SCHEMA."""
+    """Run a copy task: APPLIED_SCHEMA."""
     target, reader = task.target, copy_reader(task.target)
     ids = FileIds.of(task.files) if target.layout.row_ids is not None else [None] * len(task.files)
     results = []
@@ -79,7 +79,7 @@ def copy_rows(task: CopyTask) -> pa.Table:
         with reader.open(file["path"], file["deletionVector"], ids[index]) as source:
             live = source.live_rows
             source.deleted = (source.deleted or BitMap64()) | BitMap64.deserialize(task.positions[index].as_py())
-            kept = source.live_rows
+            remaining = source.live_rows
             values = dict(file["partitionValues"] or ())
             writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
             try:
@@ -91,7 +91,7 @@ def copy_rows(task: CopyTask) -> pa.Table:
             except BaseException:
                 writer.abort()
                 raise
-        results.append(_applied([file["path"]], [live - kept], [kept], written if kept else _NO_FILE))
+        results.append(_applied([file["path"]], [live - remaining], [remaining], written if remaining else _NO_FILE))
     return pa.concat_tables(results)
 
 
@@ -102,28 +102,30 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
         files: a files table.
         matches: of the same files in the same order.
     """
-    known = in_order(lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS)
-    changed, deleted, kept, vectors = [], [], [], []
+    old_vectors = in_order(
+        lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS
+    )
+    changed, deleted, remaining, vectors = [], [], [], []
     counts = matches["rows"].to_pylist()
-    for index, (hidden, positions) in enumerate(zip(known, positions_of(matches), strict=True)):
+    for index, (hidden, positions) in enumerate(zip(old_vectors, positions_of(matches), strict=True)):
         vector = hidden | positions
         if len(vector) > len(hidden):
             changed.append(index)
             deleted.append(len(vector) - len(hidden))
-            kept.append(counts[index] - len(vector))
+            remaining.append(counts[index] - len(vector))
             vectors.append(vector)
     before = files.take(int64s(changed))
     after = with_vectors(before, vectors, [counts[index] for index in changed], store)
     is_change = pa.repeat(literal(True, pa.bool_()), len(after))
     after = after.set_column(after.column_names.index("dataChange"), FILE_SCHEMA.field("dataChange"), is_change)
     is_left = iter(range(len(after)))
-    places = column([next(is_left) if rows else None for rows in kept], pa.int64())
-    return _applied(before["path"].to_pylist(), deleted, kept, after.take(places))
+    places = column([next(is_left) if rows else None for rows in remaining], pa.int64())
+    return _applied(before["path"].to_pylist(), deleted, remaining, after.take(places))
 
 
-def _applied(sources: Sequence[str], deleted: Sequence[int], kept: Sequence[int], files: pa.Table) -> pa.Table:
-    columns = [strings(sources), int64s(deleted), int64s(kept), *files.columns]
+def _applied(sources: Sequence[str], deleted: Sequence[int], remaining: Sequence[int], files: pa.Table) -> pa.Table:
+    columns = [strings(sources), int64s(deleted), int64s(remaining), *files.columns]
     return pa.Table.from_arrays(columns, schema=APPLIED_SCHEMA)
 
 
-_NO_FILE = pa.Table.from_arrays([pa.nulls(1, one.type) for one in FILE_SCHEMA], FILE_SCHEMA.names)
+_NO_FILE = pa.Table.from_arrays([pa.nulls(1, field.type) for field in FILE_SCHEMA], FILE_SCHEMA.names)

@@ -181,18 +181,18 @@ class _Delete:
         files, new = candidates.filter(is_new), keys.filter(is_new)
         if self._predicate is None or not len(files):
             return
-        found = self._engine.match(snapshot, files, self._predicate)
-        places = pc.index_in(found["source"].combine_chunks(), files["path"].combine_chunks())
-        self._matches = pa.concat_tables([self._matches, _with_keys(found, new.take(places))])
+        matches = self._engine.match(snapshot, files, self._predicate)
+        places = pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks())
+        self._matches = pa.concat_tables([self._matches, _with_keys(matches, new.take(places))])
         self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
 
     def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
         """Hide or leave out the matching rows of candidates for which that has not been done."""
-        wanted = pc.and_not(
+        pending = pc.and_not(
             pc.is_in(self._matches[_KEY], value_set=keys),
             pc.is_in(self._matches[_KEY], value_set=self._applied[_KEY].combine_chunks()),
         )
-        matches = self._matches.filter(wanted)
+        matches = self._matches.filter(pending)
         matched = matches[_KEY].combine_chunks()
         files = candidates.take(pc.index_in(matched, value_set=keys))
         if not len(files):
@@ -216,7 +216,7 @@ class _Delete:
             "num_added_files": len(self._added) - marked,
             "num_removed_files": len(whole) + len(changed) - marked,
             "num_deleted_rows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
-            "num_copied_rows": pc.sum(results.filter(pc.invert(_is_marked(results)))["kept"]).as_py() or 0,
+            "num_copied_rows": pc.sum(results.filter(pc.invert(_is_marked(results)))["remaining"]).as_py() or 0,
             "num_deletion_vectors": marked,
             "execution_time_ms": int((time.monotonic() - self._started) * 1000),
             "scan_time_ms": int(self._scanning * 1000),

@@ -32,7 +32,7 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
     schema, mode = snapshot.schema, snapshot.layout.mapping
     indexed = indexed_columns(snapshot.layout, snapshot.configuration)
     counted, ended = _counted(schema, indexed, ()), _ended(schema, indexed, ())
-    found, files = snapshot.statistics(
+    statistics, files = snapshot.statistics(
         WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode)),
         ["path", "size", "modificationTime", "partitionValues"],
     )
@@ -40,17 +40,17 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         "path": files["path"],
         "size_bytes": files["size"],
         "modification_time": files["modificationTime"],
-        "num_records": found["numRecords"],
-        "null_count": _named(found["nullCount"], counted),
-        "min": _named(found["minValues"], ended),
-        "max": _named(found["maxValues"], ended),
+        "num_records": statistics["numRecords"],
+        "null_count": _named(statistics["nullCount"], counted),
+        "min": _named(statistics["minValues"], ended),
+        "max": _named(statistics["maxValues"], ended),
         "partition": _partitions(snapshot, files),
     }
     fields, values = [], []
     for name, column in columns.items():
-        for one, array in _flat(name, column) if flatten else [(name, column)]:
+        for leaf_name, array in _flat(name, column) if flatten else [(name, column)]:
             if not pa.types.is_struct(array.type) or array.type.num_fields:
-                fields.append(pa.field(one, array.type, nullable=one not in _ALWAYS))
+                fields.append(pa.field(leaf_name, array.type, nullable=leaf_name not in _ALWAYS))
                 values.append(array)
     return pa.Table.from_arrays(values, schema=pa.schema(fields))
 
@@ -76,16 +76,16 @@ def _chosen(
     leaf: Callable[[DataType], DataType | None],
 ) -> StructType:
     fields = []
-    for one in schema.fields:
-        path = (*above, one.name)
+    for field in schema.fields:
+        path = (*above, field.name)
         kind: DataType | None
-        if isinstance(one.type, StructType):
-            kind = _chosen(one.type, indexed, path, leaf)
+        if isinstance(field.type, StructType):
+            kind = _chosen(field.type, indexed, path, leaf)
             kind = kind if kind.fields else None
         else:
-            kind = leaf(one.type) if path in indexed else None
+            kind = leaf(field.type) if path in indexed else None
         if kind is not None:
-            fields.append(Field(one.name, kind, metadata=one.metadata))
+            fields.append(Field(field.name, kind, metadata=field.metadata))
     return StructType(fields)
 
 
@@ -100,13 +100,15 @@ def _named(values: pa.ChunkedArray, kind: StructType) -> pa.ChunkedArray:
 def _arrow_named(kind: DataType, stored: pa.DataType) -> pa.DataType:
     if not isinstance(kind, StructType):
         return stored
-    return pa.struct([pa.field(one.name, _arrow_named(one.type, stored[i].type)) for i, one in enumerate(kind.fields)])
+    return pa.struct(
+        [pa.field(field.name, _arrow_named(field.type, stored[i].type)) for i, field in enumerate(kind.fields)]
+    )
 
 
 def _renamed(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return values
-    members = [_renamed(pc.struct_field(values, [index]), one.type) for index, one in enumerate(kind)]
+    members = [_renamed(pc.struct_field(values, [index]), field.type) for index, field in enumerate(kind)]
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=pc.is_null(values))
 
 
@@ -125,5 +127,5 @@ def _flat(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedA
     if not pa.types.is_struct(column.type):
         yield name, column
         return
-    for index, one in enumerate(column.type):
-        yield from _flat(f"{name}.{one.name}", pc.struct_field(column, [index]))
+    for index, field in enumerate(column.type):
+        yield from _flat(f"{name}.{field.name}", pc.struct_field(column, [index]))

@@ -48,8 +48,8 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
     maps, empty = files["partitionValues"].combine_chunks(), literal("", pa.string())
     columns = [pc.map_lookup(maps, literal(key, pa.string()), "first") for key in keys]
     columns = [pc.if_else(pc.equal(column, empty), null(pa.string()), column) for column in columns]
-    found = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
-    rows: list[dict[str, str | None]] = found.to_pylist()
+    distinct = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
+    rows: list[dict[str, str | None]] = distinct.to_pylist()
     return rows
 
 

@@ -137,12 +137,12 @@ def check_kinds(
     """What every verb that may create a table asks before it writes a file.
 
     Raises:
-        InvalidArgumentError: partition columns that are no list of names, a name or a description that is no text,
-            properties that are no dictionary from names.
+        InvalidArgumentError: partition columns that are not a list of names, a name or a description that is not text,
+            properties that are not a dictionary with names as keys.
     """
 
     def is_names(value: object) -> bool:
-        return isinstance(value, Sequence) and all(isinstance(one, str) for one in value)
+        return isinstance(value, Sequence) and all(isinstance(item, str) for item in value)
 
     for what, value, fits, way_out in (
         ("partition_by", partition_by, is_names(partition_by), "a list of column names"),
@@ -169,7 +169,7 @@ def describe(metadata: Metadata) -> dict[str, object]:
 
 
 def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
-    found = []
+    columns = []
     for name in names:
         field = schema.get(name)
         if field is None:
@@ -184,13 +184,13 @@ def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) 
                 table=table,
                 hint="Partition by a column of a primitive type",
             )
-        found.append(field.name)
-    if len(set(found)) < len(found):
+        columns.append(field.name)
+    if len(set(columns)) < len(columns):
         raise InvalidArgumentError(f"a partition column is named twice in {list(names)}", table=table)
-    if found and not TableLayout(schema, tuple(found)).data_columns.fields:
+    if columns and not TableLayout(schema, tuple(columns)).data_columns.fields:
         raise InvalidArgumentError(
-            f"every column is a partition column: {', '.join(found)}",
+            f"every column is a partition column: {', '.join(columns)}",
             table=table,
             hint="Leave a column to be stored in the files",
         )
-    return tuple(found)
+    return tuple(columns)

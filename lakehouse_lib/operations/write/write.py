@@ -216,7 +216,7 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
         return before
     check_names(merged, snapshot.schema, table=table)
     if has_change_data_feed(before):
-        check_feed_names(Schema([one for one in merged.fields if one.name not in snapshot.schema]), table=table)
+        check_feed_names(Schema([field for field in merged.fields if field.name not in snapshot.schema]), table=table)
     return before.with_schema(merged.to_json())
 
 
@@ -235,10 +235,10 @@ def check_rows_are_kept(target: WriteTarget) -> None:
         InvalidSchemaError: names the columns.
     """
     table = target.store.root
-    for one in target.layout.schema.fields:
-        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(one.type)):
+    for field in target.layout.schema.fields:
+        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(field.type)):
             raise InvalidSchemaError(
-                f"column {one.name!r} has a struct without members, which data files cannot hold",
+                f"column {field.name!r} has a struct without members, which data files cannot hold",
                 table=table,
                 hint="Leave the column out",
             )
@@ -251,14 +251,18 @@ def check_rows_are_kept(target: WriteTarget) -> None:
         )
 
 
-def _check_fits(snapshot: Snapshot, ours: Metadata) -> None:
+def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     """Files written for a table that we lost the race to create: do they fit the winner's?"""
-    schema = Schema.from_json(ours.schema_string)
-    theirs = {one.name: one.type for one in snapshot.schema.fields}  # spelled as in the files, which others go by
-    same_types = all(theirs.get(one.name) == one.type for one in schema.fields)
-    required = all(one.nullable or one.name in schema for one in snapshot.schema.fields)
-    nullable = all(snapshot.schema.field(one.name).nullable >= one.nullable for one in schema.fields if same_types)
-    if same_types and required and nullable and snapshot.partition_columns == ours.partition_columns:
+    schema = Schema.from_json(metadata.schema_string)
+    winner_types = {
+        field.name: field.type for field in snapshot.schema.fields
+    }  # spelled as in the files, which others go by
+    same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
+    required = all(field.nullable or field.name in schema for field in snapshot.schema.fields)
+    nullable = all(
+        snapshot.schema.field(field.name).nullable >= field.nullable for field in schema.fields if same_types
+    )
+    if same_types and required and nullable and snapshot.partition_columns == metadata.partition_columns:
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(
