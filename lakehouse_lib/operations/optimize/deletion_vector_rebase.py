@@ -54,7 +54,7 @@ class MarkedGroup:
 
 
 #: Where the rows are that have been marked in these groups: for each group, by number, the positions in each file of
-#: its ``added``. A group for which that cannot be told is left out.
+#: its ``added``. A group whose positions cannot be determined is left out.
 Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
 
 
@@ -72,7 +72,7 @@ def marked_groups(
     files = latest.files
     now = pc.index_in(file_paths.canonical(copied["path"], store), value_set=file_paths.canonical(files["path"], store))
     before = copied["deletionVector"].to_pylist()
-    found: dict[int, MarkedGroup] = {}
+    by_group: dict[int, MarkedGroup] = {}
     for group in np.unique(groups).tolist():
         members = np.flatnonzero(groups == group)
         places = now.take(pa.array(members))
@@ -80,9 +80,9 @@ def marked_groups(
             continue
         group_now = files.take(places)
         if [before[member] for member in members] != group_now["deletionVector"].to_pylist():
-            ours = written.filter(pa.array(written_groups == group))
-            found[group] = MarkedGroup(copied.take(pa.array(members)), group_now, ours)
-    return found
+            group_added = written.filter(pa.array(written_groups == group))
+            by_group[group] = MarkedGroup(copied.take(pa.array(members)), group_now, group_added)
+    return by_group
 
 
 def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
@@ -91,7 +91,7 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
     The place of a row is the number of rows before it in its file and in those before, without those left out. So a
     group is left out whose files do not hold as many rows as the log says: their writer may have counted otherwise.
     """
-    found: dict[int, list[BitMap64]] = {}
+    places: dict[int, list[BitMap64]] = {}
     for number, group in groups.items():
         counts = live_records(group.copied)
         if counts.null_count or pc.sum(counts) != pc.sum(live_records(group.added), min_count=0):
@@ -107,5 +107,5 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
                 marks |= bitmap_of(start + new - np.searchsorted(positions(left_out), new))
             start += count
         else:
-            found[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
-    return found
+            places[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
+    return places

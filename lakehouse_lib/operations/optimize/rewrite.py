@@ -164,27 +164,29 @@ class _Marks:
 
     Attributes:
         groups: with such rows.
-        places: of these rows in each file of the group's ``added``; a group for which they cannot be told has none.
+        places: of these rows in each file of the group's ``added``; a group for which they are not known has none.
     """
 
     groups: Mapping[int, MarkedGroup]
     places: Mapping[int, Sequence[BitMap64]]
 
     def after(self, copied: Rewrite, latest: Snapshot) -> _Marks:
-        """The same for a later version; places that are known stay."""
+        """The marks at a later version; places that are known stay."""
         now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
-        known = {
+        unchanged = {
             number: self.places[number]
             for number, group in now.items()
             if number in self.places and self.groups[number].vectors == group.vectors
         }
         try:
-            new = copied.places(latest.store, {number: group for number, group in now.items() if number not in known})
+            new = copied.places(
+                latest.store, {number: group for number, group in now.items() if number not in unchanged}
+            )
         except DeltaError as error:
             # The others need not fail with them.
             logger.warning("rows of %s that others have deleted since were not found: %s", latest.store.root, error)
             new = {}
-        return _Marks(now, {**known, **new})
+        return _Marks(now, {**unchanged, **new})
 
 
 def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:

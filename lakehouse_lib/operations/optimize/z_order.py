@@ -162,19 +162,19 @@ def plan_z_order(
     if not crowded:
         return Plan(len(files), already, files.slice(0, 0), 0, (), ())
     chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))
-    known = _known(files, sizes, snapshot, columns)
+    ranges = _file_ranges(files, sizes, snapshot, columns)
     keys_reader = _keys_reader(snapshot, columns)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
-    whole = [FilePart(*one) for one in stored]
+    whole = [FilePart(*entry) for entry in stored]
     target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     for rows, count in crowded:
-        part = _part(known, rows)
+        part = _part(ranges, rows)
         blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
-        ours = [whole[row] for row in rows]
+        sources = [whole[row] for row in rows]
         if count * blocks > 1:
-            sample = take_sample(keys_reader, ours, part, count * blocks)
+            sample = take_sample(keys_reader, sources, part, count * blocks)
             layout = Layout(
                 tuple(columns),
                 sample.words,
@@ -185,7 +185,7 @@ def plan_z_order(
             layout = Layout(
                 tuple(columns), (None,) * len(columns), {"levels": [], "files": [1], "blocks": [1]}, len(outputs)
             )
-        loads.extend(_loads(ours, part.rows, layout))
+        loads.extend(_loads(sources, part.rows, layout))
         values = dict(files["partitionValues"][int(rows[0])].as_py() or ())
         outputs.extend(
             OutputFile(layout.first_file + number, target, values, tuple(columns))
@@ -233,7 +233,7 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
     return names
 
 
-def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
+def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
     """Row counts and key ranges of files as their statistics give them."""
     bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
     records = live_records(files)
@@ -241,13 +241,15 @@ def _known(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, column
     mean = sizes[counts > 0].sum() / counts[counts > 0].sum() if (counts > 0).any() else _GUESSED_ROW_BYTES
     rows = np.where(counts >= 0, counts, np.maximum(sizes / max(mean, 1e-3), 1))
     ranges = [bounds[(name,)] for name in columns]
-    return FileRanges(rows, tuple(one.min for one in ranges), tuple(one.max for one in ranges))
+    return FileRanges(rows, tuple(key_range.min for key_range in ranges), tuple(key_range.max for key_range in ranges))
 
 
-def _part(known: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
+def _part(ranges: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
     at = int64s(rows)
     return FileRanges(
-        known.rows[rows], tuple(one.take(at) for one in known.lows), tuple(one.take(at) for one in known.highs)
+        ranges.rows[rows],
+        tuple(bounds.take(at) for bounds in ranges.lows),
+        tuple(bounds.take(at) for bounds in ranges.highs),
     )
 
 

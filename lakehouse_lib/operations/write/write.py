@@ -254,9 +254,8 @@ def check_rows_are_kept(target: WriteTarget) -> None:
 def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     """Files written for a table that we lost the race to create: do they fit the winner's?"""
     schema = Schema.from_json(metadata.schema_string)
-    winner_types = {
-        field.name: field.type for field in snapshot.schema.fields
-    }  # spelled as in the files, which others go by
+    # Spelled as in the files, which other readers go by.
+    winner_types = {field.name: field.type for field in snapshot.schema.fields}
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
     required = all(field.nullable or field.name in schema for field in snapshot.schema.fields)
     nullable = all(

@@ -42,7 +42,7 @@ _FILE = 40  # bits of the position
 #: up with at once; for others all keys are sent again.
 _REMEMBERED_ROWS = 1 << 24
 
-_FOUND = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
+_ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class WrittenFile:
     Attributes:
         reader: reads the key columns.
         path: of the file in the log; None for one that no row goes to.
-        rows: None: where each of the file's rows was is told.
+        rows: to look for; None asks where each of the file's rows was.
     """
 
     number: int
@@ -101,11 +101,11 @@ class PlacesOfKeys:
     def __call__(self, store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
         marked = {number: rows for number, group in groups.items() if (rows := _marked(store, group)) is not None}
         new = {number: groups[number] for number in marked if number not in self._remembered}
-        found = self._look_for(new, marked) if new else {}
+        by_group = self._look_for(new, marked) if new else {}
         for number, written in self._remembered.items():
             if number in marked:
-                found[number] = written.places(marked[number])
-        return {number: places for number, places in found.items() if places is not None}
+                by_group[number] = written.places(marked[number])
+        return {number: places for number, places in by_group.items() if places is not None}
 
     def _look_for(
         self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
@@ -129,29 +129,31 @@ class PlacesOfKeys:
                 group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
         counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
         remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})
-        wanted = []
+        written_files = []
         for file, path in enumerate(self._paths):
             group = group_of.get(file)
             if group is None:  # of another group: it is numbered, too, but no row goes there
-                wanted.append(WrittenFile(file, self._reader, None, None))
+                written_files.append(WrittenFile(file, self._reader, None, None))
             else:
-                wanted.append(WrittenFile(file, self._reader, path, None if group in remembered else marked[group]))
-        answers = self._engine.exchange(scatter_keys, gather_keys, tasks, wanted).to_pylist()
-        found: dict[int, list[BitMap64] | None] = {}
+                written_files.append(
+                    WrittenFile(file, self._reader, path, None if group in remembered else marked[group])
+                )
+        answers = self._engine.exchange(scatter_keys, gather_keys, tasks, written_files).to_pylist()
+        by_group: dict[int, list[BitMap64] | None] = {}
         for number in groups:
-            ours = [one for one in answers if group_of[one["file"]] == number]
-            numbers = [np.frombuffer(one["numbers"], np.int64) for one in ours]
+            group_answers = [answer for answer in answers if group_of[answer["file"]] == number]
+            numbers = [np.frombuffer(answer["numbers"], np.int64) for answer in group_answers]
             # None of a file whose keys are others, or as many as were counted in writing.
-            if [one["rows"] for one in ours] != counts[number]:
+            if [answer["rows"] for answer in group_answers] != counts[number]:
                 continue
             if number in remembered:
                 self._remembered[number] = _Written.of(numbers)
             elif sum(map(len, numbers)) == len(marked[number]):
-                found[number] = [bitmap_of(rows) for rows in numbers]
-        return found
+                by_group[number] = [bitmap_of(rows) for rows in numbers]
+        return by_group
 
     def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
-        room = _REMEMBERED_ROWS - sum(len(one.rows) for one in self._remembered.values())
+        room = _REMEMBERED_ROWS - sum(len(written.rows) for written in self._remembered.values())
         chosen = set()
         for number, count in rows.items():
             if count <= room:
@@ -200,20 +202,22 @@ def scatter_keys(task: KeyTask) -> Iterator[Piece]:
 
 
 def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
-    """The file's number, how many rows it has, and as int64s where they were; or at which positions those are that are
-    looked for. No rows of a file that has other keys than those that come out here."""
-    found: list[_Rows] = [np.zeros(0, np.int64)]
+    """The file's number, its row count, and as int64s where its rows were, or the positions of those looked for.
+
+    No rows of a file that has other keys than those that come out here.
+    """
+    parts: list[_Rows] = [np.zeros(0, np.int64)]
     written = None if file.path is None else _keys_of(file.reader, file.path)
     count = 0
     for rows in collected(pieces, file.columns):
         if written is None or not _are_same(rows.select(file.columns), written.slice(count, len(rows))):
-            found, count = [np.zeros(0, np.int64)], 0
+            parts, count = [np.zeros(0, np.int64)], 0
             break
         numbers = numbers_of(rows.column(rows.num_columns - 1).combine_chunks(), np.int64)
-        found.append(numbers if file.rows is None else count + np.flatnonzero(np.isin(numbers, file.rows)))
+        parts.append(numbers if file.rows is None else count + np.flatnonzero(np.isin(numbers, file.rows)))
         count += len(rows)
-    told = np.concatenate(found).tobytes()
-    return pa.table([int64s([file.number]), int64s([count]), binaries([told])], schema=_FOUND)
+    payload = np.concatenate(parts).tobytes()
+    return pa.table([int64s([file.number]), int64s([count]), binaries([payload])], schema=_ANSWER_SCHEMA)
 
 
 def _keys_of(reader: TableReader, path: str) -> pa.Table:
@@ -223,8 +227,8 @@ def _keys_of(reader: TableReader, path: str) -> pa.Table:
 
 
 def _are_same(rows: pa.Table, others: pa.Table) -> bool:
-    """Whether rows are the same to the bit: NaN is NaN, and a zero below zero is another one."""
-    return all(_bits(one).equals(_bits(other)) for one, other in zip(rows.columns, others.columns, strict=True))
+    """Whether rows are the same to the bit: NaN is NaN, and -0.0 differs from 0.0."""
+    return all(_bits(column).equals(_bits(other)) for column, other in zip(rows.columns, others.columns, strict=True))
 
 
 def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -238,19 +242,19 @@ def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
     name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
     for file, index in row_groups(task.reader, source):
         keys = task.reader.row_group(file, index, {})
-        kept = file.live_mask(index)
-        places = np.arange(len(keys)) if kept is None else np.flatnonzero(flags_of(kept))
+        live = file.live_mask(index)
+        places = np.arange(len(keys)) if live is None else np.flatnonzero(flags_of(live))
         first = (task.numbers[source.path] << _FILE) + file.starts[index]
         yield keys.append_column(name, int64s(first + places))
 
 
 def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
     """The rows of a group that have been marked since, ascending; None when rows have come back."""
-    found: list[_Rows] = [np.zeros(0, np.int64)]
+    parts: list[_Rows] = [np.zeros(0, np.int64)]
     for number, (was, now) in enumerate(group.vectors):
         if was != now:
             left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
             if not left_out <= deleted:
                 return None
-            found.append((number << _FILE) + positions(deleted - left_out))
-    return np.concatenate(found)
+            parts.append((number << _FILE) + positions(deleted - left_out))
+    return np.concatenate(parts)

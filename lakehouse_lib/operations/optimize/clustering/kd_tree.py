@@ -127,12 +127,12 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
     total = np.cumsum(mass[node.rows][order])
     ends = np.flatnonzero(keys[1:] != keys[:-1])  # the last row of every value but the greatest
     per_file = total[-1] / node.files
-    wanted = per_file * (np.arange(1, count) * node.files // count)
-    kept = _thick(total[ends], _nearest(total[ends], wanted), total[-1], per_file / 2)
-    if not kept:
+    targets = per_file * (np.arange(1, count) * node.files // count)
+    cuts = _thick(total[ends], _nearest(total[ends], targets), total[-1], per_file / 2)
+    if not cuts:
         return [], [node]
 
-    edges = [0, *(int(ends[index]) + 1 for index in kept), len(keys)]
+    edges = [0, *(int(ends[index]) + 1 for index in cuts), len(keys)]
     weights = np.diff(np.concatenate([[0.0], total[[edge - 1 for edge in edges[1:]]]]))
     rows = node.rows[order]
     parts = [
@@ -142,25 +142,25 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
     return [int(keys[edge - 1]) for edge in edges[1:-1]], parts
 
 
-def _nearest(boundaries: Keys, wanted: Keys) -> list[int]:
-    """For every wanted weight the boundary nearest to it, each once, ascending."""
-    after = np.clip(np.searchsorted(boundaries, wanted), 0, len(boundaries) - 1)
+def _nearest(boundaries: Keys, targets: Keys) -> list[int]:
+    """For every target weight the boundary nearest to it, each once, ascending."""
+    after = np.clip(np.searchsorted(boundaries, targets), 0, len(boundaries) - 1)
     before = np.maximum(after - 1, 0)
-    nearer = np.where(wanted - boundaries[before] <= boundaries[after] - wanted, before, after)
+    nearer = np.where(targets - boundaries[before] <= boundaries[after] - targets, before, after)
     return [int(index) for index in np.unique(nearer)]
 
 
 def _thick(boundaries: Keys, chosen: list[int], whole: float, least: float) -> list[int]:
     """The chosen boundaries, less those that would leave a part lighter than ``least``."""
-    kept: list[int] = []
+    remaining: list[int] = []
     previous = 0.0
     for index in chosen:
         if boundaries[index] - previous >= least:
-            kept.append(index)
+            remaining.append(index)
             previous = float(boundaries[index])
-    if kept and whole - boundaries[kept[-1]] < least:
-        kept.pop()
-    return kept
+    if remaining and whole - boundaries[remaining[-1]] < least:
+        remaining.pop()
+    return remaining
 
 
 def _deal(weights: Keys, files: int) -> list[int]:

@@ -55,29 +55,29 @@ class Sample:
     words: tuple[pa.Array | None, ...]
 
 
-def take_sample(reader: TableReader, files: Sequence[FilePart], known: FileRanges, leaves: int) -> Sample:
+def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRanges, leaves: int) -> Sample:
     """Sample the files of one partition.
 
     Args:
         reader: reads the key columns alone.
         files: whole files.
-        known: what the log says of them.
+        ranges: what the log says of them.
         leaves: what the sample is to be cut into.
     """
-    wanted = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
+    sample_rows = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
     read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
-    rows_each = -(-wanted // len(read))
+    rows_each = -(-sample_rows // len(read))
     groups_each = max(_ROW_GROUPS_READ // len(read), 1)
 
-    def one(turn: int) -> pa.Table | None:
+    def sample_file(turn: int) -> pa.Table | None:
         return _read(reader, files[read[turn]], rows_each, groups_each, turn)
 
-    tables = list(in_order(one, range(len(read)), _THREADS))
+    tables = list(in_order(sample_file, range(len(read)), _THREADS))
     sizes = np.array([0 if table is None else len(table) for table in tables])
     if not sizes.any():
         return Sample([np.empty(0, np.int64) for _ in reader.schema.names], np.empty(0), (None,) * len(reader.schema))
     rows = pa.concat_tables([table for table in tables if table is not None])
-    weights = np.repeat(known.rows[read] / np.maximum(sizes, 1), sizes)
+    weights = np.repeat(ranges.rows[read] / np.maximum(sizes, 1), sizes)
     limit = int(np.clip(leaves * _WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS))
     words = tuple(
         vocabulary(pa.concat_arrays(rows[field.name].chunks), limit) if is_text(field.type) else None
@@ -86,7 +86,7 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], known: FileRange
     values = [keys(rows[name], known_words) for name, known_words in zip(reader.schema.names, words, strict=True)]
     if len(read) == len(files):
         return Sample(values, weights, words)
-    return _with_unread(Sample(values, weights, words), read, sizes, known, wanted)
+    return _with_unread(Sample(values, weights, words), read, sizes, ranges, sample_rows)
 
 
 def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: int) -> pa.Table | None:
@@ -101,26 +101,26 @@ def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: i
     return table.take(int64s(np.arange(0, len(table), stride))) if stride > 1 else table
 
 
-def _with_unread(sample: Sample, read: Keys, sizes: Keys, known: FileRanges, wanted: int) -> Sample:
+def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sample_rows: int) -> Sample:
     """Add, for every file not read, rows of its neighbour stretched to the file's own range."""
-    unread = np.setdiff1d(np.arange(len(known.rows)), read)
+    unread = np.setdiff1d(np.arange(len(ranges.rows)), read)
     turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # of the neighbour among the files read
     unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
-    each = max(wanted // len(known.rows), 1)
+    each = max(sample_rows // len(ranges.rows), 1)
     at = (np.arange(each) + 0.5) / each
     rows = (np.cumsum(sizes) - sizes)[turn, None] + (sizes[turn, None] * at).astype(np.int64)
     columns = []
-    for values, low, high, words in zip(sample.keys, known.lows, known.highs, sample.words, strict=True):
+    for values, low, high, words in zip(sample.keys, ranges.lows, ranges.highs, sample.words, strict=True):
         moved = _stretched(values[rows], keys(low, words), keys(high, words), read[turn], unread)
         columns.append(np.concatenate([values, moved.ravel()]))
-    weights = np.repeat(known.rows[unread] / each, each)
+    weights = np.repeat(ranges.rows[unread] / each, each)
     return Sample(columns, np.concatenate([sample.weights, weights]), sample.words)
 
 
 def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys) -> Keys:
     """Keys of source files, a row each, moved linearly to the ranges of the target files; nulls stay nulls."""
     null = np.iinfo(rows.dtype).min
-    known = (lows != null) & (highs != null)
+    has_range = (lows != null) & (highs != null)
     low, high = lows.astype(np.float64)[:, None], highs.astype(np.float64)[:, None]
     width = high[sources] - low[sources]
     even = np.broadcast_to((np.arange(rows.shape[1]) + 0.5) / rows.shape[1], rows.shape)
@@ -128,4 +128,4 @@ def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys
     moved = low[targets] + np.clip(place, 0, 1) * (high[targets] - low[targets])
     # A float of 2^63 is one more than an int64 holds.
     whole = np.clip(moved, null, np.nextafter(float(np.iinfo(rows.dtype).max), 0)).astype(rows.dtype)
-    return np.where((known[sources] & known[targets])[:, None] & (rows != null), whole, rows)
+    return np.where((has_range[sources] & has_range[targets])[:, None] & (rows != null), whole, rows)

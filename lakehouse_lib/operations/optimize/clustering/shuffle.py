@@ -178,8 +178,8 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
             cuts.extend((file, block, size) for block, size in enumerate(sizes))
         else:
             # Sorted, so that what shares the leaf with the heavy value keeps to the outer ones of the files.
-            one = order[start : start + count]
-            order[start : start + count] = one[np.lexsort([column[one] for column in columns])]
+            leaf_rows = order[start : start + count]
+            order[start : start + count] = leaf_rows[np.lexsort([column[leaf_rows] for column in columns])]
             edges = [count * share // files for share in range(files + 1)]
             cuts.extend((file + share, 0, high - low) for share, (low, high) in enumerate(pairwise(edges)))
         file, start, leaf = file + files, start + count, leaf + blocks

@@ -84,8 +84,8 @@ def target_sizes(files: pa.Table) -> NDArray[np.int64]:
     text = _value(files, TARGET_SIZE)
     is_ours = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
     is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), is_ours)
-    known = pc.if_else(is_known, text, literal("0", pa.string()))
-    sizes = pc.fill_null(pc.cast(known, pa.int64()), literal(0, pa.int64()))
+    size_text = pc.if_else(is_known, text, literal("0", pa.string()))
+    sizes = pc.fill_null(pc.cast(size_text, pa.int64()), literal(0, pa.int64()))
     return numbers_of(sizes, np.int64)
 
 
