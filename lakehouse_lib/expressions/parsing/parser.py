@@ -195,6 +195,6 @@ def _literal(value: Any) -> Literal:
     if isinstance(value, dt.date):
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
     raise InvalidPredicateError(
-        f"{shown(value)} of type {type(value).__name__} is no value of a column",
+        f"{shown(value)} of type {type(value).__name__} is not a value of a column",
         hint="Give a number, text, bytes, a boolean, a date, a datetime or None.",
     )

@@ -161,7 +161,7 @@ def _parts(tree: Any) -> list[str]:
     if isinstance(tree, exp.Column):
         return [part for identifier in tree.parts for part in _parts(identifier)]
     raise InvalidPredicateError(
-        f"{tree.sql(dialect='spark')!r} is no column",
+        f"{tree.sql(dialect='spark')!r} is not a column",
         hint="Name a column or a struct's member.",
         code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
     )
