@@ -74,25 +74,25 @@ class LogCache:
         """
         key = _key(store, objects)
         with self._lock:
-            known = self._look_up(key)
-        if known is None:
+            entry = self._look_up(key)
+        if entry is None:
             value = read()
-            youngest = max((one.modified for one in objects if not one.tag), default=0)
+            youngest = max((meta.modified for meta in objects if not meta.tag), default=0)
             if clock.now() - youngest <= _STEP_OF_TIME:
                 return value
             with self._lock:
-                known = self._look_up(key)  # of another thread that was faster, to share its columns
-                if known is None:
-                    known = self._entries[key] = _Entry(value, nbytes)
-                    self._nbytes += known.measure()
+                entry = self._look_up(key)  # of another thread that was faster, to share its columns
+                if entry is None:
+                    entry = self._entries[key] = _Entry(value, nbytes)
+                    self._nbytes += entry.measure()
                     if grows:
-                        self._growing[key] = known
+                        self._growing[key] = entry
                 self._measure()
         elif grows:
             with self._lock:
                 self._measure()
-        found: _Value = known.value
-        return found
+        result: _Value = entry.value
+        return result
 
     def forget(self, store: ObjectStore, objects: Sequence[ObjectMeta]) -> None:
         """Read these anew the next time."""
@@ -131,7 +131,7 @@ class LogCache:
 
 
 def _key(store: ObjectStore, objects: Sequence[ObjectMeta]) -> _Key:
-    return (type(store), store, *((one.path, one.size, one.modified, one.tag) for one in objects))
+    return (type(store), store, *((meta.path, meta.size, meta.modified, meta.tag) for meta in objects))
 
 
 CACHE = LogCache()

@@ -82,8 +82,10 @@ class Checksum:
             "numMetadata": 1,
             "numProtocol": 1,
             "inCommitTimestampOpt": self.in_commit_timestamp,
-            "setTransactions": [one.to_json() for one in (self.transactions or {}).values()] if few else None,
-            "domainMetadata": [one.to_json() for one in (self.domains or {}).values()] if small else None,
+            "setTransactions": [transaction.to_json() for transaction in (self.transactions or {}).values()]
+            if few
+            else None,
+            "domainMetadata": [domain.to_json() for domain in (self.domains or {}).values()] if small else None,
             "metadata": self.metadata.to_json(),
             "protocol": self.protocol.to_json(),
         }
@@ -148,7 +150,10 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
                 domains[domain.domain] = domain
     transactions = None
     if previous.transactions is not None:
-        transactions = {**previous.transactions, **{one.app_id: one for one in commit.transactions}}
+        transactions = {
+            **previous.transactions,
+            **{transaction.app_id: transaction for transaction in commit.transactions},
+        }
     counted = replace(
         previous,
         size=size,
@@ -195,25 +200,25 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
         counting: read what it takes to count the files and their bytes; otherwise only what is in memory is compared.
     """
     files = state.files
-    found = []
+    phrases = []
     if checksum.metadata != state.metadata:
-        found.append("the metadata is another one")
+        phrases.append("the metadata is another one")
     if checksum.protocol != state.protocol:
-        found.append("the protocol is another one")
+        phrases.append("the protocol is another one")
     if (counting or files.is_counted) and checksum.files != files.num_rows:
-        found.append(f"numFiles is {checksum.files}, and there are {files.num_rows}")
+        phrases.append(f"numFiles is {checksum.files}, and there are {files.num_rows}")
     if counting or files.base is None:
         truth = checksum_of(state)
         if truth is not None and checksum.size != truth.size:
-            found.append(f"tableSizeBytes is {checksum.size}, and they are {truth.size}")
-    for name, told, there in (
+            phrases.append(f"tableSizeBytes is {checksum.size}, and they are {truth.size}")
+    for name, entries, log_entries in (
         ("setTransactions", checksum.transactions, state.transactions),
         ("domainMetadata", checksum.domains, state.domains),
     ):
         # Those that have expired may be left out.
-        if told is not None and any(there.get(key) != one for key, one in told.items()):
-            found.append(f"{name} are others")
-    return found
+        if entries is not None and any(log_entries.get(key) != entry for key, entry in entries.items()):
+            phrases.append(f"{name} are others")
+    return phrases
 
 
 def _sum(sizes: Any) -> int:
@@ -238,6 +243,6 @@ def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | No
     value = body.get(name)
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
         raise LogCorruptedError(f"a checksum whose {name} are {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
     return value

@@ -189,18 +189,24 @@ def plan_cleanup(
     checkpoints, commits, _ = sort_listing(listing)
     if expired is None or not commits:
         return CleanupPlan(None)
-    there = {one.version for one in commits}
-    known = {one.version for one in checkpoints}
-    last = expired if pointed_to not in known or pointed_to is None else min(expired, pointed_to)
+    commit_versions = {commit.version for commit in commits}
+    checkpoint_versions = {checkpoint.version for checkpoint in checkpoints}
+    last = expired if pointed_to not in checkpoint_versions or pointed_to is None else min(expired, pointed_to)
     # Of one version's the first is taken. Its commit has what a checkpoint leaves out, and stays beside it.
     base = max(
-        (one for one in checkpoints if one.version <= last and one.version in there and one.version not in unreadable),
-        key=lambda one: one.version,
+        (
+            checkpoint
+            for checkpoint in checkpoints
+            if checkpoint.version <= last
+            and checkpoint.version in commit_versions
+            and checkpoint.version not in unreadable
+        ),
+        key=lambda checkpoint: checkpoint.version,
         default=None,
     )
     if base is None or base.version < protected_below:
         return CleanupPlan(None)
-    if not there.issuperset(range(base.version, max(there) + 1)):
+    if not commit_versions.issuperset(range(base.version, max(commit_versions) + 1)):
         return CleanupPlan(None)  # a commit is missing: what is older may be all there is to mend it with
     going = sorted((version, path, kind) for path, version, kind in _before(listing, base.version))
     chains = [path for version, path, kind in going if version == 0 and kind in ("commit", "compacted")]
@@ -215,18 +221,18 @@ def plan_cleanup(
 def plan_sidecars(sidecars: Iterable[ObjectMeta], referenced: Collection[str], before: int) -> tuple[str, ...]:
     """The sidecars that go: written before ``before`` (ms since the epoch), and none of the names ``referenced``."""
     return tuple(
-        one.path
-        for one in sidecars
-        if one.modified < before
-        and _name(one.path).endswith(".parquet")
-        and not _COMPANION.fullmatch(_name(one.path))
-        and _name(one.path) not in referenced
+        sidecar.path
+        for sidecar in sidecars
+        if sidecar.modified < before
+        and _name(sidecar.path).endswith(".parquet")
+        and not _COMPANION.fullmatch(_name(sidecar.path))
+        and _name(sidecar.path) not in referenced
     )
 
 
 def plan_temporary(listing: Iterable[ObjectMeta], before: int) -> tuple[str, ...]:
     """What a process of ours left that was killed, before ``before`` (ms since the epoch), as it wrote an object."""
-    return tuple(one.path for one in listing if one.modified < before and _TEMPORARY.fullmatch(_name(one.path)))
+    return tuple(meta.path for meta in listing if meta.modified < before and _TEMPORARY.fullmatch(_name(meta.path)))
 
 
 def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> set[str]:
@@ -235,12 +241,14 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
     Raises:
         LogCorruptedError: a checkpoint that cannot be read, so that nobody knows.
     """
-    found = set()
+    sidecar_names = set()
     for meta in listing:
         name = file_names.parse(meta.path)
         if name is not None and name.kind in _CHECKPOINTS and name.kind != "part" and meta.size:
-            found |= {_name(unquote(str(body.get("path")))) for body in open_top(store, meta, name.version).sidecars}
-    return found
+            sidecar_names |= {
+                _name(unquote(str(body.get("path")))) for body in open_top(store, meta, name.version).sidecars
+            }
+    return sidecar_names
 
 
 def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None, protected_below: int) -> CleanupPlan:
@@ -284,7 +292,7 @@ def _unreferenced(
         return ()
     going = set(plan.paths)
     staying = [meta for meta in listing if meta.path not in going]
-    oldest = min(sort_listing(staying)[0], key=lambda one: one.version, default=None)
+    oldest = min(sort_listing(staying)[0], key=lambda checkpoint: checkpoint.version, default=None)
     if oldest is None or oldest.modified >= before:
         # A checkpoint that is being written may share sidecars with one that goes now, or went today.
         return ()

@@ -25,28 +25,28 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def check(store: ObjectStore, told: int, stored: int) -> None:
+def check(store: ObjectStore, local_time: int, stored: int) -> None:
     """Refuse to delete by a clock that is ahead.
 
     Args:
-        told: what this process's clock said, ms since the epoch.
+        local_time: what this process's clock said, ms since the epoch.
         stored: the store's time of an object that was put after that.
 
     Raises:
         RetentionError: the clock was ahead by more than ``MOST_AHEAD``.
     """
-    if timedelta(milliseconds=told - stored) > MOST_AHEAD:
+    if timedelta(milliseconds=local_time - stored) > MOST_AHEAD:
         raise RetentionError(
-            f"this machine's clock said {_text(told)}, and the store's {_text(stored)} after that: by a clock that is "
-            "ahead files within their retention would be deleted",
+            f"this machine's clock said {_text(local_time)}, and the store's {_text(stored)} after that: by a clock "
+            "that is ahead files within their retention would be deleted",
             table=store.root,
             hint="Set this machine's clock (or the store's, if that one is wrong), and run it again",
         )
 
 
-def check_by_commit(store: ObjectStore, told: int, version: int) -> None:
-    """``check`` by a commit that was put after ``told``, at the cost of a look at it."""
-    _check_by(store, told, file_names.commit(version), store.head(file_names.commit(version)))
+def check_by_commit(store: ObjectStore, local_time: int, version: int) -> None:
+    """``check`` by a commit that was put after ``local_time``, at the cost of a look at it."""
+    _check_by(store, local_time, file_names.commit(version), store.head(file_names.commit(version)))
 
 
 def check_by_probe(store: ObjectStore) -> int:
@@ -58,24 +58,24 @@ def check_by_probe(store: ObjectStore) -> int:
     """
     # The name of what a killed process leaves of a put: a cleanup takes it after a day.
     path = f"{file_names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
-    told = now()
+    local_time = now()
     store.put(path, b"")
     try:
-        found = store.head(path)
+        probe = store.head(path)
     finally:
         store.delete_many([path])
-    _check_by(store, told, path, found)
-    return told
+    _check_by(store, local_time, path, probe)
+    return local_time
 
 
-def _check_by(store: ObjectStore, told: int, path: str, found: ObjectMeta | None) -> None:
-    if found is None:
+def _check_by(store: ObjectStore, local_time: int, path: str, meta: ObjectMeta | None) -> None:
+    if meta is None:
         raise StoreError(
             f"{path}, put just now to see the store's clock, is gone",
             table=store.root,
             hint="Run it again",
         )
-    check(store, told, found.modified)
+    check(store, local_time, meta.modified)
 
 
 def _text(moment: int) -> str:

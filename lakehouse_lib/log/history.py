@@ -93,19 +93,19 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     if not commits:
         raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=store.root)
     aware = moment_of(moment, store.root)
-    wanted = int(aware.timestamp() * 1000)
+    target = int(aware.timestamp() * 1000)
     properties = _properties(store)
-    if wanted > clock.now() + _CLOCK_SKEW_MS:
+    if target > clock.now() + _CLOCK_SKEW_MS:
         latest = _time_of(store, commits, -1, properties)
-        if wanted > latest:
+        if target > latest:
             raise VersionNotFoundError(
                 f"{aware.isoformat()} is in the future; the latest commit is from {_text(latest)}",
                 table=store.root,
                 version=commits[-1].version,
                 hint="Ask for a time up to now",
             )
-    commits, found = _newest_left_at(store, commits, wanted, properties)
-    if found is None:
+    commits, version = _newest_left_at(store, commits, target, properties)
+    if version is None:
         first = _time_of(store, commits, 0, properties)
         raise VersionNotFoundError(
             f"{aware.isoformat()} is before the oldest commit in the log, {_text(first)}",
@@ -113,7 +113,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
             version=commits[0].version,
             hint=f"Ask for a time from {_text(first)} on",
         )
-    return found
+    return version
 
 
 def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:

@@ -70,8 +70,8 @@ def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
             current = store.read(file_names.LAST_CHECKPOINT)
         except ObjectNotFoundError:
             current = None
-        known = _version(current) if current is not None else None
-        if known is not None and known >= hint.version:
+        current_version = _version(current) if current is not None else None
+        if current_version is not None and current_version >= hint.version:
             return
         if store.put_if_match(file_names.LAST_CHECKPOINT, body, current):
             return

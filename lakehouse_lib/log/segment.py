@@ -166,17 +166,17 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
             parts[name.version, name.parts][name.part] = meta
         elif name.kind in _BY_COST and meta.size > 0:
             ranked.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
-    for (version, count), found in parts.items():
-        if len(found) == count and set(found) == set(range(1, count + 1)):
-            ordered = tuple(found[part] for part in range(1, count + 1))
+    for (version, count), by_number in parts.items():
+        if len(by_number) == count and set(by_number) == set(range(1, count + 1)):
+            ordered = tuple(by_number[part] for part in range(1, count + 1))
             ranked.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
-    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda one: one[0])]
+    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda ranking: ranking[0])]
     return checkpoints, commits, compactions
 
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
     hint = read_hint(store)
-    # A hint past the wanted version, or one to nothing usable, costs a second listing and nothing else.
+    # A hint past the requested version, or one to nothing usable, costs a second listing and nothing else.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
@@ -191,7 +191,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     compactions = [c for c in compactions if c.object not in without]
     segment = _assemble(store, version, newest, [*commits, *compactions], checkpoints)
     path = file_names.checksum(segment.version)
-    return replace(segment, checksum=next((one for one in listed if one.path == path), None))
+    return replace(segment, checksum=next((meta for meta in listed if meta.path == path), None))
 
 
 def _assemble(
@@ -203,8 +203,8 @@ def _assemble(
 ) -> LogSegment:
     start = checkpoint.version + 1 if checkpoint is not None else 0
     latest = max([c.version for c in deltas if isinstance(c, Commit)] + [c.version for c in checkpoints])
-    wanted = latest if version is None else version
-    if wanted < 0 or wanted > latest:
+    target = latest if version is None else version
+    if target < 0 or target > latest:
         raise VersionNotFoundError(
             f"version {version} does not exist; the latest is {latest}",
             table=store.root,
@@ -216,22 +216,22 @@ def _assemble(
     by_start: dict[int, Commit | Compaction] = {}
     for delta in deltas:
         first = delta.start if isinstance(delta, Compaction) else delta.version
-        if start <= first <= delta.version <= wanted:
-            known = by_start.get(first)
-            by_start[first] = delta if known is None or delta.version > known.version else known
+        if start <= first <= delta.version <= target:
+            longest = by_start.get(first)
+            by_start[first] = delta if longest is None or delta.version > longest.version else longest
     expected = start
-    while expected <= wanted and expected in by_start:
+    while expected <= target and expected in by_start:
         chain.append(_dated(by_start[expected], times))
         expected = chain[-1].version + 1
-    if expected <= wanted:
+    if expected <= target:
         first = min((c.version for c in deltas if isinstance(c, Commit)), default=latest)
-        later = min((c.version for c in checkpoints if c.version > wanted), default=None)
+        later = min((c.version for c in checkpoints if c.version > target), default=None)
         if later is not None and expected < first:
-            raise _cleaned_up(store, wanted, later)
+            raise _cleaned_up(store, target, later)
         raise _gap(store, expected, min((c.version for c in deltas if c.version > expected), default=latest))
-    own = next((c for c in deltas if isinstance(c, Commit) and c.version == wanted), None)
+    own = next((c for c in deltas if isinstance(c, Commit) and c.version == target), None)
     modified = own.modified if own is not None else (chain[-1] if chain else checkpoint).modified  # type: ignore[union-attr]
-    return LogSegment(wanted, checkpoint, tuple(chain), modified, commit=own.object if own is not None else None)
+    return LogSegment(target, checkpoint, tuple(chain), modified, commit=own.object if own is not None else None)
 
 
 def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Compaction:
@@ -239,13 +239,13 @@ def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Com
     if isinstance(delta, Commit):
         return delta
     covered = range(delta.start, delta.version + 1)
-    there = all(version in times for version in covered)
-    return replace(delta, began=min(times[version] for version in covered)) if there else delta
+    is_dated = all(version in times for version in covered)
+    return replace(delta, began=min(times[version] for version in covered)) if is_dated else delta
 
 
-def _gap(store: ObjectStore, missing: int, found: int) -> LogCorruptedError:
+def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
     return LogCorruptedError(
-        f"the log has a gap: commit {missing} is missing, but {found} is there",
+        f"the log has a gap: commit {missing} is missing, but {later} is there",
         table=store.root,
         version=missing,
         hint=f"Restore {file_names.commit(missing)} from a backup, or read an older version, whose repair() reports "

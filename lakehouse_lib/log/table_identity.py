@@ -31,39 +31,39 @@ class Landmark:
     info: Mapping[str, Any]
     table_id: str
 
-    def check(self, store: ObjectStore, found: ObjectMeta | None) -> None:
+    def check(self, store: ObjectStore, current: ObjectMeta | None) -> None:
         """Nothing, where the version is what it was.
 
         A commit file that looks another one is compared by what it says: restored from a backup, it has another time.
 
         Args:
-            found: the version's commit file as it is now; None: there is none.
+            current: the version's commit file as it is now; None: there is none.
 
         Raises:
             TableNotFoundError: the version is of another table.
             VersionNotFoundError: the file that was found is gone again: a cleanup took it.
         """
-        if not self._is_same_file(found, store) and not self._says_the_same(found, store):
+        if not self._is_same_file(current, store) and not self._says_the_same(current, store):
             raise replaced(store, self.version)
 
-    def _is_same_file(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
-        if self.file is None or found is None:
+    def _is_same_file(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
+        if self.file is None or current is None:
             return False
-        if self.file.tag and found.tag:
-            return self.file.tag == found.tag
+        if self.file.tag and current.tag:
+            return self.file.tag == current.tag
         # A file on a disk has no tag for a moment, and one that took its place within it would have the same time.
-        return store.is_remote and (self.file.size, self.file.modified) == (found.size, found.modified)
+        return store.is_remote and (self.file.size, self.file.modified) == (current.size, current.modified)
 
-    def _says_the_same(self, found: ObjectMeta | None, store: ObjectStore) -> bool:
-        if found is not None and self.info:
+    def _says_the_same(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
+        if current is not None and self.info:
             info = read_info(store, self.version)
-            ours = self.info.get("txnId")
+            txn_id = self.info.get("txnId")
             # What else a commit of this process says is not yet as JSON has it.
-            return info == self.info if ours is None else info.get("txnId") == ours
-        metadata = self._metadata(found, store)
+            return info == self.info if txn_id is None else info.get("txnId") == txn_id
+        metadata = self._metadata(current, store)
         return metadata is not None and metadata.id == self.table_id
 
-    def _metadata(self, found: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
+    def _metadata(self, current: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
         """The version's, as the log has it now. What was found may not be listed yet."""
         for wait in (*LISTING_WAITS, None):
             try:
@@ -71,7 +71,7 @@ class Landmark:
             except TableNotFoundError:
                 return None
             except VersionNotFoundError:
-                if found is None:
+                if current is None:
                     return None
                 if wait is None or store.head(file_names.commit(self.version)) is None:
                     raise

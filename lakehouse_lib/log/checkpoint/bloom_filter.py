@@ -31,8 +31,8 @@ def may_hold(bitset: bytes, hashes: _U64) -> NDArray[np.bool_]:
     blocks = np.frombuffer(bitset, "<u4").reshape(-1, _WORDS)
     block = ((hashes >> np.uint64(32)) * np.uint64(len(blocks))) >> np.uint64(32)
     bits = (hashes.astype(np.uint32)[:, None] * _SALT) >> np.uint32(27)
-    wanted = np.uint32(1) << bits
-    return np.asarray((blocks[block.astype(np.int64)] & wanted == wanted).all(axis=1))
+    mask = np.uint32(1) << bits
+    return np.asarray((blocks[block.astype(np.int64)] & mask == mask).all(axis=1))
 
 
 def hashes_of(texts: pa.Array) -> _U64 | None:

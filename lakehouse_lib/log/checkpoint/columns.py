@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib.protocol.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 
-ADD = pa.struct([one.with_nullable(True) for one in FILE_SCHEMA])
+ADD = pa.struct([field.with_nullable(True) for field in FILE_SCHEMA])
 # Statistics and tags of a removed file are for change readers of the commit; a checkpoint leaves them out.
-REMOVE = pa.struct([one.with_nullable(True) for one in TOMBSTONE_SCHEMA if one.name not in ("stats", "tags")])
+REMOVE = pa.struct([field.with_nullable(True) for field in TOMBSTONE_SCHEMA if field.name not in ("stats", "tags")])
 METADATA = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -120,7 +120,7 @@ def write_parquet(
 
 def actions_table(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Rows of ``schema`` that hold these actions and no other."""
-    columns = [actions if one.name == name else pa.nulls(len(actions), one.type) for one in schema]
+    columns = [actions if field.name == name else pa.nulls(len(actions), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -23,8 +23,8 @@ def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.
     bodies = {
         "protocol": [state.protocol.to_json()],
         "metaData": [state.metadata.to_json()],
-        "txn": [one.to_json() for one in state.transactions.values()],
-        "domainMetadata": [one.to_json() for one in state.domains.values()],
+        "txn": [transaction.to_json() for transaction in state.transactions.values()],
+        "domainMetadata": [domain.to_json() for domain in state.domains.values()],
     }
     for name, actions in bodies.items():
         if actions:

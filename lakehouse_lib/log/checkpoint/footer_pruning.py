@@ -31,11 +31,11 @@ def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | 
             return None
         partitions[key] = value
     bounds = {path: _bounds(part, block, path, kind) for path, kind in needs.bounds.items()}
-    known = [one for one in bounds.values() if one is not None]
-    if not partitions and not known:
+    present_bounds = [column_bounds for column_bounds in bounds.values() if column_bounds is not None]
+    if not partitions and not present_bounds:
         return None
     unknown = {path: struct_bounds(_ROW, {path: kind})[path] for path, kind in needs.bounds.items()}
-    return FileValues(1, partitions, {path: one or unknown[path] for path, one in bounds.items()})
+    return FileValues(1, partitions, {path: column_bounds or unknown[path] for path, column_bounds in bounds.items()})
 
 
 def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.Array | None:

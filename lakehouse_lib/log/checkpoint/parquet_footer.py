@@ -56,14 +56,17 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
     schema = footer.schema
     leaves = [_leaf(schema.column(index)) for index in range(footer.num_columns)]
     try:
-        found = _Compact(data[4:-8]).row_groups()
+        row_groups = _Compact(data[4:-8]).row_groups()
     except (IndexError, RecursionError) as error:
         raise ValueError("the footer ends in the middle, or is nested without end") from error
-    if len(found) != footer.num_row_groups or any(len(group) != footer.num_columns for group in found):
+    if len(row_groups) != footer.num_row_groups or any(len(group) != footer.num_columns for group in row_groups):
         raise ValueError("the footer has row groups of other columns than its schema")
     return [
-        [ChunkStatistics(one.null_count, one.fits(leaf), one.bloom) for one, leaf in zip(group, leaves, strict=True)]
-        for group in found
+        [
+            ChunkStatistics(chunk.null_count, chunk.fits(leaf), chunk.bloom)
+            for chunk, leaf in zip(group, leaves, strict=True)
+        ]
+        for group in row_groups
     ]
 
 
@@ -133,18 +136,18 @@ class _Compact:
 
     def bloom_header(self) -> int | None:
         size: int | None = None
-        known = set()
+        unions = set()
         for field, kind in self._fields():
             if (field, kind) == (_NUM_BYTES, _I32):
                 size = self._integer()
             elif field in _UNIONS and kind == _STRUCT:
                 for member, inner in self._fields():
                     if member == 1:
-                        known.add(field)
+                        unions.add(field)
                     self._skip(inner)
             else:
                 self._skip(kind)
-        return size if known.issuperset(_UNIONS) else None
+        return size if unions.issuperset(_UNIONS) else None
 
     def row_groups(self) -> list[list[_Chunk]]:
         groups: list[list[_Chunk]] = []

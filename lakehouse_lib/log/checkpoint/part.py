@@ -165,17 +165,17 @@ class ParquetPart:
         Args:
             file: the object, open.
         """
-        found: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
-        known = [action for action in actions if action in self._tops]
+        bodies: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
+        stored_actions = [action for action in actions if action in self._tops]
         for block in range(self.blocks):
             rows = self._footer.row_group(block).num_rows
-            there = [action for action in known if self._nulls(action, block) != rows]
-            if there:
-                table = _read(file, block, [leaf for action in there for leaf in self._below((action,))])
-                for action in there:
+            present_actions = [action for action in stored_actions if self._nulls(action, block) != rows]
+            if present_actions:
+                table = _read(file, block, [leaf for action in present_actions for leaf in self._below((action,))])
+                for action in present_actions:
                     structs = _without_views(table[action])
-                    found[action] += structs.filter(structs.is_valid()).to_pylist()
-        return found
+                    bodies[action] += structs.filter(structs.is_valid()).to_pylist()
+        return bodies
 
     def extremes(self, action: str, block: int, *field: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a leaf, where it is known without reading that every action of the block
@@ -187,9 +187,9 @@ class ParquetPart:
         nulls = self._nulls(action, block)
         if nulls is None or self._statistics[block][index].null_count != nulls:
             return None
-        found = self._footer.row_group(block).column(index).statistics
+        statistics = self._footer.row_group(block).column(index).statistics
         try:
-            return (found.min, found.max) if found is not None and found.has_min_max else None
+            return (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else None
         except (pa.ArrowException, ValueError, OverflowError):
             return None  # what Python has no value for: a year past 9999, text that is cut inside a character
 

@@ -58,15 +58,15 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
     tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
     named = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
-    sidecars = at_once(store, lambda one: _sidecar(store, *one, checkpoint.version), named)
+    sidecars = at_once(store, lambda reference: _sidecar(store, *reference, checkpoint.version), named)
     parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),
         CheckpointRows(store, checkpoint.version, parts, "remove", TOMBSTONE_SCHEMA),
-        next((one for top in tops for one in top.metadata), None),
-        next((one for top in tops for one in top.protocol), None),
-        {one.app_id: one for top in tops for one in top.transactions},
-        {one.domain: one for top in tops for one in top.domains if not one.removed},
+        next((metadata for top in tops for metadata in top.metadata), None),
+        next((protocol for top in tops for protocol in top.protocol), None),
+        {transaction.app_id: transaction for top in tops for transaction in top.transactions},
+        {domain.domain: domain for top in tops for domain in top.domains if not domain.removed},
     )
 
 

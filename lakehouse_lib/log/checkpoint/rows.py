@@ -95,8 +95,8 @@ class CheckpointRows:
     @property
     def nbytes(self) -> int:
         """What is kept in memory."""
-        kept: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
-        return sum(one.nbytes for by_block in kept for one in list(by_block.values()))
+        caches: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
+        return sum(value.nbytes for cache in caches for value in list(cache.values()))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Whole columns of the schema, kept for the next time."""
@@ -106,37 +106,37 @@ class CheckpointRows:
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
         return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
 
-    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+    def statistics(self, selection: WrittenStatistics) -> pa.Table:
         """Statistics of all rows. They are not kept, nor is what they are read from."""
 
-        def one(number: int) -> pa.Table:
-            found = self._written_structs(number, wanted)
-            return wanted.from_json(self._read(number, ["stats"])["stats"]) if found is None else found
+        def read_block(number: int) -> pa.Table:
+            structs = self._written_structs(number, selection)
+            return selection.from_json(self._read(number, ["stats"])["stats"]) if structs is None else structs
 
-        none = pa.Table.from_batches([], wanted.schema)
-        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
+        none = pa.Table.from_batches([], selection.schema)
+        return pa.concat_tables([none, *in_order(read_block, range(len(self._blocks)))])
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
         hashes = self._hashes(keys)
 
-        def one(number: int) -> NDArray[np.int64]:
+        def find_in_block(number: int) -> NDArray[np.int64]:
             if self._filter(number, hashes) == 0:
                 return np.zeros(0, np.int64)
             return self._find(number, keys)
 
-        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+        return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
 
     def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these canonical paths, with any deletion vector."""
         hashes = self._hashes(paths)
 
-        def one(number: int) -> NDArray[np.int64]:
+        def find_in_block(number: int) -> NDArray[np.int64]:
             if self._filter(number, hashes) == 0:
                 return np.zeros(0, np.int64)
             return np.flatnonzero(_are_in(self._paths(number), paths)) + int(self._starts[number])
 
-        return np.concatenate([np.zeros(0, np.int64), *in_order(one, range(len(self._blocks)))])
+        return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
 
     @cached_property
     def repeats(self) -> NDArray[np.int64]:
@@ -171,7 +171,7 @@ class CheckpointRows:
         ever, one that has none, where Bloom filters tell so instead of the rows."""
         hashes = self._hashes(keys)
 
-        def one(number: int) -> bool:
+        def holds_row(number: int) -> bool:
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             if first < last or not len(keys):
                 return bool(first < last)
@@ -181,12 +181,12 @@ class CheckpointRows:
             return by_filter > 0
 
         blocks = range(len(self._blocks))
-        found = {
+        parts = {
             id(self._blocks[n].part): self._blocks[n].part
-            for n, has in zip(blocks, in_order(one, blocks), strict=True)
+            for n, has in zip(blocks, in_order(holds_row, blocks), strict=True)
             if has
         }
-        return list(found.values())
+        return list(parts.values())
 
     def pieces(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
@@ -194,12 +194,12 @@ class CheckpointRows:
         """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
         positions of both: block by block, of which the next ones are read meanwhile."""
 
-        def one(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        def remaining_rows(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
             gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
             return drop_rows(self._table(block, names), gone - self._starts[block]), gone
 
-        yield from in_order(one, range(len(self._blocks)))
+        yield from in_order(remaining_rows, range(len(self._blocks)))
 
     def stream(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
@@ -210,9 +210,9 @@ class CheckpointRows:
             names: the columns of keys are among them.
             parts: only what these have; None: everything.
         """
-        wanted = None if parts is None else {id(part) for part in parts}
+        part_ids = None if parts is None else {id(part) for part in parts}
         for number, block in enumerate(self._blocks):
-            if wanted is not None and id(block.part) not in wanted:
+            if part_ids is not None and id(block.part) not in part_ids:
                 continue
             start = int(self._starts[number])
             for rows in self._batches(number, names):
@@ -234,7 +234,7 @@ class CheckpointRows:
             without: positions, ascending, of rows to leave out in any case.
         """
 
-        def one(number: int) -> pa.Table:
+        def select_in_block(number: int) -> pa.Table:
             block = self._blocks[number]
             part = block.part
             whole = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
@@ -243,12 +243,12 @@ class CheckpointRows:
             before = {name for name in _JUDGED_BY if (number, name) in self._columns}
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             gone = without[first:last] - self._starts[number]
-            known = FileValues(
+            values = FileValues(
                 block.rows,
                 {key: self._partition(number, key, kind, gone) for key, kind in needs.partitions.items()},
                 self._block_bounds(number, needs.bounds),
             )
-            keep = flags_of(decide(known))
+            keep = flags_of(decide(values))
             keep[gone] = False
             if keep.any():
                 return self._table(number, names).filter(bools(keep))
@@ -258,7 +258,7 @@ class CheckpointRows:
             return none
 
         none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([none, *in_order(one, range(len(self._blocks)))])
+        return pa.concat_tables([none, *in_order(select_in_block, range(len(self._blocks)))])
 
     def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
         """Of the paths of keys, as Bloom filters have them; None where no part has filters that tell."""
@@ -279,8 +279,8 @@ class CheckpointRows:
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:
             part, number = self._blocks[block].part, self._blocks[block].number
-            known = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
-            self._keys[block] = file_keys(self._table(block, known), self._store)
+            key_columns = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
+            self._keys[block] = file_keys(self._table(block, key_columns), self._store)
         return np.flatnonzero(_are_in(self._keys[block], keys)) + int(self._starts[block])
 
     def _table(self, block: int, names: Sequence[str]) -> pa.Table:
@@ -293,16 +293,18 @@ class CheckpointRows:
         """Columns of a block as the schema has them: kept ones, the others from the part."""
         block = self._blocks[number]
         looked_up = {name: self._columns.get((number, name)) for name in names}
-        kept = {name: column for name, column in looked_up.items() if column is not None}
+        cached_columns = {name: column for name, column in looked_up.items() if column is not None}
         missing = [
-            name for name in names if name not in kept and not block.part.is_empty(self._action, block.number, name)
+            name
+            for name in names
+            if name not in cached_columns and not block.part.is_empty(self._action, block.number, name)
         ]
         stored = block.part.read(self._action, block.number, missing) if missing else {}
-        read = self._typed(block, stored, [name for name in names if name not in kept], block.rows)
+        read = self._typed(block, stored, [name for name in names if name not in cached_columns], block.rows)
         if "stats" in read and read["stats"].null_count and block.part.has(self._action, _STATS):
             structs = block.part.read(self._action, block.number, [_STATS])[_STATS]
             read["stats"] = stats_json(read["stats"], structs)
-        return kept | read
+        return cached_columns | read
 
     def _batches(self, number: int, names: Sequence[str]) -> Iterator[pa.Table]:
         """Columns of a block in small tables, of which none is kept."""
@@ -363,25 +365,27 @@ class CheckpointRows:
         }
         if not part.has(self._action, _STATS, "numRecords"):
             typed = {}
-        found = self._struct_bounds(number, typed) if typed else {}
+        bounds = self._struct_bounds(number, typed) if typed else {}
         rest = {path: kind for path, kind in columns.items() if path not in typed}
-        return found | (bounds_of(self._table(number, ["stats"]), rest) if rest else {})
+        return bounds | (bounds_of(self._table(number, ["stats"]), rest) if rest else {})
 
     def _struct_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         block = self._blocks[number]
         leaves: list[tuple[str, ...]] = [(_STATS, "numRecords"), (_STATS, "tightBounds")]
         leaves += [(_STATS, end, *path) for path in columns for end in ("minValues", "maxValues", "nullCount")]
         structs = block.part.read(self._action, block.number, leaves)[_STATS].combine_chunks()
-        found = struct_bounds(structs, columns)
+        bounds = struct_bounds(structs, columns)
         if structs.null_count and block.part.has(self._action, "stats"):
             by_json = bounds_of(self._table(number, ["stats"]), columns)
-            found = {path: by_json[path].where(structs.is_null(), one) for path, one in found.items()}
-        return found
+            bounds = {
+                path: by_json[path].where(structs.is_null(), column_bounds) for path, column_bounds in bounds.items()
+            }
+        return bounds
 
-    def _written_structs(self, number: int, wanted: WrittenStatistics) -> pa.Table | None:
+    def _written_structs(self, number: int, selection: WrittenStatistics) -> pa.Table | None:
         """Of the struct form; None where that does not say all that the JSON may say."""
         block = self._blocks[number]
-        leaves = [(_STATS, *path) for path in wanted.leaves]
+        leaves = [(_STATS, *path) for path in selection.leaves]
         if not all(block.part.has(self._action, *leaf) for leaf in leaves):
             return None
         structs = block.part.read(self._action, block.number, leaves)[_STATS]
@@ -389,7 +393,7 @@ class CheckpointRows:
             stats = self._read(number, ["stats"])["stats"]
             if stats.filter(structs.is_null()).null_count < structs.null_count:
                 return None
-        return wanted.from_structs(structs)
+        return selection.from_structs(structs)
 
 
 def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:

@@ -38,9 +38,9 @@ class Sidecar:
 
 @dataclass(frozen=True)
 class SidecarPlan:
-    """``kept`` are taken over as they are; what ``rewritten`` hold of live actions goes into new ones."""
+    """``unchanged`` are taken over as they are; what ``rewritten`` hold of live actions goes into new ones."""
 
-    kept: tuple[Sidecar, ...]
+    unchanged: tuple[Sidecar, ...]
     rewritten: tuple[Sidecar, ...]
 
 
@@ -50,24 +50,24 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
     Args:
         new_adds, new_removes: actions that are in no sidecar yet.
     """
-    wanted = [one for one in sidecars if one.adds or (one.removes and not one.forgotten)]
-    rewritten = [one for one in wanted if one.stale]
-    kept = [one for one in wanted if not one.stale]
-    adds = new_adds + sum(one.adds for one in rewritten)
-    removes = new_removes + sum(one.removes for one in rewritten)
+    live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.forgotten)]
+    rewritten = [sidecar for sidecar in live if sidecar.stale]
+    unchanged = [sidecar for sidecar in live if not sidecar.stale]
+    adds = new_adds + sum(sidecar.adds for sidecar in rewritten)
+    removes = new_removes + sum(sidecar.removes for sidecar in rewritten)
     merged = [
-        *_merged({one: one.adds for one in kept if not one.removes}, adds),
-        *_merged({one: one.removes for one in kept if not one.adds}, removes),
+        *_merged({sidecar: sidecar.adds for sidecar in unchanged if not sidecar.removes}, adds),
+        *_merged({sidecar: sidecar.removes for sidecar in unchanged if not sidecar.adds}, removes),
     ]
-    return SidecarPlan(tuple(one for one in kept if one not in merged), (*rewritten, *merged))
+    return SidecarPlan(tuple(sidecar for sidecar in unchanged if sidecar not in merged), (*rewritten, *merged))
 
 
 def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
     """The small ones that what is pending has outgrown half of, the smallest first, for each adds to it."""
-    found = []
-    for one, size in sorted(sizes.items(), key=lambda item: item[1]):
+    outgrown = []
+    for sidecar, size in sorted(sizes.items(), key=lambda item: item[1]):
         if size >= _SMALL or size > 2 * pending:
             break
-        found.append(one)
+        outgrown.append(sidecar)
         pending += size
-    return found
+    return outgrown

@@ -61,9 +61,9 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     state = _on_newest(store, version, state)
     base = _Base.of(state, since) if not _has_later(store, version) else _Base(tops=_parts(state))
     plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
-    _check_unchanged(store, version, [one.meta for one in plan.kept])
+    _check_unchanged(store, version, [sidecar.meta for sidecar in plan.unchanged])
     written = _write(store, version, state, since, base, plan)
-    if plan.kept and not base.is_there(store):
+    if plan.unchanged and not base.is_there(store):
         # Cleaned up meanwhile, and its sidecars may be, too.
         assert written.top is not None
         store.delete_many([written.top.path])
@@ -81,8 +81,8 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
     Raises:
         UnreadableCheckpointError: it is not.
     """
-    found = at_once(store, store.head, [one.path for one in sidecars])
-    for now, then in zip(found, sidecars, strict=True):
+    current = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
+    for now, then in zip(current, sidecars, strict=True):
         if now != then:
             raise unreadable(store, then.path, version, "it is gone, or another object, since it was opened")
 
@@ -152,25 +152,25 @@ def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
         return False
     blocks = [block for block in range(part.blocks) if part.count("remove", block)]
     extremes = [part.extremes("remove", block, "deletionTimestamp") for block in blocks]
-    return all(one is not None and one[1] <= since for one in extremes)
+    return all(extreme is not None and extreme[1] <= since for extreme in extremes)
 
 
 def _write(
     store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
 ) -> LastCheckpoint:
     """New sidecars, and then the object that names them and those that are kept."""
-    sources = [*base.tops, *(base.parts[one.meta.path] for one in plan.rewritten)] if plan.kept else None
+    sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
     removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
         *in_order(lambda piece: _put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
         *in_order(lambda piece: _put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
     ]
-    sidecars = [*plan.kept, *new]
+    sidecars = [*plan.unchanged, *new]
     few = [
         ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
         *few_actions(state, TOP),
-        ("sidecar", column([_action(one.meta) for one in sidecars], SIDECAR)),
+        ("sidecar", column([_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
     ]
     sink = io.BytesIO()
     rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in few])
@@ -178,9 +178,9 @@ def _write(
     top = _put(store, file_names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
     return LastCheckpoint(
         version,
-        sum(len(actions) for _, actions in few) + sum(one.adds + one.removes for one in sidecars),
-        top.size + sum(one.meta.size for one in sidecars),
-        sum(one.adds for one in sidecars),
+        sum(len(actions) for _, actions in few) + sum(sidecar.adds + sidecar.removes for sidecar in sidecars),
+        top.size + sum(sidecar.meta.size for sidecar in sidecars),
+        sum(sidecar.adds for sidecar in sidecars),
         top,
     )
 

@@ -130,13 +130,13 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def _parse(lines: bytes, known: _Fields) -> Mapping[str, pa.Table]:
+def _parse(lines: bytes, field_keys: _Fields) -> Mapping[str, pa.Table]:
     """The files of lines that are objects.
 
     Raises:
         _DoubtError, TornLineError: ``action_lines`` has to parse the lines, and decides whether they are valid.
     """
-    schema = _json_schema(known)
+    schema = _json_schema(field_keys)
     files = _read_json(lines, schema)
     null_keys = {key for rows in files.values() for key in _null_keys(rows)}
     if null_keys:
@@ -146,7 +146,7 @@ def _parse(lines: bytes, known: _Fields) -> Mapping[str, pa.Table]:
     return {kind: _table(kind, files.get(kind), has_texts=bool(null_keys)) for kind in SCHEMAS}
 
 
-def _json_schema(known: _Fields) -> pa.Schema:
+def _json_schema(field_keys: _Fields) -> pa.Schema:
     """The known fields for Arrow's reader, maps as structs; a field that no line has would cost a null per row."""
 
     def column(kind: str, name: str, keys: Collection[str]) -> pa.Field:
@@ -158,7 +158,7 @@ def _json_schema(known: _Fields) -> pa.Schema:
 
     kinds = [
         pa.field(kind, pa.struct([column(kind, name, keys) for name, keys in fields.items()]))
-        for kind, fields in known.items()
+        for kind, fields in field_keys.items()
     ]
     return pa.schema([("lines", pa.list_(pa.struct(kinds)))])
 

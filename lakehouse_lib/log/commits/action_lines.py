@@ -227,18 +227,18 @@ def _check_info(body: Mapping[str, Any]) -> None:
 def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> pa.Table:
     schema, required = SCHEMAS[kind], REQUIRED[kind]
     columns = []
-    for one in schema:
-        values = [body.get(one.name) for body in bodies]
-        wrong = _wrong(values, one.type, one.name in required)
+    for column_field in schema:
+        values = [body.get(column_field.name) for body in bodies]
+        wrong = _wrong(values, column_field.type, column_field.name in required)
         if wrong is None:
             try:
-                columns.append(column(values, one.type))
+                columns.append(column(values, column_field.type))
                 continue
             except (pa.ArrowException, OverflowError, ValueError):
                 # Out of range, or text that is no UTF-8: rare, so only now is it asked which one.
-                wrong = next(index for index, value in enumerate(values) if not _fits(value, one.type))
+                wrong = next(index for index, value in enumerate(values) if not _fits(value, column_field.type))
         value = values[wrong]
-        what = f"without {one.name}" if value is None else f"whose {one.name} is {excerpt(value)}"
+        what = f"without {column_field.name}" if value is None else f"whose {column_field.name} is {excerpt(value)}"
         raise TornLineError(numbers[wrong], f"is a {kind} action {what}")
     table = pa.Table.from_arrays(columns, schema=schema)
     check_values(kind, table, numbers)

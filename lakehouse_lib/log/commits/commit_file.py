@@ -112,9 +112,9 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
         raise _corrupted(error.what, version, table, line=error.number) from error
     if is_empty:
         raise _corrupted("is empty", version, table)
-    for name, found in (("metaData", actions.metadata), ("protocol", actions.protocol)):
-        if len(found) > 1:
-            raise _corrupted(f"has {len(found)} {name} actions, where one is the most", version, table)
+    for name, bodies in (("metaData", actions.metadata), ("protocol", actions.protocol)):
+        if len(bodies) > 1:
+            raise _corrupted(f"has {len(bodies)} {name} actions, where one is the most", version, table)
     adds = _once(actions.adds, "add", version, table)
     removes = _once(actions.removes, "remove", version, table)
     _check_disjoint(adds, removes, version, table)
@@ -138,12 +138,12 @@ def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
         return files
     counts = files["path"].value_counts()
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    seen: dict[str, Any] = {}
+    first_rows: dict[str, Any] = {}
     positions = []
     for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated).to_numpy(zero_copy_only=False)):
         row = files.slice(int(position), 1).to_pylist(maps_as_pydicts="strict")[0]
-        if seen.setdefault(row["path"], row) is not row:
-            if seen[row["path"]] != row:
+        if first_rows.setdefault(row["path"], row) is not row:
+            if first_rows[row["path"]] != row:
                 raise _corrupted(f"has two different {kind} actions of {excerpt(row['path'])}", version, table)
             positions.append(position)
     keep = np.ones(len(files), dtype=np.bool_)
@@ -239,7 +239,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
                 (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
                 for row in batch.to_pylist(maps_as_pydicts="strict")
             )
-    longest, line = max(written, key=lambda one: len(one[1]))
+    longest, line = max(written, key=lambda entry: len(entry[1]))
     if len(line) > MAX_LINE_BYTES:
         what = f"the {longest} is {len(line)} bytes long, where {MAX_LINE_BYTES} are the most: {excerpt(line.decode())}"
         raise _unreadable(longest, what, commit.version, table)

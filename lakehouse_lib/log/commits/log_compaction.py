@@ -99,7 +99,7 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
         return error.message
     actions = [read_commit(store, commit.version, size=commit.size) for commit in commits]
     state = replay(state_of(None, store), actions, store)
-    came = pa.concat_arrays([file_keys(one.adds, store) for one in actions])
+    came = pa.concat_arrays([file_keys(commit.adds, store) for commit in actions])
     for kind, written, left in (
         ("add", compaction_actions.adds, state.files.added),
         ("remove", compaction_actions.removes, state.tombstones.added),

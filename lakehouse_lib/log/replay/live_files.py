@@ -52,7 +52,7 @@ class FileSet:
     Args:
         base: None for a log without a checkpoint.
         changed: keys (``file_keys``) of every file that a commit after the base adds or removes.
-        known: positions in ``base`` that are changed by keys not in ``changed`` any more: looked up already.
+        gone_positions: positions in ``base`` that are changed by keys not in ``changed`` any more: looked up already.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class FileSet:
         base: CheckpointRows | None,
         added: pa.Table,
         changed: Sequence[pa.Array] = (),
-        known: NDArray[np.int64] | None = None,
+        gone_positions: NDArray[np.int64] | None = None,
     ) -> None:
         self.schema = schema
         self.base = base
         self.added = added
         self._store = store
         self._changed = changed
-        self._known = np.zeros(0, np.int64) if known is None else known
+        self._gone_positions = np.zeros(0, np.int64) if gone_positions is None else gone_positions
         self._is_checked = False
 
     @property
@@ -103,10 +103,10 @@ class FileSet:
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
         """``columns`` piece by piece; the next pieces are read ahead, and errors are raised with the last piece."""
         if self.base is not None:
-            known = "gone" in self.__dict__
-            keys = pa.nulls(0, pa.string()) if known else self._changed_keys
-            gone = [self._known]
-            for piece, positions in self.base.pieces(names, keys, self.gone if known else self._known):
+            is_looked_up = "gone" in self.__dict__
+            keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
+            gone = [self._gone_positions]
+            for piece, positions in self.base.pieces(names, keys, self.gone if is_looked_up else self._gone_positions):
                 gone.append(positions)
                 yield piece
             self.__dict__["gone"] = np.unique(np.concatenate(gone))
@@ -122,9 +122,9 @@ class FileSet:
             parts: of the base only what these objects have; None: everything.
         """
         if self.base is not None:
-            known = "gone" in self.__dict__
-            keys = pa.nulls(0, pa.string()) if known else self._changed_keys
-            yield from self.base.stream(names, keys, self.gone if known else self._known, parts)
+            is_looked_up = "gone" in self.__dict__
+            keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
+            yield from self.base.stream(names, keys, self.gone if is_looked_up else self._gone_positions, parts)
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
@@ -133,11 +133,11 @@ class FileSet:
             return []
         if "gone" in self.__dict__:
             return self.base.parts_with(pa.nulls(0, pa.string()), self.gone)
-        return self.base.parts_with(self._changed_keys, self._known)
+        return self.base.parts_with(self._changed_keys, self._gone_positions)
 
-    def statistics(self, wanted: WrittenStatistics) -> pa.Table:
+    def statistics(self, selection: WrittenStatistics) -> pa.Table:
         """The statistics of all rows, read anew."""
-        return self._live(lambda base: base.statistics(wanted), wanted.from_json(self.added["stats"]))
+        return self._live(lambda base: base.statistics(selection), selection.from_json(self.added["stats"]))
 
     def _live(self, read: Callable[[CheckpointRows], pa.Table], added: pa.Table) -> pa.Table:
         """What is read of the base but for rows that are gone, and what is known of those that were added."""
@@ -201,12 +201,12 @@ class FileSet:
 
     def later(self, keys: pa.Array, added: pa.Table) -> FileSet:
         """After commits that change the files of ``keys`` and bring ``added``."""
-        kept = self.added
-        if len(kept) and len(keys):
-            gone = pc.is_in(file_keys(kept, self._store), value_set=keys)
+        remaining = self.added
+        if len(remaining) and len(keys):
+            gone = pc.is_in(file_keys(remaining, self._store), value_set=keys)
             if pc.any(gone).as_py():
-                kept = kept.filter(pc.invert(gone))
-        added = pa.concat_tables([kept, added])
+                remaining = remaining.filter(pc.invert(gone))
+        added = pa.concat_tables([remaining, added])
         if added.column(0).num_chunks > max(_MOST_CHUNKS, len(added) // _ROWS_A_CHUNK):
             added = added.combine_chunks()
         looked_up = "gone" in self.__dict__
@@ -216,7 +216,7 @@ class FileSet:
             self.base,
             added,
             (keys,) if looked_up else (*self._changed, keys),
-            self.gone if looked_up else self._known,
+            self.gone if looked_up else self._gone_positions,
         )
 
     @cached_property
@@ -224,8 +224,8 @@ class FileSet:
         """Positions in the base, ascending, of rows that later commits changed."""
         keys = self._changed_keys
         if self.base is None or not len(keys):
-            return self._known
-        return np.union1d(self._known, self.base.find(keys))
+            return self._gone_positions
+        return np.union1d(self._gone_positions, self.base.find(keys))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The positions in the base whose rows no later commit changed."""
@@ -234,7 +234,7 @@ class FileSet:
             return positions
         if "gone" in self.__dict__:
             return np.setdiff1d(positions, self.gone, assume_unique=True)
-        left = np.setdiff1d(positions, self._known, assume_unique=True)
+        left = np.setdiff1d(positions, self._gone_positions, assume_unique=True)
         keys = file_keys(self.base.take(left, KEY_COLUMNS), self._store)
         return left[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
 

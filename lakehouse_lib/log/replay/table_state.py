@@ -96,7 +96,7 @@ def give_up(
 
 def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
     """Whether one of these is not there any more, so that the others are no use, either."""
-    return any(store.head(one.path) is None for one in objects)
+    return any(store.head(meta.path) is None for meta in objects)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         assert checkpoint is not None
         raise _UnreadableError(checkpoint.parts, error) from error
     compactions = [delta for delta in segment.deltas if isinstance(delta, Compaction)]
-    used = frozenset(one.object for one in compactions)
+    used = frozenset(compaction.object for compaction in compactions)
     actions = at_once(store, partial(_delta, store), segment.deltas)
     try:
         state = replay(base, actions, store)
@@ -161,10 +161,10 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         if not compactions:
             raise
         raise _UnreadableError(tuple(used), error) from error
-    doubtful = [one for one in compactions if may_lack_removes(one, state.metadata)]
+    doubtful = [compaction for compaction in compactions if may_lack_removes(compaction, state.metadata)]
     if doubtful:
         why = "removes that had expired when it was written may be missing"
-        raise _UnreadableError([one.object for one in doubtful], unusable(store, doubtful[0], why))
+        raise _UnreadableError([compaction.object for compaction in doubtful], unusable(store, doubtful[0], why))
     info = actions[-1].info if actions else {}  # a compaction has none
     return VersionState(
         segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used

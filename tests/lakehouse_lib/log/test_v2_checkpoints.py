@@ -348,7 +348,7 @@ def test_small_sidecars_neither_pile_up_nor_are_written_again_and_again(monkeypa
         plan = plan_sidecars(kept, new_adds=new, new_removes=0)
         pending = new + sum(one.adds for one in plan.rewritten)
         pieces = [full] * (pending // full) + [pending % full] * bool(pending % full)
-        kept = [*plan.kept, *(_sidecar(f"{number}-{n}", rows) for n, rows in enumerate(pieces))]
+        kept = [*plan.unchanged, *(_sidecar(f"{number}-{n}", rows) for n, rows in enumerate(pieces))]
         written, total = written + pending, total + new
         assert sum(one.adds for one in kept) == total
         assert sum(one.adds < small for one in kept) <= 16
@@ -366,7 +366,7 @@ def test_what_went_decides_what_is_written_anew():
         _sidecar(6, 0, 40_000, forgotten=True, stale=True),
     ]
     plan = plan_sidecars(sidecars, new_adds=5, new_removes=5)
-    assert [one.meta.path for one in plan.kept] == ["s0", "s2", "s5"]
+    assert [one.meta.path for one in plan.unchanged] == ["s0", "s2", "s5"]
     assert [one.meta.path for one in plan.rewritten] == ["s1", "s3"]
 
 
