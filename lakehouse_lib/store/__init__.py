@@ -51,9 +51,10 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
         )
     kind = kind_of(text)
     if kind is None:
+        schemes = ", ".join(f"{store_kind.schemes[0]}:" for store_kind in kinds())
         raise InvalidArgumentError(
             f"no store for {scheme_of(text)}: locations ({shown(text)})",
-            hint=f"Tables are at a path, or at {', '.join(f'{one.schemes[0]}:' for one in kinds())} locations",
+            hint=f"Tables are at a path, or at {schemes} locations",
             code="DELTA_UNSUPPORTED_STORE",
         )
     return kind.opener(text, storage_options or {})

@@ -48,7 +48,7 @@ class LocalStore:
     def __init__(self, root: str, *, fsync: bool = True, allowed_roots: Iterable[str] = ()) -> None:
         self._root = os.path.normpath(root)
         self._fsync = fsync
-        self._allowed_roots = tuple(os.path.normpath(one) for one in allowed_roots)
+        self._allowed_roots = tuple(os.path.normpath(allowed_root) for allowed_root in allowed_roots)
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -134,10 +134,12 @@ class LocalStore:
         with self._failures(folder):
             try:
                 with os.scandir(self._full(folder)) as entries:
-                    found = sorted((entry for entry in entries if entry.name >= start), key=lambda entry: entry.name)
+                    sorted_entries = sorted(
+                        (entry for entry in entries if entry.name >= start), key=lambda entry: entry.name
+                    )
             except (FileNotFoundError, NotADirectoryError):
                 return
-        for entry in found:
+        for entry in sorted_entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             with self._failures(path):
                 try:
@@ -264,7 +266,7 @@ class LocalStore:
         return (
             "\0" not in path
             and ".." not in path.split("/")
-            and any(path.startswith(f"{one.rstrip('/')}/") for one in self._allowed_roots)
+            and any(path.startswith(f"{allowed_root.rstrip('/')}/") for allowed_root in self._allowed_roots)
         )
 
     def _write_aside(self, path: str, data: bytes) -> Path:
@@ -326,7 +328,7 @@ class LocalStore:
     def _obstacle(self, path: str) -> Path | None:
         """What is in the place of a folder that the object at ``path`` would be in; None: nothing is."""
         above = reversed(Path(self._root, path or "object").parents)
-        return next((one for one in above if os.path.lexists(one) and not one.is_dir()), None)
+        return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

@@ -76,11 +76,11 @@ def _folders(listed: str, table: str) -> list[str]:
             hint=f"Write the folders as one text, separated by {os.pathsep!r}",
             code="DELTA_INVALID_STORAGE_OPTION",
         )
-    folders = [one for one in listed.split(os.pathsep) if one]
-    for one in folders:
-        if not Path(one).is_absolute() or ".." in Path(one).parts or "\x00" in one or not is_utf8(one):
+    folders = [folder for folder in listed.split(os.pathsep) if folder]
+    for folder in folders:
+        if not Path(folder).is_absolute() or ".." in Path(folder).parts or "\x00" in folder or not is_utf8(folder):
             raise InvalidArgumentError(
-                f"the storage option allowed_roots names {one!r}",
+                f"the storage option allowed_roots names {folder!r}",
                 table=table,
                 hint="Give absolute paths of folders",
                 code="DELTA_INVALID_STORAGE_OPTION",

@@ -89,10 +89,10 @@ class S3Client:
         Raises:
             StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
         """
-        kept, started = self._connection(), time.monotonic()
+        connection, started = self._connection(), time.monotonic()
         with self._explained(what, storing=storing):
-            client = kept.client or self._make_client(kept)
-        is_silent = started - kept.silent_since < _SILENT_SECONDS
+            client = connection.client or self._make_client(connection)
+        is_silent = started - connection.silent_since < _SILENT_SECONDS
         ends = started if is_silent else started + self.options.retry_timeout
         longest = _FIRST_WAIT_SECONDS
         in_doubt = False
@@ -108,12 +108,12 @@ class S3Client:
                     longest = min(2 * longest, _LONGEST_WAIT_SECONDS)
                     continue
                 if passes and not status_of(error):
-                    kept.silent_since = time.monotonic()
+                    connection.silent_since = time.monotonic()
                 shown = str(error) == without_secrets(str(error), self.options.secrets)
                 refused = storing and not in_doubt
-                told = explained(error, what, self._root, self.options, refused=refused, asked_once=is_silent)
-                raise told from (error if shown else None)
-            kept.silent_since = -math.inf
+                explanation = explained(error, what, self._root, self.options, refused=refused, asked_once=is_silent)
+                raise explanation from (error if shown else None)
+            connection.silent_since = -math.inf
             return result
 
     def filesystem(self) -> pyarrow.fs.S3FileSystem:
@@ -121,11 +121,11 @@ class S3Client:
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         with self._explained("the connection"), _lock:
-            kept = self._connection()
-            client, session = kept.client or self._make_client(kept), self._session(kept)
-            found = None if self.options.skip_signature else session.get_credentials()
-            frozen = found.get_frozen_credentials() if found is not None else None
-            if kept.files is None or kept.files[0] != frozen:
+            connection = self._connection()
+            client, session = connection.client or self._make_client(connection), self._session(connection)
+            credentials = None if self.options.skip_signature else session.get_credentials()
+            frozen = credentials.get_frozen_credentials() if credentials is not None else None
+            if connection.files is None or connection.files[0] != frozen:
                 parts = urlsplit(self.options.endpoint_url) if self.options.endpoint_url else None
                 scheme = parts.scheme if parts else "https"
                 files = S3FileSystem(
@@ -141,12 +141,13 @@ class S3Client:
                     request_timeout=self.options.timeout,
                     retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
                     # What boto3 reads by itself, so that commits and data files take the same way.
-                    tls_ca_file_path=kept.core.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE"),
+                    tls_ca_file_path=connection.core.get_config_variable("ca_bundle")
+                    or os.environ.get("REQUESTS_CA_BUNDLE"),
                     proxy_options=get_environ_proxies(client.meta.endpoint_url).get(scheme),
                     allow_delayed_open=True,  # a small file is one request then
                 )
-                kept.files = (frozen, files)
-            return kept.files[1]
+                connection.files = (frozen, files)
+            return connection.files[1]
 
     @contextmanager
     def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
@@ -161,29 +162,29 @@ class S3Client:
 
     def _connection(self) -> _Connection:
         with _lock:
-            ours = _connections.setdefault(os.getpid(), OrderedDict())
-            kept = ours.setdefault(self.options, _Connection())
-            ours.move_to_end(self.options)
-            while len(ours) > _MOST_KEPT:
-                _, unused = ours.popitem(last=False)
+            connections = _connections.setdefault(os.getpid(), OrderedDict())
+            connection = connections.setdefault(self.options, _Connection())
+            connections.move_to_end(self.options)
+            while len(connections) > _MOST_KEPT:
+                _, unused = connections.popitem(last=False)
                 if unused.client is not None:
                     unused.client.close()  # who is in the middle of a request gets its answer
-            return kept
+            return connection
 
-    def _session(self, kept: _Connection) -> Any:
+    def _session(self, connection: _Connection) -> Any:
         with _lock:
-            if kept.session is None:
-                kept.core = botocore.session.get_session()
-                kept.session = boto3.Session(
-                    botocore_session=kept.core,
+            if connection.session is None:
+                connection.core = botocore.session.get_session()
+                connection.session = boto3.Session(
+                    botocore_session=connection.core,
                     aws_access_key_id=self.options.access_key_id,
                     aws_secret_access_key=self.options.secret_access_key,
                     aws_session_token=self.options.session_token,
                     region_name=self.options.region,
                 )
-            return kept.session
+            return connection.session
 
-    def _make_client(self, kept: _Connection) -> Any:
+    def _make_client(self, connection: _Connection) -> Any:
         options, elsewhere = self.options, self.options.endpoint_url is not None
         if options.virtual_hosted_style:
             style = "virtual"
@@ -203,11 +204,11 @@ class S3Client:
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
         )
         with _lock:  # making a client is not safe among threads
-            if kept.client is not None:
-                return kept.client
-            session = self._session(kept)
+            if connection.client is not None:
+                return connection.client
+            session = self._session(connection)
             if not elsewhere:
-                self._check_profile(kept.core)
+                self._check_profile(connection.core)
             client = session.client(
                 "s3",
                 region_name=session.region_name or _DEFAULT_REGION,
@@ -215,13 +216,14 @@ class S3Client:
                 config=config,
             )
             limit_answers(client)
-            found = None if options.skip_signature else session.get_credentials()
-            if found is not None and type(found) is Credentials:  # others are asked for when they are needed
-                for text in (found.access_key, found.secret_key, found.token):
-                    check_key(text, f"a key or token that boto3 found ({found.method})", self._root)
+            credentials = None if options.skip_signature else session.get_credentials()
+            # Other kinds of credentials are asked for when they are needed.
+            if credentials is not None and type(credentials) is Credentials:
+                for text in (credentials.access_key, credentials.secret_key, credentials.token):
+                    check_key(text, f"a key or token that boto3 found ({credentials.method})", self._root)
             # One without credentials never gets any, though the environment may have them later.
-            if options.skip_signature or found is not None:
-                kept.client = client
+            if options.skip_signature or credentials is not None:
+                connection.client = client
             return client
 
     def _check_profile(self, core: Any) -> None:

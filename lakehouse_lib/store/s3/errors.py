@@ -88,9 +88,9 @@ def explained(
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)
     tried = "asked once, for it was silent before" if asked_once else f"tried for {options.retry_timeout:g} s"
-    told, hint = _told(error, options, tried)
+    message, hint = _message(error, options, tried)
     kind = StoreRefusedError if refused else StoreError
-    return kind(f"{what}: {without_secrets(told, options.secrets)}", table=table, hint=hint)
+    return kind(f"{what}: {without_secrets(message, options.secrets)}", table=table, hint=hint)
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -99,7 +99,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _told(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
+def _message(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
     if isinstance(error, botocore.NoCredentialsError):
         return "there are no credentials for S3", CREDENTIALS
     for kind, hint in _SETTINGS.items():
@@ -126,14 +126,14 @@ def _answered(error: Any, tried: str) -> tuple[str, str | None]:
     status, code = status_of(error), code_of(error)
     message = str(_answer(error).get("Message", ""))
     named = code if not code.isdigit() else BY_STATUS.get(status, code)
-    told = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
+    answer = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
     if is_transient(error):
-        return f"{told}, {tried}", "Try again later; retry_timeout is how long it is tried"
+        return f"{answer}, {tried}", "Try again later; retry_timeout is how long it is tried"
     hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
     if hint == REGION and region:
         hint = f"The bucket is in {region}: set the storage option region (or AWS_REGION) to it"
-    return told, hint
+    return answer, hint
 
 
 def _answer(error: botocore.ClientError) -> dict[str, Any]:

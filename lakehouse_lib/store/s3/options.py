@@ -85,45 +85,49 @@ class S3Options:
     allowed_roots: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: Mapping[str, str], table: str, environment: Mapping[str, str] | None = None) -> S3Options:
+    def of(
+        cls, storage_options: Mapping[str, str], table: str, environment: Mapping[str, str] | None = None
+    ) -> S3Options:
         """The options as values.
 
         Args:
-            given: as the user wrote them.
+            storage_options: as the user wrote them.
             environment: default: this process's.
 
         Raises:
             InvalidArgumentError: an option nobody reads, a value that is none, half of a pair of credentials. Values
                 are told only of options that hold no secret.
         """
-        return _Reader(given, table, os.environ if environment is None else environment).options()
+        return _Reader(storage_options, table, os.environ if environment is None else environment).options()
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may show."""
-        return tuple(one for one in (self.secret_access_key, self.session_token) if one)
+        return tuple(secret for secret in (self.secret_access_key, self.session_token) if secret)
 
 
 class _Reader:
-    def __init__(self, given: Mapping[str, str], table: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, storage_options: Mapping[str, str], table: str, environment: Mapping[str, str]) -> None:
         self._table = table
         self._texts: dict[str, str] = {}
         self._named: dict[str, str] = {}  # as the user or the environment calls it, for errors
-        for name, value in given.items():
+        for name, value in storage_options.items():
             self._take(name, value)
         has_keys = "access_key_id" in self._texts
         for name, variables in _ENVIRONMENT.items():
             if has_keys and name == "skip_signature":
                 continue  # it is about requests without keys, to other data maybe
-            found = next((one for one in variables if environment.get(one)), None)
-            if name not in self._texts and found is not None:
-                self._texts[name], self._named[name] = environment[found], found
+            variable = next((candidate for candidate in variables if environment.get(candidate)), None)
+            if name not in self._texts and variable is not None:
+                self._texts[name], self._named[name] = environment[variable], variable
 
     def options(self) -> S3Options:
         endpoint = self._endpoint(may_be_plain=self._flag("allow_http"))
         if self._texts.get("conditional_put", "etag").lower() != "etag":
             raise self._bad("conditional_put", "The only way here is etag; leave the option out")
-        key, secret, token = (self._texts.get(one) for one in ("access_key_id", "secret_access_key", "session_token"))
+        key, secret, token = (
+            self._texts.get(option) for option in ("access_key_id", "secret_access_key", "session_token")
+        )
         if (key is None) != (secret is None) or (token is not None and key is None):
             missing = "secret_access_key" if secret is None and key is not None else "access_key_id"
             raise InvalidArgumentError(
@@ -155,7 +159,7 @@ class _Reader:
     def _take(self, name: str, value: str) -> None:
         key = option_of(name) if isinstance(name, str) else None
         if key is None:
-            unsafe = isinstance(name, str) and any(one in name.lower() for one in _UNSAFE)
+            unsafe = isinstance(name, str) and any(word in name.lower() for word in _UNSAFE)
             raise InvalidArgumentError(
                 f"the storage option {name!r} is unknown",
                 table=self._table,
@@ -233,8 +237,8 @@ class _Reader:
 
     def _roots(self) -> tuple[str, ...]:
         roots = []
-        for one in self._texts.get("allowed_roots", "").split():
-            bucket, prefix = location(one, self._table)
+        for uri in self._texts.get("allowed_roots", "").split():
+            bucket, prefix = location(uri, self._table)
             roots.append(f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}")
         return tuple(roots)
 
@@ -303,7 +307,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
             code="DELTA_INVALID_TABLE_LOCATION",
         )
     prefix = path.strip("/")
-    if prefix and any(one in ("", ".", "..") for one in prefix.split("/")):
+    if prefix and any(step in ("", ".", "..") for step in prefix.split("/")):
         raise InvalidArgumentError(
             f"{shown(uri)} has empty steps, '.' or '..' in it",
             table=table,

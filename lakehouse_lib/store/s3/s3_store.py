@@ -65,17 +65,17 @@ class S3Store:
         self._client = S3Client(options, self._root)
 
     @staticmethod
-    def at(uri: str, given: Mapping[str, str]) -> S3Store:
+    def at(uri: str, storage_options: Mapping[str, str]) -> S3Store:
         """The store of ``s3://bucket/prefix`` (or ``s3a://``). Nothing is asked of the server.
 
         Args:
-            given: storage options; see ``S3Options``.
+            storage_options: see ``S3Options``.
 
         Raises:
             InvalidArgumentError: no such location, options that make no sense.
         """
         bucket, prefix = location(uri)
-        options = S3Options.of(given, f"s3://{bucket}/{prefix}")
+        options = S3Options.of(storage_options, f"s3://{bucket}/{prefix}")
         if options.single_writer:
             from lakehouse_lib.store.s3.single_writer import SingleWriterS3Store
 
@@ -143,8 +143,8 @@ class S3Store:
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         last = ""
-        for one in self._listed(folder, {"Delimiter": "/"}, _just_before(start)):
-            name = one.path.rpartition("/")[2]
+        for meta in self._listed(folder, {"Delimiter": "/"}, _just_before(start)):
+            name = meta.path.rpartition("/")[2]
             if name < last:
                 raise StoreError(
                     f"the server lists {name!r} after {last!r}, so a listing may miss what it should begin with",
@@ -153,7 +153,7 @@ class S3Store:
                 )
             last = name
             if name >= start:
-                yield one
+                yield meta
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         return self._listed(folder, {})
@@ -167,11 +167,11 @@ class S3Store:
     def head(self, path: str) -> ObjectMeta | None:
         place = self._readable(path)
         try:
-            found = self._client.ask(path, lambda client: client.head_object(**place))
+            answer = self._client.ask(path, lambda client: client.head_object(**place))
         except ObjectNotFoundError:
             return None
-        modified = _milliseconds(found["LastModified"])
-        return ObjectMeta(path, int(found["ContentLength"]), modified, found.get("ETag", ""))
+        modified = _milliseconds(answer["LastModified"])
+        return ObjectMeta(path, int(answer["ContentLength"]), modified, answer.get("ETag", ""))
 
     def sync(self, paths: Iterable[str]) -> None:
         """Nothing to do: an object that was answered for is durable."""
@@ -215,7 +215,7 @@ class S3Store:
         return {"Bucket": self._bucket, "Key": self._prefix + path}
 
     def _readable(self, path: str) -> dict[str, str]:
-        allowed = any(path.startswith(f"{one}/") for one in self.allowed_roots)
+        allowed = any(path.startswith(f"{root}/") for root in self.allowed_roots)
         if not allowed or ".." in path.split("/"):
             return self._own(path)
         bucket, _, key = path.removeprefix("s3://").partition("/")
@@ -228,11 +228,11 @@ class S3Store:
         what = f"the listing of {folder or 'the table'}"
         while True:
             page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
-            for one in page.get("Contents", ()):
-                key = one["Key"]
+            for entry in page.get("Contents", ()):
+                key = entry["Key"]
                 if not key.endswith("/"):  # some tools mark folders by such an object
-                    size, modified = int(one["Size"]), _milliseconds(one["LastModified"])
-                    yield ObjectMeta(self._path_of(key), size, modified, one.get("ETag", ""))
+                    size, modified = int(entry["Size"]), _milliseconds(entry["LastModified"])
+                    yield ObjectMeta(self._path_of(key), size, modified, entry.get("ETag", ""))
             if not page.get("IsTruncated"):
                 return
             token = page.get("NextContinuationToken")
@@ -255,10 +255,10 @@ class S3Store:
             named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
             what = f"the deletion of {len(keys)} objects"
             answer = self._client.ask(what, partial(_deleted, Bucket=self._bucket, Delete=named))
-            failed = [one for one in answer.get("Errors", ()) if one.get("Code") != "NoSuchKey"]
+            failed = [failure for failure in answer.get("Errors", ()) if failure.get("Code") != "NoSuchKey"]
             if not failed:
                 return
-            lasting = [one for one in failed if not is_transient(_as_error(one))]
+            lasting = [failure for failure in failed if not is_transient(_as_error(failure))]
             if lasting or tries == _TRIES_OF_A_KEY - 1:
                 first = (lasting or failed)[0]
                 raise StoreError(
@@ -267,7 +267,7 @@ class S3Store:
                     table=self._root,
                     hint="Let these credentials delete objects below the table, and try again",
                 )
-            keys = [str(one["Key"]) for one in failed]
+            keys = [str(failure["Key"]) for failure in failed]
             time.sleep(random.uniform(0.1, 0.2) * 2**tries)  # noqa: S311
 
     def _check_size(self, path: str, data: bytes) -> None:
@@ -378,5 +378,5 @@ def _milliseconds(moment: Any) -> int:
     return int(moment.timestamp()) * 1000
 
 
-def _as_error(one: Mapping[str, Any]) -> ClientError:
-    return ClientError({"Error": dict(one)}, "DeleteObjects")
+def _as_error(failure: Mapping[str, Any]) -> ClientError:
+    return ClientError({"Error": dict(failure)}, "DeleteObjects")

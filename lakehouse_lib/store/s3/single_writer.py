@@ -18,14 +18,14 @@ _MOST_REMEMBERED = 256
 
 
 @dataclass
-class _Ours:
+class _OwnWrites:
     """What this process has put into a table, the latest last."""
 
     lock: ProcessLock = field(default_factory=ProcessLock)
     digests: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
 
-_tables: dict[S3Store, _Ours] = {}
+_tables: dict[S3Store, _OwnWrites] = {}
 
 
 class SingleWriterS3Store(S3Store):
@@ -37,26 +37,26 @@ class SingleWriterS3Store(S3Store):
         return data
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        ours = self._ours
-        with ours.lock:
+        own_writes = self._own_writes
+        with own_writes.lock:
             self._check_latest()
             if self.head(path) is not None:
                 return False
             # Before it is put: where the answer gets lost, it may be there all the same, and be overwritten by others.
-            ours.digests[path] = _digest(data)
-            ours.digests.move_to_end(path)
-            while len(ours.digests) > _MOST_REMEMBERED:
-                ours.digests.popitem(last=False)
+            own_writes.digests[path] = _digest(data)
+            own_writes.digests.move_to_end(path)
+            while len(own_writes.digests) > _MOST_REMEMBERED:
+                own_writes.digests.popitem(last=False)
             try:
                 self.put(path, data)
             except StoreRefusedError:
-                del ours.digests[path]
+                del own_writes.digests[path]
                 raise
             self.read(path)
             return True
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
-        with self._ours.lock:
+        with self._own_writes.lock:
             try:
                 current = S3Store.read(self, path)
             except ObjectNotFoundError:
@@ -67,24 +67,24 @@ class SingleWriterS3Store(S3Store):
             return True
 
     @property
-    def _ours(self) -> _Ours:
-        return _tables.setdefault(self, _Ours())
+    def _own_writes(self) -> _OwnWrites:
+        return _tables.setdefault(self, _OwnWrites())
 
     def _check_latest(self) -> None:
         """Before something is built on what was put last, see that it is still there."""
-        ours = self._ours.digests
+        digests = self._own_writes.digests
         # Of all that was put it is the commit that others build on, and a checksum that comes last.
-        path = next((one for one in reversed(ours) if one.endswith(".json")), None)
+        path = next((written_path for written_path in reversed(digests) if written_path.endswith(".json")), None)
         if path is None:
             return
         try:
             self.read(path)
         except ObjectNotFoundError:  # cleaned up, or the table was deleted
-            del ours[path]
+            del digests[path]
 
     def _check(self, path: str, data: bytes) -> None:
-        known = self._ours.digests.get(path)
-        if known is not None and known != _digest(data):
+        digest = self._own_writes.digests.get(path)
+        if digest is not None and digest != _digest(data):
             raise StoreRefusedError(
                 f"{path}, which this process has put, was overwritten by another writer: rows of ours are lost",
                 table=self.root,
