@@ -104,10 +104,10 @@ class Snapshot:
         checkpoint turns out unreadable it begins anew."""
         return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
-    def statistics(self, wanted: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``wanted.schema``), and some columns of the same files in the same order; the
         struct form where a checkpoint has all of it, else the JSON, and neither is kept."""
-        return self.ask(lambda state: (state.files.statistics(wanted), state.files.columns(columns)))
+        return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:
@@ -164,8 +164,8 @@ class Snapshot:
 
     def field(self, name: str) -> Field:
         """The column of that name, regardless of case; InvalidArgumentError when there is none."""
-        found = self.schema.get(name) if isinstance(name, str) else None
-        if found is None:
+        match = self.schema.get(name) if isinstance(name, str) else None
+        if match is None:
             raise InvalidArgumentError(
                 f"there is no column {name!r}",
                 table=self.store.root,
@@ -173,7 +173,7 @@ class Snapshot:
                 hint=f"The columns are {', '.join(self.schema.names)}",
                 code="DELTA_COLUMN_NOT_FOUND",
             )
-        return found
+        return match
 
     def names_of(self, columns: Sequence[str] | None) -> list[str]:
         """These columns as the schema spells them; None: all of them.
@@ -213,15 +213,15 @@ class Snapshot:
         if predicate is None:
             return self.files if columns is None else self.file_columns(names)
         layout = self.layout
-        wanted = file_pruning.needs(predicate, layout)
+        needs = file_pruning.needs(predicate, layout)
 
-        def decide(known: file_pruning.FileValues) -> pa.Array:
-            return file_pruning.decide(predicate, known, layout)
+        def decide(values: file_pruning.FileValues) -> pa.Array:
+            return file_pruning.decide(predicate, values, layout)
 
         def may_match(files: pa.Table) -> pa.Array:
             return file_pruning.may_match(predicate, files, layout)
 
-        return self.ask(lambda state: state.files.select(wanted, decide, may_match, names))
+        return self.ask(lambda state: state.files.select(needs, decide, may_match, names))
 
     def update(self) -> Snapshot:
         """The latest version, reading only the commits after this one; this very snapshot when there are none.
@@ -231,12 +231,12 @@ class Snapshot:
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
         """
-        found, commits = commits_since(self.store, self.version)
-        found = found or self.store.head(names.commit(self.version))
+        commit_file, commits = commits_since(self.store, self.version)
+        commit_file = commit_file or self.store.head(names.commit(self.version))
         is_there = False
-        if found is not None:
+        if commit_file is not None:
             with contextlib.suppress(VersionNotFoundError):  # cleaned up since they were listed
-                self.landmark.check(self.store, found)
+                self.landmark.check(self.store, commit_file)
                 is_there = True
                 if commits is not None:
                     with contextlib.suppress(PathTwiceError):  # this version's own sources may be wrong
@@ -253,10 +253,10 @@ class Snapshot:
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
         """
-        found = self.store.head(names.commit(self.version))
-        if found is not None:
+        commit_file = self.store.head(names.commit(self.version))
+        if commit_file is not None:
             with contextlib.suppress(VersionNotFoundError):  # cleaned up since
-                self.landmark.check(self.store, found)
+                self.landmark.check(self.store, commit_file)
                 return
         self.update()
 
@@ -281,8 +281,10 @@ class Snapshot:
         if meta is None:
             return
         try:
-            told = CACHE.get(self.store, [meta], lambda: read_checksum(self.store, self.version), lambda _: meta.size)
-            wrong = contradictions(told, self.state, counting=False) if told is not None else []
+            recorded = CACHE.get(
+                self.store, [meta], lambda: read_checksum(self.store, self.version), lambda _: meta.size
+            )
+            wrong = contradictions(recorded, self.state, counting=False) if recorded is not None else []
         except DeltaError as error:
             wrong = [error.message]
         if wrong:
