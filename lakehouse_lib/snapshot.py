@@ -105,8 +105,10 @@ class Snapshot:
         return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
     def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-        """Statistics of the live files (``wanted.schema``), and some columns of the same files in the same order; the
-        struct form where a checkpoint has all of it, else the JSON, and neither is kept."""
+        """Statistics of the live files (``selection.schema``), and some columns of the same files in the same order.
+
+        They are read from the struct form where a checkpoint has all of it, else from the JSON; neither is kept.
+        """
         return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
     @property
@@ -275,8 +277,7 @@ class Snapshot:
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
 
     def compare_checksum(self) -> None:
-        """Tell of a checksum that contradicts the log, which is believed all the same. No file is counted for it that
-        is not in memory."""
+        """Warn of a checksum that contradicts the log, which counts. Only files in memory are compared with it."""
         meta = self._loaded.checksum
         if meta is None:
             return
@@ -355,7 +356,7 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
         VersionNotFoundError: a version or time that never was, or is cleaned up.
         LogCorruptedError: the log is torn.
         UnsupportedFeatureError: the table cannot be read right.
-        InvalidArgumentError: a version that is no whole number, a timestamp that is no datetime, or both given.
+        InvalidArgumentError: a version that is not a whole number, a timestamp that is not a datetime, or both.
     """
     if timestamp is not None:
         if version is not None:

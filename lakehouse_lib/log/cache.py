@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lakehouse_lib.log import clock
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: Bytes that tables nobody holds open any more may keep.
+#: Bytes that tables which are not open any more may keep.
 BOUND = 256 << 20
 
 #: What an entry takes beside the columns that it counts: the Arrow objects of a commit of one file, most of all.
@@ -39,7 +39,7 @@ class _Entry:
     size: int = 0
 
     def measure(self) -> int:
-        """How much it has grown."""
+        """Bytes by which the value has grown since it was measured last."""
         before, self.size = self.size, ENTRY + self.nbytes(self.value)
         return self.size - before
 
@@ -66,7 +66,7 @@ class LogCache:
         *,
         grows: bool = False,
     ) -> _Value:
-        """What ``read`` makes of these objects, now or earlier.
+        """The value that ``read`` makes of these objects, now or earlier.
 
         Args:
             nbytes: the value's bytes in memory, without the few tens of kilobytes that any entry takes.
@@ -107,7 +107,7 @@ class LogCache:
 
     @property
     def nbytes(self) -> int:
-        """As it was measured last."""
+        """Bytes of all values, as they were measured last."""
         with self._lock:
             return self._nbytes
 

@@ -1,7 +1,7 @@
 """Version checksums: ``N.crc`` says in one object what version N comes to (PROTOCOL.md, section Version Checksum File).
 
 A wrong one is worse than none: delta-spark takes the protocol and the metadata from it. So one is written only where
-each of its numbers is certain, and believed over the log never.
+each of its numbers is certain, and the log counts where they differ.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MOST_DOMAINS = 10
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a version comes to.
+    """The counts and the few actions of a version.
 
     Attributes:
         size: bytes of all live files.
         files: how many live files there are.
-        transactions, domains: the live ones; None: not told.
+        transactions, domains: the live ones; None: not listed.
         txn_id: of the commit.
         in_commit_timestamp: ms since the epoch, where the table has them.
     """

@@ -47,7 +47,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 @dataclass(frozen=True)
 class CleanupPlan:
-    """What goes.
+    """What a cleanup deletes.
 
     Attributes:
         base: the checkpoint from which on everything stays; None when nothing older is to go.
@@ -101,7 +101,7 @@ def clean_up(
             f"{LOG_RETENTION.key} ({retention}) is shorter than {DELETED_FILE_RETENTION.key} "
             f"({of_files}): versions would be forgotten whose files are still kept for them",
             table=store.root,
-            hint="Pass enforce_retention_duration=False if nobody reads these versions, or set the first property to "
+            hint="Pass enforce_retention_duration=False if these versions are not needed, or set the first property to "
             f"at least the second by {SET_BY}",
         )
     moment = clock.now() if now is None else now
@@ -159,7 +159,7 @@ def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int
     """
     try:
         return committed <= now + _HOUR - int(LOG_RETENTION.of(configuration) / timedelta(milliseconds=1))
-    except InvalidArgumentError:  # whoever cleans up may read it otherwise
+    except InvalidArgumentError:  # the cleanup itself may read it otherwise
         return True
 
 
@@ -239,7 +239,7 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
     """The names of the sidecars that checkpoints of a listing refer to.
 
     Raises:
-        LogCorruptedError: a checkpoint that cannot be read, so that nobody knows.
+        LogCorruptedError: a checkpoint that cannot be read, so that its sidecars are unknown.
     """
     sidecar_names = set()
     for meta in listing:
@@ -299,7 +299,7 @@ def _unreferenced(
     try:
         return plan_sidecars(sidecars, referenced_sidecars(store, staying), before)
     except LogCorruptedError as error:
-        logger.warning("all sidecars stay, because nobody knows which of them a checkpoint needs: %s", error)
+        logger.warning("all sidecars stay, because it is unknown which of them a checkpoint needs: %s", error)
         return ()
 
 

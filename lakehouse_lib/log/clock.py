@@ -54,7 +54,7 @@ def check_by_probe(store: ObjectStore) -> int:
 
     Raises:
         RetentionError: as ``check``.
-        StoreError: the store failed, or somebody took the object away.
+        StoreError: the store failed, or the object was deleted by another process.
     """
     # The name of what a killed process leaves of a put: a cleanup takes it after a day.
     path = f"{file_names.LOG}/.clock.{uuid.uuid4().hex}.tmp"

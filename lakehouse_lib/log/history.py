@@ -30,7 +30,7 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
         limit: at most so many; None for all.
 
     Raises:
-        InvalidArgumentError: a limit that is no number of commits.
+        InvalidArgumentError: a limit that is not a valid number of commits.
     """
     if limit is not None and (type(limit) is not int or limit < 0):
         raise InvalidArgumentError(

@@ -22,7 +22,7 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class LastCheckpoint:
-    """What a checkpoint is.
+    """What ``_last_checkpoint`` says of a checkpoint.
 
     Attributes:
         size: its actions, those in sidecars included.
@@ -123,7 +123,7 @@ def _quoted(text: str) -> bytes:
 
 
 def _version(data: bytes) -> int | None:
-    """None for a hint that cannot be read, or whose checksum says that it is not what was written."""
+    """The version of a hint; None where the hint cannot be read, or contradicts its own checksum."""
     try:
         body = json.loads(data)
         version = body["version"]

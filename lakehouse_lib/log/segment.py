@@ -148,7 +148,7 @@ def oldest_version(store: ObjectStore) -> int | None:
 
 
 def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
-    """The complete checkpoints of a listing, of each version the one first that is read at the least cost; its commits
+    """The complete checkpoints of a listing, of each version the cheapest to read first; its commits
     and compactions as they were listed."""
     commits: list[Commit] = []
     compactions: list[Compaction] = []
@@ -255,8 +255,11 @@ def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
 
 
 def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFoundError:
-    """A cleanup takes the oldest commits, and no older ones are there than what is missing; an older checkpoint may be,
-    which somebody has written meanwhile."""
+    """The error for a version that was cleaned up.
+
+    A cleanup takes the oldest commits, and no older ones are there than what is missing; an older checkpoint may be,
+    which another process has written meanwhile.
+    """
     return VersionNotFoundError(
         f"version {version} is cleaned up; the next one that can be read is {later}",
         table=store.root,

@@ -18,7 +18,7 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 @dataclass(frozen=True)
 class Landmark:
-    """A version as it was met in the log.
+    """A version as the log had it when it was read.
 
     Attributes:
         file: its commit file as it was listed; None: there was only a checkpoint.
@@ -32,7 +32,7 @@ class Landmark:
     table_id: str
 
     def check(self, store: ObjectStore, current: ObjectMeta | None) -> None:
-        """Nothing, where the version is what it was.
+        """Check that the version is what it was.
 
         A commit file that looks another one is compared by what it says: restored from a backup, it has another time.
 
@@ -41,7 +41,7 @@ class Landmark:
 
         Raises:
             TableNotFoundError: the version is of another table.
-            VersionNotFoundError: the file that was found is gone again: a cleanup took it.
+            VersionNotFoundError: the file is gone since it was listed: a cleanup took it.
         """
         if not self._is_same_file(current, store) and not self._says_the_same(current, store):
             raise replaced(store, self.version)
@@ -64,7 +64,7 @@ class Landmark:
         return metadata is not None and metadata.id == self.table_id
 
     def _metadata(self, current: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
-        """The version's, as the log has it now. What was found may not be listed yet."""
+        """The version's metadata as the log has it now. Its commit file may not be listed yet."""
         for wait in (*LISTING_WAITS, None):
             try:
                 return load_state(store, self.version).state.metadata
@@ -80,7 +80,7 @@ class Landmark:
 
 
 def replaced(store: ObjectStore, version: int) -> TableNotFoundError:
-    """The error for a table that is no longer the one of which ``version`` was read."""
+    """The error for a table that was replaced since ``version`` was read."""
     return TableNotFoundError(
         f"{file_names.commit(version)} is not the commit that it was: another table is there now",
         table=store.root,

@@ -33,7 +33,7 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
 
     Raises:
         InvalidArgumentError: no location: an empty one, a scheme without a store here, a URI with credentials, a query
-            or a fragment; options nobody reads; S3 without boto3. A location that may hold a secret is not told.
+            or a fragment; unknown options; S3 without boto3. A location that may hold a secret is not shown.
     """
     text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else None
     if not isinstance(text, str) or not text:

@@ -127,7 +127,7 @@ class ObjectStore(Protocol):
         """
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete these objects; one that is already gone is no error."""
+        """Delete these objects; one that is already gone is not an error."""
 
     def head(self, path: str) -> ObjectMeta | None:
         """Size and time of an object, or None."""
@@ -142,10 +142,10 @@ class ObjectStore(Protocol):
         """Random access to an object, for Parquet; ``ObjectNotFoundError`` when there is none."""
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new data file, under a name that nobody else uses."""
+        """A new data file, under a unique name."""
 
     def explain(self, error: OSError) -> str | None:
-        """What to do about an error of a file that ``open_input`` or ``open_output`` gave; None: nothing is known."""
+        """A hint for an error of a file that ``open_input`` or ``open_output`` gave; None: nothing is known."""
 
     def spark_access(self, location: str) -> SparkAccess:
         """How Spark reaches ``root`` or one of ``allowed_roots``."""

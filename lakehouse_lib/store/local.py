@@ -221,7 +221,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
-        """Whoever else asks to be alone in the folder waits; the kernel lets go of it when the process dies."""
+        """Hold the folder's lock, for which other processes wait; the kernel frees it when the process dies."""
         lock = os.open(folder, os.O_RDONLY)
         try:
             try:
@@ -238,7 +238,7 @@ class LocalStore:
             while not is_ours:
                 if time.monotonic() > deadline:
                     raise StoreError(
-                        f"somebody else has kept {folder} locked for {_LOCK_PATIENCE_SECONDS:g} s",
+                        f"another process has kept {folder} locked for {_LOCK_PATIENCE_SECONDS:g} s",
                         table=self._root,
                         hint="See who holds it (lslocks); a process that is stopped keeps its locks",
                     )
@@ -353,7 +353,7 @@ def _is_folder(status: os.stat_result) -> bool:
 
 
 def _locked(handle: int) -> bool:
-    """False: somebody else has it locked."""
+    """Take a file's lock; False where another process holds it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -49,7 +49,7 @@ def scheme_of(location: str) -> str:
     """The scheme in lower case; "" of a path.
 
     Raises:
-        InvalidArgumentError: brackets around what is no address.
+        InvalidArgumentError: brackets around what is not a valid address.
     """
     if ":" not in location.split("/", 1)[0]:
         return ""
@@ -67,7 +67,7 @@ def parse(location: str, table: str | None = None) -> Uri:
 
     Raises:
         InvalidArgumentError: credentials, a query or a fragment (empty ones, too), a control character that is not
-            percent-encoded, a NUL, bytes that are no UTF-8, brackets around what is no address.
+            percent-encoded, a NUL, bytes that are no UTF-8, brackets around what is not a valid address.
     """
     parts = split_or_none(location)
     if parts is None:
@@ -102,7 +102,7 @@ def split_or_none(text: str) -> SplitResult | None:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether it can be written down: a lone surrogate (a byte of a file name that is no UTF-8) cannot."""
+    """Whether it can be written down: a lone surrogate (a byte of a file name that is not valid UTF-8) cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """What a Parquet footer says of each column of each row group, without trusting it.
 
 pyarrow's own view of a column of a row group ends the whole process when a damaged footer contradicts itself, for
-parquet-cpp throws there and nobody catches. So the footer's Thrift (parquet-format, parquet.thrift; Thrift compact
+parquet-cpp throws there, and nothing catches it. So the footer's Thrift (parquet-format, parquet.thrift; Thrift compact
 protocol) is looked through first. Reading data, which does catch, finds whatever else is wrong.
 """
 
@@ -31,7 +31,7 @@ _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY",
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """What is said of one column chunk.
+    """The statistics of one column chunk.
 
     Attributes:
         null_count: None where the footer does not say.
@@ -45,7 +45,7 @@ class ChunkStatistics:
 
 
 def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
-    """For each row group, for each leaf column in the order of the schema.
+    """The statistics of each leaf column, in the order of the schema, for each row group.
 
     Raises:
         ValueError: the footer has another number of columns or row groups than it says, or is torn.
@@ -210,7 +210,7 @@ class _Compact:
                 self._skip(kind)
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """The number and kind of each field of the struct that begins here; whoever asks reads or skips its value."""
+        """The number and kind of each field of the struct that begins here; the caller reads or skips its value."""
         field = 0
         while (header := self._data[self._at]) & 0x0F:
             field, kind = self._field(header, field)

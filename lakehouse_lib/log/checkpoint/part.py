@@ -53,7 +53,7 @@ class Part(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """What it keeps in memory."""
+        """Bytes that it keeps in memory."""
 
     @property
     def blocks(self) -> int:
@@ -195,7 +195,7 @@ class ParquetPart:
 
     def may_have(self, action: str, block: int, field: str, hashes: NDArray[np.uint64]) -> int | None:
         """How many of the texts of these hashes (``bloom.hashes_of``) some action of the block may have there; none is
-        certain. None without a filter that tells."""
+        certain. None without a filter."""
         bloom = self._statistics[block][self._leaves[action, field]].bloom
         if bloom is None:
             return None
@@ -263,7 +263,7 @@ class ParquetPart:
 
 @contextmanager
 def reading(store: ObjectStore, path: str, version: int) -> Iterator[None]:
-    """Name the object when it, or the store, fails."""
+    """Raise errors of the object, or of the store, with the object's name."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer that is no UTF-8
@@ -306,13 +306,13 @@ def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSche
     """The leaves without what typed statistics and partition values say of columns of dates and times: the file's
     calendar calls days otherwise. The text forms, which name them, decide."""
 
-    def told_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:
+    def column_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:
         """The column; its bounds and its count of nulls go together."""
         depth = _TYPED.get(leaf[1]) if len(leaf) > 1 else None
         return None if depth is None else (leaf[1], *leaf[depth:])
 
-    times = {told_of(leaf) for leaf, index in leaves.items() if _is_time(schema.column(index))} - {None}
-    return {leaf: index for leaf, index in leaves.items() if told_of(leaf) not in times}
+    times = {column_of(leaf) for leaf, index in leaves.items() if _is_time(schema.column(index))} - {None}
+    return {leaf: index for leaf, index in leaves.items() if column_of(leaf) not in times}
 
 
 def _is_time(column: pq.ColumnSchema) -> bool:

@@ -26,7 +26,7 @@ from lakehouse_lib.store.concurrent import at_once
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """What a checkpoint says."""
+    """The state that a checkpoint holds."""
 
     files: CheckpointRows
     tombstones: CheckpointRows
@@ -37,7 +37,7 @@ class CheckpointState:
 
     @property
     def nbytes(self) -> int:
-        """What is kept in memory by now."""
+        """Bytes that are in memory by now."""
         return self.files.nbytes + self.tombstones.nbytes + sum(part.nbytes for part in self.files.parts)
 
 

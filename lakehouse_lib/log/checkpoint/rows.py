@@ -94,7 +94,7 @@ class CheckpointRows:
 
     @property
     def nbytes(self) -> int:
-        """What is kept in memory."""
+        """Bytes that are in memory."""
         caches: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
         return sum(value.nbytes for cache in caches for value in list(cache.values()))
 
@@ -168,7 +168,7 @@ class CheckpointRows:
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, hardly
-        ever, one that has none, where Bloom filters tell so instead of the rows."""
+        ever, one that has none, where a Bloom filter decides instead of the rows."""
         hashes = self._hashes(keys)
 
         def holds_row(number: int) -> bool:
@@ -261,12 +261,12 @@ class CheckpointRows:
         return pa.concat_tables([none, *in_order(select_in_block, range(len(self._blocks)))])
 
     def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
-        """Of the paths of keys, as Bloom filters have them; None where no part has filters that tell."""
+        """The hashes of the paths of keys, as Bloom filters have them; None where no part has filters."""
         plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
         return hashes_of(key_paths(keys)) if plain else None
 
     def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
-        """How many of the paths a block may have; None where no filter tells, or the keys are read already."""
+        """How many of the paths a block may have; None without a filter, or where the keys are read already."""
         block = self._blocks[number]
         if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
             return None
@@ -355,8 +355,8 @@ class CheckpointRows:
         return {path: self._bounds[number, path, repr(kind)] for path, kind in columns.items()}
 
     def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        """From statistics kept as structs where the checkpoint has them, of which only these leaves are read, else from
-        the JSON, of which only these are parsed."""
+        """The bounds of columns: from statistics in structs where the checkpoint has them, else from the JSON. Only the
+        statistics of these columns are read."""
         part = self._blocks[number].part
         typed = {
             path: kind
@@ -383,7 +383,7 @@ class CheckpointRows:
         return bounds
 
     def _written_structs(self, number: int, selection: WrittenStatistics) -> pa.Table | None:
-        """Of the struct form; None where that does not say all that the JSON may say."""
+        """The statistics of the struct form; None where that does not say all that the JSON may say."""
         block = self._blocks[number]
         leaves = [(_STATS, *path) for path in selection.leaves]
         if not all(block.part.has(self._action, *leaf) for leaf in leaves):

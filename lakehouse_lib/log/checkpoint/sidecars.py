@@ -38,7 +38,7 @@ class Sidecar:
 
 @dataclass(frozen=True)
 class SidecarPlan:
-    """``unchanged`` are taken over as they are; what ``rewritten`` hold of live actions goes into new ones."""
+    """``unchanged`` sidecars are taken over as they are; live actions of ``rewritten`` ones go into new sidecars."""
 
     unchanged: tuple[Sidecar, ...]
     rewritten: tuple[Sidecar, ...]
@@ -63,7 +63,7 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
 
 
 def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
-    """The small ones that what is pending has outgrown half of, the smallest first, for each adds to it."""
+    """Small sidecars that are at most twice what is pending, the smallest first, for each adds to it."""
     outgrown = []
     for sidecar, size in sorted(sizes.items(), key=lambda item: item[1]):
         if size >= _SMALL or size > 2 * pending:

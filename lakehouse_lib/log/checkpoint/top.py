@@ -1,4 +1,4 @@
-"""An object of a checkpoint that is no sidecar: with its footer the few actions are read that are no files."""
+"""The top object of a checkpoint: its footer and its few actions that are not files are read at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Top:
 
 
 def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
-    """Open one; a small object is one request.
+    """Open a top object; a small one is one request.
 
     Raises:
         LogCorruptedError: it is missing or cannot be read.

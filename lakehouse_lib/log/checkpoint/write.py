@@ -39,7 +39,7 @@ def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tom
 
     Raises:
         LogCorruptedError: the checkpoint before turned out unreadable, or a path is live twice.
-        StoreError: the store failed; what is left of the attempt is no checkpoint.
+        StoreError: the store failed; what is left of the attempt is not a valid checkpoint.
     """
     state.files.check_paths()
     protocol, metadata = state.protocol, state.metadata

@@ -76,10 +76,10 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
 
 
 def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
-    """What is taken over unread must be what was read when it was opened: it may be torn or gone since.
+    """Check that sidecars which are taken over unread are still the objects that were opened.
 
     Raises:
-        UnreadableCheckpointError: it is not.
+        UnreadableCheckpointError: one is gone, or another object.
     """
     current = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
     for now, then in zip(current, sidecars, strict=True):
@@ -88,7 +88,7 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
-    """The same state on the newest checkpoint there is: a snapshot that is kept up stays on the one it began with."""
+    """The same state on the newest checkpoint there is: a snapshot that is updated stays on the one it began with."""
     newest = load_segment(store, version).checkpoint
     if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
         return state
@@ -158,7 +158,7 @@ def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
 def _write(
     store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
 ) -> LastCheckpoint:
-    """New sidecars, and then the object that names them and those that are kept."""
+    """New sidecars, and then the object that names them and those that are taken over."""
     sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
     removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))

@@ -45,7 +45,7 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
     """The commit of ``version``.
 
     Args:
-        size: of the commit file in bytes, where a listing has told it; asked for otherwise.
+        size: of the commit file in bytes, where a listing has it; requested otherwise.
 
     Raises:
         VersionNotFoundError: there is no such commit file.
@@ -251,7 +251,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
 
 
 def _check_line(name: str, line: bytes, version: int, table: str) -> None:
-    """Lines that are too long are told with the others."""
+    """Check a line that is about to be written; too long ones are left to ``serialize``."""
     try:
         if len(line) <= MAX_LINE_BYTES:
             check_line(line)

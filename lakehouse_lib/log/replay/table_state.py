@@ -82,7 +82,7 @@ def load_state(
 def give_up(
     store: ObjectStore, error: DeltaError, unreadable: DeltaError | None, objects: Iterable[ObjectMeta]
 ) -> NoReturn:
-    """Raise what is to be told of a version for which nothing is left.
+    """Raise the error of a version that no source is left for.
 
     Args:
         error: the last one.
@@ -95,7 +95,7 @@ def give_up(
 
 
 def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
-    """Whether one of these is not there any more, so that the others are no use, either."""
+    """Whether one of these objects is gone, so that the others are of no use."""
     return any(store.head(meta.path) is None for meta in objects)
 
 

@@ -227,8 +227,8 @@ class S3Client:
             return client
 
     def _check_profile(self, core: Any) -> None:
-        """An endpoint in boto3's files is no option of ours: pyarrow and Spark do not see it, and would take data files
-        to a bucket of the same name at AWS, signed with that server's keys."""
+        """Refuse an endpoint in boto3's files: pyarrow and Spark do not see it, and would take data files to a bucket
+        of the same name at AWS, signed with that server's keys."""
         if core.get_config_variable("ignore_configured_endpoint_urls"):
             return
         files = {"full_config": core.full_config, "scoped_config": core.get_scoped_config()}

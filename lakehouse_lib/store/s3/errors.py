@@ -71,19 +71,19 @@ def is_transient(error: Exception) -> bool:
 
 
 def leaves_doubt(error: Exception) -> bool:
-    """Whether what was asked may have been done all the same: it was answered by nobody, or by something in between."""
+    """Whether what was asked may have been done all the same: no answer came, or one from something in between."""
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
 def explained(
     error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False, asked_once: bool = False
 ) -> StoreError:
-    """The error of our tree.
+    """The error of this library for an error of boto3's.
 
     Args:
         what: the path, or what was done.
         refused: something was to be stored, and certainly was not.
-        asked_once: it was not tried again until the deadline, for nobody had answered shortly before.
+        asked_once: it was not tried again until the deadline, for no answer had come shortly before.
     """
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)

@@ -67,7 +67,7 @@ class S3Options:
         skip_signature: anonymous requests, to a public bucket.
         connect_timeout, timeout: of one attempt: until it is connected, and until the server says something.
         retry_timeout: after it nothing is tried again.
-        single_writer: the user vouches that nobody else writes to the table, because the store cannot refuse one.
+        single_writer: the user vouches that no other process writes to the table, because the store cannot refuse one.
         allowed_roots: other locations whose files the table may refer to, to be read only.
     """
 
@@ -95,8 +95,8 @@ class S3Options:
             environment: default: this process's.
 
         Raises:
-            InvalidArgumentError: an option nobody reads, a value that is none, half of a pair of credentials. Values
-                are told only of options that hold no secret.
+            InvalidArgumentError: an unknown option, an invalid value, half of a pair of credentials. Values
+                are shown only of options that hold no secret.
         """
         return _Reader(storage_options, table, os.environ if environment is None else environment).options()
 
@@ -163,7 +163,7 @@ class _Reader:
             raise InvalidArgumentError(
                 f"the storage option {name!r} is unknown",
                 table=self._table,
-                hint="Commits are conditional puts here, which writers with that option do not heed; leave it out, and "
+                hint="Commits are conditional puts here, which writers with that option ignore; leave it out, and "
                 "let none of them write to the table"
                 if unsafe
                 else f"Known are {', '.join(sorted(_NAMES))}, each with aws_ in front if you like",
@@ -253,15 +253,15 @@ class _Reader:
 
 def option_of(name: str) -> str | None:
     """The option that a user's name of it means, as ``S3Options`` or ``allow_http`` and ``conditional_put`` are called;
-    None: nobody reads it."""
+    None: unknown."""
     return _NAMES.get(name.lower().removeprefix("aws_"))
 
 
 def check_key(text: str | None, name: str, table: str) -> None:
-    """Keys and tokens are sent in headers; a line's end that came along from a file would be told as anything else.
+    """Check that a key or token can be sent in a header; a line's end from a file would cause a misleading error.
 
     Raises:
-        InvalidArgumentError: it has characters that none has. It is not told.
+        InvalidArgumentError: it has characters that no key has. It is not shown.
     """
     if text is not None and not _KEY.fullmatch(text):
         raise InvalidArgumentError(
@@ -289,7 +289,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
         table: the table concerned, for errors; None where ``uri`` is its own location.
 
     Raises:
-        InvalidArgumentError: no such location. One that may hold credentials is not told.
+        InvalidArgumentError: no such location. One that may hold credentials is not shown.
     """
     scheme, bucket, path = parse(uri, table)
     if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):

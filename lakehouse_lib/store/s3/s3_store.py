@@ -292,21 +292,23 @@ class S3Store:
         # A name that no reader of a log takes for its own, and that sorts before all of them.
         path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
         place = self._own(path)
-        heeds = self._client.ask("the test of conditional puts", lambda client: _heeds(client, place), storing=True)
+        is_refused = self._client.ask(
+            "the test of conditional puts", lambda client: _is_second_refused(client, place), storing=True
+        )
         self._forget_probe(path)
-        if not heeds:
+        if not is_refused:
             raise StoreRefusedError(
                 f"the server {self._options.endpoint_url or 'of the bucket'} ignores the condition of a put "
                 "(If-None-Match), so two writers could commit the same version and rows would be lost",
                 table=self._root,
-                hint="Use an endpoint that heeds it (Amazon S3, MinIO, R2, Ceph, versitygw do in current releases); "
-                "or, if nobody else ever writes to the table, set the storage option single_writer=true",
+                hint="Use an endpoint that checks it (Amazon S3, MinIO, R2, Ceph, versitygw do in current releases); "
+                "or, if no other process ever writes to the table, set the storage option single_writer=true",
             )
 
     def _forget_probe(self, path: str) -> None:
         try:
             self.delete_many([path])
-        except StoreError:  # who may not delete leaves an empty object, which nobody reads
+        except StoreError:  # who may not delete leaves an empty object, which is never read
             return
 
     def _failed(self, path: str, error: OSError) -> StoreError:
@@ -319,7 +321,7 @@ def _leads_out(path: str) -> bool:
 
 
 def _put(client: Any, **parameters: Any) -> bool:
-    """False: the condition did not hold."""
+    """Put an object; False where the condition did not hold."""
     try:
         client.put_object(**parameters)
     except ClientError as error:
@@ -330,7 +332,7 @@ def _put(client: Any, **parameters: Any) -> bool:
     return True
 
 
-def _heeds(client: Any, place: Mapping[str, str]) -> bool:
+def _is_second_refused(client: Any, place: Mapping[str, str]) -> bool:
     """Whether the second put of one object is refused; a first one is only where its own first answer got lost."""
     try:
         return not all(_put(client, **place, Body=b"", IfNoneMatch="*") for _ in range(2))
@@ -374,7 +376,7 @@ def _just_before(start: str) -> str:
 
 
 def _milliseconds(moment: Any) -> int:
-    # Some servers list fractions of a second that they do not tell of a single object.
+    # Some servers list fractions of a second that they leave out for a single object.
     return int(moment.timestamp()) * 1000
 
 

@@ -1,7 +1,7 @@
 """A bucket whose server refuses no put, for a table that only one process ever writes (``single_writer=true``).
 
-Looking first and putting then is no mutual exclusion. The user vouches that there is no other writer; what this adds is
-that one who was there all the same is found out, once an object of ours has other bytes than ours.
+Looking first and putting then is not mutual exclusion. The user vouches that there is no other writer; this adds
+that a second writer is detected, once an object of this process has other bytes than it put.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SingleWriterS3Store(S3Store):
         return _tables.setdefault(self, _OwnWrites())
 
     def _check_latest(self) -> None:
-        """Before something is built on what was put last, see that it is still there."""
+        """Check that the commit which was put last is still there, before another one is built on it."""
         digests = self._own_writes.digests
         # Of all that was put it is the commit that others build on, and a checksum that comes last.
         path = next((written_path for written_path in reversed(digests) if written_path.endswith(".json")), None)
