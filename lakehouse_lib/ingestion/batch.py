@@ -159,7 +159,7 @@ class Batch:
             raise self._overtaken("is loading")
 
     def _decide_to_load(self, refused: Mapping[str, str]) -> None:
-        """After this nobody can give the batch up, so that its files are not new again while its rows get in."""
+        """After this the batch cannot be given up, so that its files are not new again while its rows get in."""
         stands = self.intents.decide(Outcome(self.intent.number, refused))
         if stands.given_up is not None:
             raise ConcurrentTransactionError(

@@ -149,8 +149,8 @@ class IntentLog:
 
     def staged(self, settled: Container[int]) -> list[str]:
         """Staged objects of settled batches: what dead runs left behind."""
-        found = (meta.path for meta in self.store.list_from(f"{self.folder}/staging"))
-        numbers = ((path, path.rpartition("/")[2].partition("-")[0]) for path in found)
+        paths = (meta.path for meta in self.store.list_from(f"{self.folder}/staging"))
+        numbers = ((path, path.rpartition("/")[2].partition("-")[0]) for path in paths)
         return [path for path, number in numbers if number.isdecimal() and int(number) in settled]
 
 

@@ -65,13 +65,15 @@ def scan(landing: Path) -> dict[str, SourceFile]:
         raise LandingError(f"the landing path {landing} is a file", hint="Name the folder that holds the source files")
     try:
         with os.scandir(landing) as entries:
-            found = sorted((entry for entry in entries if not _left_alone(entry.name)), key=lambda entry: entry.name)
+            candidates = sorted(
+                (entry for entry in entries if not _left_alone(entry.name)), key=lambda entry: entry.name
+            )
     except OSError as error:
         raise LandingError(
             f"the landing folder {landing} cannot be read: {error.strerror}", hint="Grant read and execute rights on it"
         ) from error
     files = {}
-    for entry in found:
+    for entry in candidates:
         try:
             status = entry.stat()
         except FileNotFoundError:

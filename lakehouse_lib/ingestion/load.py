@@ -199,12 +199,12 @@ class Load:
         if snapshot is None:
             return
         snapshot.check_writable()
-        columns = {one.name: (str(one.type), one.nullable) for one in snapshot.schema.fields}
-        given = {one.name: (str(one.type), one.nullable) for one in self.source.schema.fields}
+        columns = {column.name: (str(column.type), column.nullable) for column in snapshot.schema.fields}
+        declared = {column.name: (str(column.type), column.nullable) for column in self.source.schema.fields}
         wrong = [
-            f"{name}: the table has {_shown(columns.get(name))}, the schema file {_shown(given.get(name))}"
-            for name in {**columns, **given}
-            if columns.get(name) != given.get(name)
+            f"{name}: the table has {_shown(columns.get(name))}, the schema file {_shown(declared.get(name))}"
+            for name in {**columns, **declared}
+            if columns.get(name) != declared.get(name)
         ]
         if wrong:
             raise SchemaMismatchError(
@@ -232,11 +232,11 @@ class Load:
         return sort_files(files, growing, self.past, lambda file: fingerprint(self.source.landing, file))
 
     def _intent(self, number: int, batch: Sequence[SourceFile]) -> Intent | None:
-        prints = [fingerprint(self.source.landing, file) for file in batch]
-        found = tuple(one for one in prints if one is not None)
-        if len(found) < len(batch):
+        candidates = [fingerprint(self.source.landing, file) for file in batch]
+        fingerprints = tuple(candidate for candidate in candidates if candidate is not None)
+        if len(fingerprints) < len(batch):
             return None  # one of them grew under our hands
-        return Intent(number, found, self.source.rules())
+        return Intent(number, fingerprints, self.source.rules())
 
 
 def _version(snapshot: Any) -> int | None:

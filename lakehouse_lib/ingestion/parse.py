@@ -116,7 +116,7 @@ def parse_file(task: ParseTask) -> pa.Table:
                     rejected_writer.write_table(bad)
                     rejected += bad.num_rows
     except SourceRefusedError as error:
-        # Read halfway, a file that was still being written looks torn: that is no refusal.
+        # Read halfway, a file that was still being written looks torn, which is not a reason to refuse it.
         return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=error.description)
     if _changed(path, task.file):
         return _report(task, changed=True)
@@ -138,14 +138,14 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
     """A block's good rows, typed, and its faulty ones in the quarantine's layout."""
     columns: list[Any] = []
     checks = list(block.checks) if isinstance(block, TypedBlock) else []
-    found = {name: (reason, wrong) for name, reason, wrong in block.checks}
+    block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
     for index, field in enumerate(task.schema):
         if isinstance(block, TypedBlock):
-            column, wrong = block.columns[index], found[field.name][1]
+            column, wrong = block.columns[index], block_checks[field.name][1]
         else:
             column, wrong = from_text(block.texts[index], field.type)
-            if field.name in found:
-                reason, garbled = found.pop(field.name)
+            if field.name in block_checks:
+                reason, garbled = block_checks.pop(field.name)
                 checks.append((field.name, reason, garbled))
                 wrong &= ~garbled
             checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
@@ -158,7 +158,7 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
             checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
         columns.append(column)
     if isinstance(block, TextBlock):
-        checks.extend((name, reason, wrong) for name, (reason, wrong) in found.items())  # keys the schema lacks
+        checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())  # keys the schema lacks
     checks.extend(partition_faults(columns, task.schema, task.partition_columns, task.store.limits))
     places = {name: place for place, name in enumerate(task.schema.names)}
     checks = sorted((check for check in checks if check[2].any()), key=lambda check: places.get(check[0], len(places)))
@@ -167,8 +167,8 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
     good = pa.Table.from_arrays([*columns, file_names, block.lines], schema=staged_schema(task.schema))
     if not checks:
         return good, faulty
-    kept, bad = faulty_cells(task.schema, task.origin, block.texts, block.lines, checks)
-    return good.take(pa.array(np.flatnonzero(kept))), pa.concat_tables([bad, faulty])
+    is_good, bad = faulty_cells(task.schema, task.origin, block.texts, block.lines, checks)
+    return good.take(pa.array(np.flatnonzero(is_good))), pa.concat_tables([bad, faulty])
 
 
 class _StagedFile:

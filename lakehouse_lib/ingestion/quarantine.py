@@ -96,12 +96,12 @@ def faulty_cells(
     Returns:
         the mask of the good rows, and the faulty ones in the quarantine's layout.
     """
-    found = np.stack([check[2] for check in checks], axis=1) if checks else np.zeros((len(lines), 0), bool)
-    faulty = found.any(axis=1)
+    violation_mask = np.stack([check[2] for check in checks], axis=1) if checks else np.zeros((len(lines), 0), bool)
+    faulty = violation_mask.any(axis=1)
     rows = np.flatnonzero(faulty)
-    found = found[rows]
-    which = pa.array(np.nonzero(found)[1])
-    offsets = np.concatenate([[0], np.cumsum(found.sum(axis=1))]).astype(np.int32)
+    violation_mask = violation_mask[rows]
+    which = pa.array(np.nonzero(violation_mask)[1])
+    offsets = np.concatenate([[0], np.cumsum(violation_mask.sum(axis=1))]).astype(np.int32)
     columns = _texts([check[0] for check in checks]).take(which)
     reasons = _texts([check[1] for check in checks]).take(which)
     violations = pa.ListArray.from_arrays(
@@ -123,7 +123,7 @@ def faulty_cells(
 
 
 def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) -> pa.Table:
-    """Records that are no row of the schema, in the quarantine's layout: no columns, the record in ``_raw``."""
+    """Records that are not rows of the schema, in the quarantine's layout: no columns, the record in ``_raw``."""
     count = len(records.lines)
     nothing = pa.nulls(count, pa.string())
     reasons = _texts(records.reasons)

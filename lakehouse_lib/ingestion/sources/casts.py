@@ -46,7 +46,7 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     Returns:
         the typed array, NULL where the text was NULL or did not fit, and a mask of the cells that did not fit.
 
-    Spaces around a value and an empty text are no value of any type but string (an empty one is NULL there). Booleans
+    Spaces around a value and an empty text are a value of no type but string (an empty one is NULL there). Booleans
     are ``true``/``false``/``1``/``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601, read as UTC when they name no zone.
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
@@ -115,7 +115,7 @@ def _may_wrap(texts: Any, scale: int) -> bool:
 def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Where Arrow has made another number of a text: it reads and rescales decimals modulo 2^128, without a word.
 
-    Decimals of 256 bits are no way out, for they wrap as well. But what has wrapped is off by at least three times what
+    Decimals of 256 bits do not help, for they wrap as well. But what has wrapped is off by at least three times what
     it has become, which even a double shows.
     """
     became = decimals.cast(pa.float64())

@@ -133,13 +133,13 @@ def _block(
     while taken < len(invalid) and (ahead := invalid[taken][0] - record - taken) <= rows:
         before.append(ahead)
         taken += 1
-    mine, invalid[:] = invalid[:taken], invalid[taken:]
+    batch_invalid, invalid[:] = invalid[:taken], invalid[taken:]
 
     faulty = FaultyRecords()
     extra = np.zeros(rows + 1, np.int64)  # lines of invalid records ahead of row i
     row_starts = np.concatenate([[0], np.cumsum(breaks + 1)])
     passed = 0
-    for (_, fields, text), ahead in zip(mine, before, strict=True):
+    for (_, fields, text), ahead in zip(batch_invalid, before, strict=True):
         faulty.add(line + int(row_starts[ahead]) + passed, f"expected {len(schema)} fields, got {fields}", text)
         lines = 1 + text.rstrip("\r\n").count("\n")
         passed += lines
@@ -150,16 +150,16 @@ def _block(
     keep = np.zeros(rows, bool)  # a record without any value is a blank line
     for column in columns:
         keep |= mask(pc.is_valid(column))
-    kept = slice(None) if keep.all() else np.flatnonzero(keep)
+    row_selection = slice(None) if keep.all() else np.flatnonzero(keep)
     encoding = codecs.lookup(source_format.encoding).name
     checks = [
-        (name, NOT_TEXT.format(encoding=encoding), wrong[kept])
+        (name, NOT_TEXT.format(encoding=encoding), wrong[row_selection])
         for name, wrong in zip(schema.names, not_text, strict=True)
         if wrong.any()
     ]
     block = TextBlock(
-        [text if isinstance(kept, slice) else text.take(pa.array(kept)) for text in texts],
-        pa.array(lines_of_rows[kept]),
+        [text if isinstance(row_selection, slice) else text.take(pa.array(row_selection)) for text in texts],
+        pa.array(lines_of_rows[row_selection]),
         checks,
         faulty,
     )

@@ -93,9 +93,9 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
         value = _DECODER.decode(text)
         # Text again while the line is at hand: Python reads a depth that it cannot write.
         if isinstance(value, dict) and ("[" in text or text.count("{") > 1):
-            for name, one in value.items():
-                if isinstance(one, (dict, list)):
-                    value[name] = _Nested(json.dumps(one, ensure_ascii=False))
+            for name, member in value.items():
+                if isinstance(member, (dict, list)):
+                    value[name] = _Nested(json.dumps(member, ensure_ascii=False))
     except _DoubledKeyError as error:
         faulty.add(line, str(error), text.rstrip("\r\n"))
         return None
@@ -116,14 +116,14 @@ def _is_text(value: Any) -> bool:
     """Whether UTF-8 can write every text and key in it, however deep: half a surrogate pair it cannot."""
     pending = [value]
     while pending:
-        one = pending.pop()
-        if isinstance(one, dict):
-            pending += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            pending += one
-        elif isinstance(one, str):
+        node = pending.pop()
+        if isinstance(node, dict):
+            pending += [*node.keys(), *node.values()]
+        elif isinstance(node, list):
+            pending += node
+        elif isinstance(node, str):
             try:
-                one.encode()
+                node.encode()
             except UnicodeEncodeError:
                 return False
     return True
@@ -145,7 +145,7 @@ class _Nested(str):
 
 
 class _DoubledKeyError(ValueError):
-    """An object has a key twice, and which of the values is meant, nobody knows."""
+    """An object has a key twice, so the value it stands for is ambiguous."""
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -160,8 +160,8 @@ _DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
 
 
 def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str]) -> TextBlock:
-    known = set(names)
-    unknown = sorted({name for value in objects if not known.issuperset(value) for name in value} - known)
+    column_names = set(names)
+    unknown = sorted({name for value in objects if not column_names.issuperset(value) for name in value} - column_names)
     checks = [
         (name, "not a column of the schema", np.fromiter((name in value for value in objects), bool, len(objects)))
         for name in unknown

@@ -30,7 +30,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
     """The file's blocks, in order.
 
     Raises:
-        SourceRefusedError: its columns or their types do not fit the schema, it is no whole Parquet file, or it has
+        SourceRefusedError: its columns or their types do not fit the schema, it is not a whole Parquet file, or it has
             moments by an old clock that is not known here.
     """
     try:
@@ -49,12 +49,12 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                 columns, checks, texts = [], [], []
                 for field in schema:
                     values = _by_today_s_calendar(_plain(batch.column(field.name)), field.name, file, path.name)
-                    meant = _decoded(stored.field(field.name).type)
-                    if pa.types.is_timestamp(meant) or pa.types.is_nested(meant):
-                        values = values.cast(meant)
+                    decoded_type = _decoded(stored.field(field.name).type)
+                    if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
+                        values = values.cast(decoded_type)
                     values, garbled = _readable(values)
-                    kept = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
-                    column, wrong = cast_or_find(kept, field.type)
+                    readable = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
+                    column, wrong = cast_or_find(readable, field.type)
                     columns.append(column)
                     is_text = pa.types.is_string(field.type) and garbled.any()
                     reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
@@ -130,7 +130,7 @@ def _plain(column: Any) -> Any:
 
 def _decoded(kind: pa.DataType) -> pa.DataType:
     """The type without dictionaries, however deep: all rows share a dictionary, and so what is wrong in it."""
-    return rebuilt(kind, lambda one: one.value_type if pa.types.is_dictionary(one) else one)
+    return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
 
 
 def _stored(file: DataFile) -> pa.Schema:
@@ -139,14 +139,17 @@ def _stored(file: DataFile) -> pa.Schema:
     if all(metadata.column(number).physical_type != "INT96" for number in range(len(metadata))):
         return file.schema_arrow
     return pa.schema(
-        [one.with_type(_in_utc(one.type, iter(file.physical(place)))) for place, one in enumerate(file.schema_arrow)]
+        [
+            column.with_type(_in_utc(column.type, iter(file.physical(place))))
+            for place, column in enumerate(file.schema_arrow)
+        ]
     )
 
 
 def _in_utc(kind: pa.DataType, physical: Iterator[str]) -> pa.DataType:
-    def change(one: pa.DataType) -> pa.DataType:
-        is_int96 = not one.num_fields and next(physical, "") == "INT96"
-        return pa.timestamp(one.unit, "UTC") if is_int96 and pa.types.is_timestamp(one) else one
+    def change(part: pa.DataType) -> pa.DataType:
+        is_int96 = not part.num_fields and next(physical, "") == "INT96"
+        return pa.timestamp(part.unit, "UTC") if is_int96 and pa.types.is_timestamp(part) else part
 
     return rebuilt(kind, change)
 
@@ -163,16 +166,16 @@ def _mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
 def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
     """What is wrong with a column's type or, where both are nested, with what is in it, each with its dotted path.
 
-    A cast would tell nothing: it leaves out members that the schema lacks, and makes true of 5.
+    A cast would show nothing: it leaves out members that the schema lacks, and makes true of 5.
     """
     types = pa.types
     if types.is_struct(got) and types.is_struct(expected):
-        names = [one.name for one in got]
-        needed = [one for one in expected if one.name in names or not one.nullable]  # others are NULL
+        names = [member.name for member in got]
+        needed = [member for member in expected if member.name in names or not member.nullable]  # others are NULL
         wrong = [f"{path}.{text}" for text in column_mismatches(pa.schema(needed), names)]
-        for one in needed:
-            if names.count(one.name) == 1:
-                wrong += _misfits(f"{path}.{one.name}", got.field(one.name).type, one.type)
+        for member in needed:
+            if names.count(member.name) == 1:
+                wrong += _misfits(f"{path}.{member.name}", got.field(member.name).type, member.type)
         return wrong
     if types.is_map(got) and types.is_map(expected):
         return [

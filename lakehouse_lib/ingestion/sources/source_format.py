@@ -34,7 +34,9 @@ class SourceFormat:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InvalidArgumentError(
-                f"{self.kind!r} is no source format", hint=f"Use one of {', '.join(KINDS)}", code="DELTA_INVALID_SOURCE"
+                f"{self.kind!r} is not a valid source format",
+                hint=f"Use one of {', '.join(KINDS)}",
+                code="DELTA_INVALID_SOURCE",
             )
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
             raise InvalidArgumentError(
@@ -44,7 +46,7 @@ class SourceFormat:
             )
         if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
             raise InvalidArgumentError(
-                f"{self.quote!r} is no quote character",
+                f"{self.quote!r} is not a valid quote character",
                 hint="Use one ASCII character other than the delimiter",
                 code="DELTA_INVALID_SOURCE",
             )
@@ -52,7 +54,7 @@ class SourceFormat:
             codecs.lookup(self.encoding)
         except LookupError as error:
             raise InvalidArgumentError(
-                f"{self.encoding!r} is no encoding",
+                f"{self.encoding!r} is not a valid encoding",
                 hint="Use a name Python knows, such as utf-8, latin-1 or cp1252",
                 code="DELTA_INVALID_SOURCE",
             ) from error
