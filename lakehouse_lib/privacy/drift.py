@@ -26,11 +26,11 @@ def has_lost_keys(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
 
 def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> list[str]:
     """The plan's tables that the registry has moved since, or dropped from the subject, in words."""
-    known = set(registry.subject(subject).tables())
+    subject_tables = set(registry.subject(subject).tables())
     moves = []
     for table, place in sorted(then.items()):
         entry = registry.find(table)
-        if table not in known or entry is None:
+        if table not in subject_tables or entry is None:
             moves.append(f"{table} is not a table of the subject {subject} any more")
         elif entry.uri != place.uri:
             moves.append(f"{table} at {entry.uri}, not {place.uri}")

@@ -75,7 +75,7 @@ def locate(
         storage_options: of each table's store, by table name; default none.
 
     Raises:
-        InvalidArgumentError: no identifier of this kind, a table without a location, a key that is no column.
+        InvalidArgumentError: not an identifier of this kind, a table without a location, a key that is not a column.
     """
     value = subject.value(subject_id)
     engine = engine or ArrowEngine()
@@ -87,11 +87,11 @@ def locate(
         if snapshot is None:
             continue
         snapshot.field(rows.key)
-        wanted = keys.setdefault((rows.table, rows.key), set())
-        wanted.update([value] if rows.through is None else _through(subject, opened, rows.through, value, engine))
+        key_values = keys.setdefault((rows.table, rows.key), set())
+        key_values.update([value] if rows.through is None else _through(subject, opened, rows.through, value, engine))
         if rows.quarantine:
             types = _loaded_as(subject, opened, rows.key, value if rows.through is None else None)
-            texts[rows.table, rows.key] = KeyTexts.of(wanted, types)
+            texts[rows.table, rows.key] = KeyTexts.of(key_values, types)
     located = []
     for (table, key), values in keys.items():
         snapshot = opened.get(table)
@@ -99,11 +99,11 @@ def locate(
         spelled = texts.get((table, key))
         if spelled is not None:
             values |= spellings(snapshot, key, spelled, engine)
-        found = _keys(snapshot, table, key, values)
-        rows_found, files = count_live(snapshot, found.sql(), engine)
+        column_keys = _keys(snapshot, table, key, values)
+        rows_found, files = count_live(snapshot, column_keys.sql(), engine)
         unknown = unattributed.find(snapshot, key, spelled, engine) if spelled is not None else None
         version, table_id = snapshot.version, snapshot.metadata.id
-        located.append(Located(table, tables[table], table_id, version, found, rows_found, files, unknown))
+        located.append(Located(table, tables[table], table_id, version, column_keys, rows_found, files, unknown))
     return located
 
 
@@ -143,8 +143,8 @@ def _through(
         if types and pa.types.is_string(batch.column(0).type):
             yield from read_keys(batch.column(0), types)
             continue
-        for found in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
-            if not isinstance(found, str) and found != int(found):
+        for key in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
+            if not isinstance(key, str) and key != int(key):
                 raise InvalidArgumentError(
                     f"the column {through.select} of {through.table} holds numbers that are not whole",
                     table=snapshot.store.root,
@@ -152,7 +152,7 @@ def _through(
                     hint="Select a column of strings or whole numbers",
                     code="DELTA_INVALID_SUBJECT",
                 )
-            yield found if isinstance(found, str) else int(found)
+            yield key if isinstance(key, str) else int(key)
 
 
 def _keys(snapshot: Snapshot, table: str, key: str, values: Iterable[int | str]) -> ColumnKeys:

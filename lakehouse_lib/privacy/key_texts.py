@@ -46,16 +46,16 @@ class KeyTexts:
     def of(cls, values: Iterable[int | str], types: Collection[pa.DataType]) -> KeyTexts:
         """The keys ``values``, where the column is loaded as one of ``types``."""
         texts = pa.array(sorted({str(value) for value in values}), pa.string())
-        numeric = [one for one in types if is_number(one)]
-        numbers = tuple(pc.drop_null(_read(texts, one)) for one in numeric)
+        numeric = [key_type for key_type in types if is_number(key_type)]
+        numbers = tuple(pc.drop_null(_read(texts, key_type)) for key_type in numeric)
         return cls(texts, numbers, len(numeric) < len(types))
 
     def among(self, texts: pa.Array) -> pa.Array:
         """For each text whether it is one of the keys; never null."""
-        found = pc.is_in(texts, value_set=self.texts)
+        is_key = pc.is_in(texts, value_set=self.texts)
         for keys in self.numbers:
-            found = pc.or_(found, pc.is_in(_read(texts, keys.type), value_set=keys))
-        return found
+            is_key = pc.or_(is_key, pc.is_in(_read(texts, keys.type), value_set=keys))
+        return is_key
 
     def unreadable(self, texts: pa.Array) -> pa.Array:
         """For each text whether the load reads no key in it; false for null."""
@@ -77,13 +77,13 @@ def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]
     texts = pc.unique(pc.drop_null(texts))
     keys: set[int | str] = set()
     as_text = pc.is_valid(texts)
-    for one in types:
-        if is_number(one):
-            read = _read(texts, one)
-            whole = is_true(pc.equal(read, pc.floor(read))) if pa.types.is_decimal(one) else read.is_valid()
+    for key_type in types:
+        if is_number(key_type):
+            read = _read(texts, key_type)
+            whole = is_true(pc.equal(read, pc.floor(read))) if pa.types.is_decimal(key_type) else read.is_valid()
             keys.update(int(value) for value in read.filter(whole).to_pylist())
             as_text = pc.and_(as_text, pc.invert(whole))
-    if any(not is_number(one) for one in types):
+    if any(not is_number(key_type) for key_type in types):
         as_text = pc.is_valid(texts)
     return keys | set(texts.filter(as_text).to_pylist())
 
@@ -123,14 +123,14 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
 
 def find_spellings(task: SpellingTask) -> pa.Table:
     """The task's texts that are one of the keys (_FOUND_SCHEMA)."""
-    found: set[str] = set()
+    matching_texts: set[str] = set()
     for path, noted in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
         try:
             with task.reader.open(path, None) as file:
                 values = constants_of(file, noted, task.reader)
                 for group in range(file.num_row_groups):
                     texts = pc.unique(pc.drop_null(task.reader.row_group(file, group, values).column(0)))
-                    found.update(texts.filter(task.keys.among(texts)).to_pylist())
+                    matching_texts.update(texts.filter(task.keys.among(texts)).to_pylist())
         except (DeltaError, pa.ArrowException, OSError):
             continue
-    return pa.table([pa.array(sorted(found), pa.string())], schema=_FOUND_SCHEMA)
+    return pa.table([pa.array(sorted(matching_texts), pa.string())], schema=_FOUND_SCHEMA)

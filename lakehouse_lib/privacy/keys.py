@@ -118,8 +118,8 @@ class PersonKeys:
 
     def covers(self, other: PersonKeys) -> bool:
         """Whether every key of ``other`` is among these, so that none of them is new."""
-        known = _values(self.columns)
-        if not all(values <= known[column] for column, values in _values(other.columns).items()):
+        own = _values(self.columns)
+        if not all(values <= own[column] for column, values in _values(other.columns).items()):
             return False
         runs = _merged(self.records)
         return all(_lies_in(run, runs[part.source, part.file]) for part in other.records for run in part.runs)

@@ -99,24 +99,24 @@ def _run(
 def count_matches(task: CountTask) -> pa.Table:
     """The task's files with ``matches`` and ``note``."""
     typed = {} if task.own_schema else task.reader.constants(task.files)
-    found: list[tuple[int | None, str | None]] = []
+    counts: list[tuple[int | None, str | None]] = []
     for index, path in enumerate(task.files["path"].to_pylist()):
         try:
             if task.own_schema:
-                found.append(_count_stored(task, index, path))
+                counts.append(_count_stored(task, index, path))
             else:
                 constants = {name: column[index] for name, column in typed.items()}
-                found.append((_count_live(task, index, path, constants), None))
+                counts.append((_count_live(task, index, path, constants), None))
         except ObjectNotFoundError:
             if not task.own_schema:
                 raise
-            found.append((0, GONE))
+            counts.append((0, GONE))
         except (DeltaError, pa.ArrowException, OSError) as error:
             if not task.own_schema:
                 raise
-            found.append((None, error.message if isinstance(error, DeltaError) else str(error)))
-    counted = pa.array([rows for rows, _ in found], pa.int64())
-    notes = pa.array([note for _, note in found], pa.string())
+            counts.append((None, error.message if isinstance(error, DeltaError) else str(error)))
+    counted = pa.array([rows for rows, _ in counts], pa.int64())
+    notes = pa.array([note for _, note in counts], pa.string())
     return task.files.append_column("matches", counted).append_column("note", notes).cast(COUNTED_SCHEMA)
 
 
@@ -129,11 +129,11 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
     reader, predicate = task.reader, task.predicate
     with reader.open(path, None) as file:
         constants = constants_of(file, task.files["partitionValues"][index].as_py(), reader)
-        lacking = [one.name for one in reader.schema if not reader.holds(file, one)]
+        lacking = [field.name for field in reader.schema if not reader.holds(file, field)]
         missing = [name for name in lacking if name not in constants]
         # A mapped column that was dropped stays in the files, and one that was added since may have its name.
         dropped = reader.strangers(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
-        again = [name for name in lacking if name.lower() in {one.lower() for one in dropped}]
+        again = [name for name in lacking if name.lower() in {field.lower() for field in dropped}]
         if again:
             return None, (
                 f"it has a column {', '.join(again)} that the table has dropped, and the table's own is another of "
@@ -169,15 +169,15 @@ def _matching_rows(file: DataFile, reader: TableReader, predicate: Predicate, co
 
 def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
     """Whether it is true of a row in which every column is null, as ``email IS NULL`` is."""
-    nulls = pa.table([pa.nulls(1, one.type.to_arrow()) for one in schema.fields], schema.names)
+    nulls = pa.table([pa.nulls(1, field.type.to_arrow()) for field in schema.fields], schema.names)
     return bool(_true(matches(predicate, nulls, schema)))
 
 
-def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) -> Schema:
-    """The wanted columns in the file's types; what it lacks, which reads as nulls, in the table's."""
+def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str]) -> Schema:
+    """The schema's columns in the file's types; what it lacks, which reads as nulls, in the table's."""
     stored = {field.name.lower(): field for field in file.schema_arrow}
     fields = []
-    for field in wanted.fields:
+    for field in columns.fields:
         own = stored.get(field.name.lower()) if field.name not in constants else None
         if own is None:
             fields.append(field)
@@ -187,13 +187,16 @@ def _own_schema(file: pq.ParquetFile, wanted: Schema, constants: Iterable[str]) 
     return Schema(fields)
 
 
-def _with_missing(own: DataType, wanted: DataType) -> DataType:
+def _with_missing(own: DataType, table_type: DataType) -> DataType:
     """A file's type with the members that only the table's has; inside structs, which is as far as predicates reach."""
-    if not isinstance(own, StructType) or not isinstance(wanted, StructType):
+    if not isinstance(own, StructType) or not isinstance(table_type, StructType):
         return own
-    in_table = {one.name.lower(): one.type for one in wanted.fields}
-    fields = [Field(one.name, _with_missing(one.type, in_table.pop(one.name.lower(), one.type))) for one in own.fields]
-    missing = [Field(one.name, one.type) for one in wanted.fields if one.name.lower() in in_table]
+    in_table = {member.name.lower(): member.type for member in table_type.fields}
+    fields = [
+        Field(member.name, _with_missing(member.type, in_table.pop(member.name.lower(), member.type)))
+        for member in own.fields
+    ]
+    missing = [Field(member.name, member.type) for member in table_type.fields if member.name.lower() in in_table]
     return StructType([*fields, *missing])
 
 

@@ -82,7 +82,7 @@ def find_places(
         storage_options: of each table's store, by table name; default none.
 
     Raises:
-        InvalidArgumentError: no identifier of this kind, a table without a location, a key that is no column.
+        InvalidArgumentError: not an identifier of this kind, a table without a location, a key that is not a column.
     """
     located = sorted(locate(subject, subject_id, uris, storage_options=storage_options), key=attrgetter("table"))
     return {

@@ -172,7 +172,7 @@ def purge(
         clock.check_by_probe(latest.store)  # by a clock that is ahead a writer's files would not be young
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
-    going, kept = holding.filter(pc.invert(young)), holding.filter(young)
+    going, recent = holding.filter(pc.invert(young)), holding.filter(young)
     paths = sorted(going["stored"].to_pylist())
     report = PurgeReport(
         table=latest.store.root,
@@ -182,7 +182,7 @@ def purge(
         rows=matching_rows(going),
         bytes=total_size(going),
         versions_lost=tuple(_versions_with(latest, frozenset(paths))),
-        kept=_rows(kept),
+        kept=_rows(recent),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
         out_of_reach=_rows(out_of_reach),
         hard_linked=tuple(_hard_linked(paths, latest.store)),
@@ -213,14 +213,14 @@ def prove(
     snapshot = load_snapshot(open_store(uri, storage_options))
     stored = stored_files(snapshot, list_objects(snapshot.store))
     counted = _counted(snapshot, predicate_sql, stored.every, engine or ArrowEngine(), skip_by_footer=False)
-    found = counted.filter(pc.greater(counted["matches"], 0))
+    matched = counted.filter(pc.greater(counted["matches"], 0))
     without = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
     return Proof(
         table=snapshot.store.root,
         version=snapshot.version,
         files=len(counted),
-        rows=matching_rows(found),
-        matches=_rows(found),
+        rows=matching_rows(matched),
+        matches=_rows(matched),
         skipped=_notes(without),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
     )
@@ -285,17 +285,17 @@ def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
         return
     events: list[tuple[int, frozenset[str], frozenset[str]]] = []
     alive: set[str] = set()
-    seen: set[str] = set()
+    touched: set[str] = set()
     for commit in list_commits(snapshot.store):
         try:
             actions = read_commit(snapshot.store, commit.version, size=commit.size)
         except VersionNotFoundError:  # a cleanup took it after it was listed, and whatever is older
-            events, alive, seen = [], set(), set()
+            events, alive, touched = [], set(), set()
             continue
         added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
         removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())
-        alive |= removed - seen  # removed before it was added: it was there when the kept log begins
-        seen |= added | removed
+        alive |= removed - touched  # removed before it was added: it was there when the kept log begins
+        touched |= added | removed
         events.append((commit.version, added, removed))
     for version, added, removed in events:
         alive = (alive - removed) | added

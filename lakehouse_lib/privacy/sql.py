@@ -34,8 +34,8 @@ def is_one_of(column: str, data_type: DataType, values: Iterable[int | str]) -> 
     literals = [exp.convert(value) for value in sorted(of_type(values, data_type))]
     if not literals:
         return NOTHING
-    this = exp.column(exp.to_identifier(column, quoted=True))
-    condition = this.eq(literals[0]) if len(literals) == 1 else exp.In(this=this, expressions=literals)
+    operand = exp.column(exp.to_identifier(column, quoted=True))
+    condition = operand.eq(literals[0]) if len(literals) == 1 else exp.In(this=operand, expressions=literals)
     return str(condition.sql(dialect=DIALECT))
 
 

@@ -78,10 +78,10 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     is_logged = pc.is_in(objects["path"], value_set=logged)
     sure = pc.or_(is_logged, pc.ends_with(objects["path"], ".parquet"))
     is_vector = pc.is_in(objects["path"], value_set=pa.concat_arrays(vectors))
-    asked = objects.filter(pc.and_not(pc.invert(sure), is_vector))
-    asked = asked.filter(pc.greater_equal(asked["size"], len(_MAGICS[0])))
-    looks = at_once(store, partial(_look, store), asked["path"].to_pylist())
-    unreadable |= {path: why for path, (_, why) in zip(asked["path"].to_pylist(), looks, strict=True) if why}
+    candidates = objects.filter(pc.and_not(pc.invert(sure), is_vector))
+    candidates = candidates.filter(pc.greater_equal(candidates["size"], len(_MAGICS[0])))
+    looks = at_once(store, partial(_look, store), candidates["path"].to_pylist())
+    unreadable |= {path: why for path, (_, why) in zip(candidates["path"].to_pylist(), looks, strict=True) if why}
     is_parquet = pa.array([is_parquet for is_parquet, _ in looks], pa.bool_())
 
     unlisted = pc.invert(pc.is_in(logged, value_set=objects["path"].combine_chunks()))
@@ -93,7 +93,7 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     unreadable |= {path: _link(end) for path, end in (listing.links.ends or {}).items()}
     nothing = pa.array(np.zeros(len(elsewhere), np.int64))
     return StoredFiles(
-        pa.concat_tables([objects.filter(sure), asked.filter(is_parquet)]),
+        pa.concat_tables([objects.filter(sure), candidates.filter(is_parquet)]),
         pa.table([elsewhere, nothing, nothing], schema=OBJECT_SCHEMA),
         unreadable,
     )
@@ -104,7 +104,7 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
 
     Partition values are what the log says of a file, or else its folders, of every column that may ever have been one
     of the table's partition columns: its files stay on disk when it is partitioned otherwise. A key that is missing
-    is a value that nothing tells. The rest is null.
+    is an unknown value. The rest is null.
 
     Args:
         columns: that are read; partition values are looked up for these alone.
@@ -117,13 +117,13 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
     }
     paths = objects["path"].to_pylist()
     values = _partition_values(snapshot, paths, keys) if keys else [[]] * len(paths)
-    known = {
+    file_columns = {
         "path": pa.array([file_paths.encode_any(path, snapshot.store) for path in paths], pa.string()),
         "partitionValues": pa.array(values, FILE_SCHEMA.field("partitionValues").type),
         "size": objects["size"].combine_chunks(),
         "modificationTime": objects["modified"].combine_chunks(),
     }
-    return pa.table([known.get(c.name, pa.nulls(len(paths), c.type)) for c in FILE_SCHEMA], schema=FILE_SCHEMA)
+    return pa.table([file_columns.get(c.name, pa.nulls(len(paths), c.type)) for c in FILE_SCHEMA], schema=FILE_SCHEMA)
 
 
 def constants_of(
@@ -140,19 +140,19 @@ def constants_of(
         LogCorruptedError: a value that is none of the column's type, which may have been another.
     """
     by_name = {key.lower(): value for key, value in noted or ()}
-    found = {}
-    for one in reader.schema.fields:
-        key = reader.layout.physical_name(one).lower()
-        if key in by_name and not reader.holds(file, one):
+    constants = {}
+    for field in reader.schema.fields:
+        key = reader.layout.physical_name(field).lower()
+        if key in by_name and not reader.holds(file, field):
             try:
-                found[one.name] = partition_values.to_typed(pa.array([by_name[key]], pa.string()), one.type)[0]
+                constants[field.name] = partition_values.to_typed(pa.array([by_name[key]], pa.string()), field.type)[0]
             except LogCorruptedError as error:
                 raise LogCorruptedError(
-                    f"column {one.name}: {error.message}",
+                    f"column {field.name}: {error.message}",
                     table=reader.store.root,
                     hint="The column may have had another type then; look at the file, and move or delete it by hand",
                 ) from error
-    return found
+    return constants
 
 
 def _partition_values(
@@ -171,12 +171,12 @@ def _partition_values(
     for path in paths:
         noted = logged.get(path)
         # The table may have spelled a column in other letters then.
-        found = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
-        found |= {name.lower(): value for name, value in noted or ()}
+        by_key = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
+        by_key |= {name.lower(): value for name, value in noted or ()}
         for key, current in keys.items():
             if current and noted is not None:  # from before it was partitioned by it: what it does not hold is null
-                found.setdefault(key.lower(), None)
-        values.append([(key, found[key.lower()]) for key in keys if key.lower() in found])
+                by_key.setdefault(key.lower(), None)
+        values.append([(key, by_key[key.lower()]) for key in keys if key.lower() in by_key])
     return values
 
 

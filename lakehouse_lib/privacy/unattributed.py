@@ -121,10 +121,10 @@ class Unattributed:
 
 
 def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattributed | None:
-    """The records of a quarantine that ``key`` does not attribute to anybody; None for a table without ``_raw``.
+    """The records of a quarantine that ``key`` does not attribute to a person; None for a table without ``_raw``.
 
     Args:
-        keys: that are looked for; one that is no single field is looked for anywhere in the record.
+        keys: that are looked for; one that is not a single field is looked for anywhere in the record.
 
     Raises:
         InvalidPredicateError: they are too many, and too far from each other, for a condition to name them.
@@ -133,8 +133,8 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         return None
     texts, unreadable_lines = _ill_typed(snapshot, key, keys, engine)
     column = snapshot.field(key)
-    found = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
-    condition = found.predicate
+    unattributed = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
+    condition = unattributed.predicate
     _check_length(snapshot, condition, f"those that have no readable {key}")
     predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     names = ["_source", "_file", "_line", _RAW, column.name]
@@ -145,9 +145,9 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         records += len(batch)
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
         _note(lines, batch.filter(_mentions(text, keys)))
-    found = replace(found, records=records, mentioned=_by_place(lines))
-    _check_length(snapshot, found.mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
-    return found
+    unattributed = replace(unattributed, records=records, mentioned=_by_place(lines))
+    _check_length(snapshot, unattributed.mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
+    return unattributed
 
 
 def _ill_typed(
@@ -163,16 +163,16 @@ def _ill_typed(
     other = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
     predicate = expressions.parse(other, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     reader: pa.RecordBatchReader = engine.read(snapshot, ["_source", "_file", "_line", field.name], predicate)
-    found: set[str] = set()
+    unreadable_texts: set[str] = set()
     lines: _Places = defaultdict(set)
     for batch in reader:
         texts = pc.unique(pc.drop_null(batch.column(3)))
         unreadable = texts.filter(keys.unreadable(texts))
-        found.update(unreadable.to_pylist())
+        unreadable_texts.update(unreadable.to_pylist())
         _note(lines, batch.filter(pc.is_in(batch.column(3), value_set=unreadable)))
-    if sum(map(len, found)) > _MOST_LISTED:
+    if sum(map(len, unreadable_texts)) > _MOST_LISTED:
         return set(), _by_place(lines)
-    return found, ()
+    return unreadable_texts, ()
 
 
 def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
@@ -182,11 +182,11 @@ def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
     if keys.numbers:
         hits = pc.or_(hits, keys.among(pc.utf8_ltrim(flat, "+")))
     rows = pc.unique(pc.list_parent_indices(fields).filter(hits))
-    found = pc.is_in(pa.array(range(len(text)), rows.type), value_set=rows)
+    is_mention = pc.is_in(pa.array(range(len(text)), rows.type), value_set=rows)
     for value in keys.texts.to_pylist():
         if not _FIELD.fullmatch(value):
-            found = pc.or_(found, is_true(pc.match_substring(text, value)))
-    return found
+            is_mention = pc.or_(is_mention, is_true(pc.match_substring(text, value)))
+    return is_mention
 
 
 def _note(lines: _Places, records: pa.RecordBatch) -> None:
