@@ -96,7 +96,7 @@ def health(
         now: seconds since the epoch; None: the clock.
 
     Raises:
-        InvalidArgumentError: a column of ``clustered_by`` that the table does not have, a size that is no number.
+        InvalidArgumentError: a column of ``clustered_by`` that the table does not have, a size that is not a number.
     """
     if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 0):
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Whether places that a registry names get in each other's way, which nobody sees until something is gone.
+"""Whether places that a registry names get in each other's way, which shows only when files are gone.
 
 Locations are in no message: they may hold a secret. Keys of the registry name them.
 """
@@ -51,7 +51,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
-                yield f"{key} is in the folder of {owners[folder]}, where vacuum deletes what is no data of it: move it"
+                yield f"{key} is in the folder of {owners[folder]}, where vacuum deletes what is not its data: move it"
 
 
 def _around_the_ledger(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
     Raises:
         InvalidArgumentError: a column the table does not have, or none that has an order.
     """
-    wanted: dict[ColumnPath, DataType] = {}
+    column_types: dict[ColumnPath, DataType] = {}
     names: dict[ColumnPath, str] = {}
     for name in columns:
         field = snapshot.schema.get(name)
@@ -38,15 +38,15 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
             )
         if field.name not in snapshot.partition_columns:
             path = (snapshot.layout.physical_name(field),)
-            wanted[path], names[path] = field.type, field.name
-    bounds = bounds_of(snapshot.files, wanted) if wanted else {}
-    depths = {names[path]: _mean_depth(one.min, one.max) for path, one in bounds.items()}
+            column_types[path], names[path] = field.type, field.name
+    bounds = bounds_of(snapshot.files, column_types) if column_types else {}
+    depths = {names[path]: _mean_depth(bound.min, bound.max) for path, bound in bounds.items()}
     return {name: depth for name, depth in depths.items() if depth is not None}
 
 
 def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:
-    known = pc.and_(pc.is_valid(low), pc.is_valid(high))
-    low, high = low.filter(known), high.filter(known)
+    has_bounds = pc.and_(pc.is_valid(low), pc.is_valid(high))
+    low, high = low.filter(has_bounds), high.filter(has_bounds)
     if not len(low):
         return None
     # Any type with an order becomes whole numbers that keep it.
@@ -54,4 +54,4 @@ def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:
     starts, ends = np.sort(rank[: len(low)]), np.sort(rank[len(low) :])
     points = np.concatenate([starts, ends])
     covering = np.searchsorted(starts, points, side="right") - np.searchsorted(ends, points, side="left")
-    return float(covering.mean()) + int(pc.sum(pc.invert(known)).as_py())
+    return float(covering.mean()) + int(pc.sum(pc.invert(has_bounds)).as_py())

@@ -30,7 +30,7 @@ class RegistryError(ValueError):
 
 
 class RegistryUnreadableError(RegistryError):
-    """The file cannot be read, or is no JSON: it may be just being written, or its file system be away for a moment."""
+    """The file cannot be read, or is not JSON: it may be half written, or its file system be away for a moment."""
 
 
 def _resolve(location: str, info: ValidationInfo) -> str:
@@ -241,8 +241,8 @@ class Registry(_Strict):
 
     def table(self, name: str) -> Table:
         """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
-        found = self.find(name)
-        return _lookup(self.tables, "table", name) if found is None else found
+        match = self.find(name)
+        return _lookup(self.tables, "table", name) if match is None else match
 
     def find(self, name: str) -> Table | None:
         """As ``table``; None: there is none."""
@@ -254,7 +254,7 @@ class Registry(_Strict):
     def subject(self, name: str) -> Subject:
         """The subject of that name, with the quarantine of every table it names. RegistryError: there is none.
 
-        What was refused is about the person too, so nobody has to remember to list it.
+        What was refused is about the person too, so it need not be listed.
         """
         subject: Subject = _lookup(self.subjects, "subject", name)
         rows = [wider for row in subject.rows for wider in self._with_quarantine(row)]
@@ -319,7 +319,7 @@ def read_registry(path: str | Path) -> Registry:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two tables of one name JSON's usual reading keeps the last, and nobody would tend the first one any more."""
+    """Refuse two tables of one name, of which JSON's usual reading keeps the last."""
     body: dict[str, Any] = {}
     for key, value in pairs:
         if key in body:
@@ -344,9 +344,9 @@ def _refused(place: SubjectRows | Through) -> dict[str, Any]:
     return {"table": f"{place.table}{_QUARANTINE}", "quarantine": True}
 
 
-def _lookup(known: dict[str, Any], kind: str, name: str) -> Any:
+def _lookup(entries: dict[str, Any], kind: str, name: str) -> Any:
     try:
-        return known[name]
+        return entries[name]
     except (KeyError, TypeError):
-        names = ", ".join(sorted(known)) or "none"
+        names = ", ".join(sorted(entries)) or "none"
         raise RegistryError(f"the registry has no {kind} {name!r}; it has {names}") from None
