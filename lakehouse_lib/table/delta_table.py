@@ -243,7 +243,7 @@ class DeltaTable(ReadableTable):
             self._snapshot,
             dry_run=dry_run,
             commit_properties=commit_properties,
-            before_repair=None if before_repair is None else lambda found: before_repair(found.to_dict()),
+            before_repair=None if before_repair is None else lambda findings: before_repair(findings.to_dict()),
         ).to_dict()
         return report if dry_run else self._moved(report)
 
@@ -257,7 +257,7 @@ class DeltaTable(ReadableTable):
         return metrics
 
     def _move_on(self) -> None:
-        """Show what a verb has done. If the store fails now, the verb has not failed: whoever is told an error does it
+        """Show what a verb has done. If the store fails now, the verb has not failed: on an error it would be done
         again. The next verb begins on the latest version anyway."""
         try:
             self.update_incremental()

@@ -106,11 +106,11 @@ class ReadableTable:
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that an application has committed (``CommitProperties.app_transactions``), or None."""
-        found = self._snapshot.transactions.get(app_id)
-        return found.version if found is not None else None
+        transaction = self._snapshot.transactions.get(app_id)
+        return transaction.version if transaction is not None else None
 
     def detail(self) -> dict[str, Any]:
-        """What DESCRIBE DETAIL tells: sizes in bytes, times in UTC."""
+        """What DESCRIBE DETAIL shows: sizes in bytes, times in UTC."""
         from lakehouse_lib.operations.inspect.detail import detail
 
         return detail(self._snapshot)
@@ -131,8 +131,10 @@ class ReadableTable:
         Raises:
             InvalidArgumentError: there is no such column.
         """
-        wanted = [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
-        for name in wanted:
+        column_names = (
+            [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
+        )
+        for name in column_names:
             if name not in FILE_SCHEMA.names:
                 raise InvalidArgumentError(
                     f"the log has no column {name!r} of files",
@@ -141,7 +143,7 @@ class ReadableTable:
                     hint=f"It has {', '.join(FILE_SCHEMA.names)}",
                     code="DELTA_COLUMN_NOT_FOUND",
                 )
-        return self._snapshot.prune(self._predicate(predicate), wanted)
+        return self._snapshot.prune(self._predicate(predicate), column_names)
 
     def file_uris(
         self,

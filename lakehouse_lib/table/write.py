@@ -54,7 +54,7 @@ def write_deltalake(
         engine: who writes; default the DataFrame's Spark session, or this process.
 
     Raises:
-        InvalidArgumentError: a table that is there (mode "error"), data of no known kind, a mode nobody knows.
+        InvalidArgumentError: a table that is there (mode "error"), data of an unsupported kind, an unknown mode.
         InvalidSchemaError: columns that no table can have, or of which data files hold none (all are void), so that
             rows would be lost.
         SchemaMismatchError: lists every column that does not fit.
