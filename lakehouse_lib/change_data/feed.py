@@ -75,11 +75,11 @@ class ChangeFeed:
     def by_file(self) -> list[Snapshot]:
         """As few tables, in each of which a file is at most once. At least one."""
         tables: dict[object, list[_Part]] = {}
-        seen: dict[str, int] = {}
+        appearances: dict[str, int] = {}
         for part in self.parts:
             paths = file_paths.canonical(part.files["path"], self.end.store).to_pylist()
-            times = [seen.get(path, 0) for path in paths]
-            seen.update((path, time + 1) for path, time in zip(paths, times, strict=True))
+            times = [appearances.get(path, 0) for path in paths]
+            appearances.update((path, time + 1) for path, time in zip(paths, times, strict=True))
             for time in sorted(set(times)):
                 chosen = part.files.filter(pa.array(np.array(times) == time))
                 tables.setdefault((_key(part), time), []).append(replace(part, files=chosen))
@@ -178,9 +178,9 @@ def _with_entries(maps: pa.MapArray, more: Mapping[str, str]) -> pa.MapArray:
     order = np.empty(starts[-1], dtype=np.int64)
     added = (starts[1:] - count)[:, None] + np.arange(count)
     order[added.ravel()] = take.ravel()
-    kept = np.ones(starts[-1], dtype=bool)
-    kept[added.ravel()] = False
-    order[kept] = np.arange(len(old))
+    is_own = np.ones(starts[-1], dtype=bool)
+    is_own[added.ravel()] = False
+    order[is_own] = np.arange(len(old))
     keys = pa.concat_arrays([pc.struct_field(old, 0), pa.array(list(more), pa.string())])
     items = pa.concat_arrays([pc.struct_field(old, 1), pa.array(list(more.values()), pa.string())])
     offsets = pa.array(starts, pa.int32())

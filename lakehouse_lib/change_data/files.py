@@ -1,7 +1,8 @@
 """What one commit changed, as files whose rows are the changes (PROTOCOL.md, section Change Data Files).
 
-A commit with change files is told by them alone. Otherwise the rows of the files it added and removed are what changed,
-as far as the actions say ``dataChange``; where it replaced a file's deletion vector, the rows by which the two differ.
+The change files of a commit are all of its changes. Otherwise the rows of the files it added and removed are what
+changed, as far as the actions say ``dataChange``; where it replaced a file's deletion vector, the rows by which the two
+differ.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
     A remove need not say a file's size and partition values, which its rows cannot be read without.
 
     Raises:
-        LogCorruptedError: a file was removed that was not there.
+        LogCorruptedError: a file was removed that the table did not have.
     """
     removed = changed.files
     vague = pc.is_null(removed["size"])
@@ -71,8 +72,8 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
     if not pc.any(vague, min_count=0).as_py():
         return changed
     earlier = load_snapshot(store, version - 1).files if version else removed.slice(0, 0)
-    found = pc.index_in(file_keys(removed, store), value_set=file_keys(earlier, store))
-    unknown = removed.filter(pc.is_null(found))
+    positions = pc.index_in(file_keys(removed, store), value_set=file_keys(earlier, store))
+    unknown = removed.filter(pc.is_null(positions))
     if len(unknown):
         raise LogCorruptedError(
             f"version {version} removed {unknown['path'][0]}, which was no file of the table before",
@@ -80,7 +81,7 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
             version=version,
             hint=f"Restore the log from a backup, or ask for the changes after version {version}",
         )
-    return replace(changed, files=earlier.take(found))
+    return replace(changed, files=earlier.take(positions))
 
 
 def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
@@ -104,11 +105,11 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
             continue
         old_hidden, new_hidden = (deletion_vector.load(store, vector) for vector in vectors)
         rows = _rows(new, store)
-        for found, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
-            if len(found):
-                deletion_vector.check_rows(found, new["path"][0].as_py(), rows, table=store.root)
+        for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
+            if len(changed_rows):
+                deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
                 # Bounds are of the rows that the new vector leaves, and may leave out those that it hides.
-                shown = {"deletionVector": all_but(found, rows), "stats": None}
+                shown = {"deletionVector": all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (
         pc.and_(alone_added, changes_added),
@@ -134,16 +135,16 @@ def _positions(mask: pa.Array) -> list[int]:
 
 def _rows(file: pa.Table, store: ObjectStore) -> int:
     """Physical rows of one file, by its statistics, else by its footer."""
-    known = num_records(file)[0].as_py()
-    if known is not None:
-        return int(known)
+    row_count = num_records(file)[0].as_py()
+    if row_count is not None:
+        return int(row_count)
     return int(read_footer(store, file_paths.decode(file["path"][0].as_py(), store)).num_rows)
 
 
 def _as_files(actions: pa.Table) -> pa.Table:
     """Removes and change files as a files table: what they do not have is null."""
     columns = [
-        actions[one.name] if one.name in actions.column_names else pa.nulls(len(actions), one.type)
-        for one in FILE_SCHEMA
+        actions[column.name] if column.name in actions.column_names else pa.nulls(len(actions), column.type)
+        for column in FILE_SCHEMA
     ]
     return pa.Table.from_arrays(columns, schema=FILE_SCHEMA)

@@ -37,7 +37,7 @@ def feed_schema(end: Snapshot) -> Schema:
         Field(COMMIT_VERSION, "long"),
         Field(COMMIT_TIMESTAMP, "timestamp"),
     ]
-    taken = [one.name for one in own if end.schema.get(one.name) is not None]
+    taken = [column.name for column in own if end.schema.get(column.name) is not None]
     if taken:
         raise InvalidArgumentError(
             f"the table has a column {taken[0]} of its own, so its changes cannot be told apart from its rows",
@@ -81,7 +81,7 @@ def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
     """The partition columns of another metadata under the names they have at the end version."""
     then = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
-    stored = {end.layout.physical_name(one).lower(): one.name for one in end.schema.fields}
+    stored = {end.layout.physical_name(field).lower(): field.name for field in end.schema.fields}
     physical = [column_mapping.physical_name(then.field(name), mode).lower() for name in metadata.partition_columns]
     return tuple(stored[name] for name in physical if name in stored)
 
@@ -91,11 +91,11 @@ def _mode(metadata: Metadata, end: Snapshot) -> Mode:
 
 
 def _clashes(then: StructType, now: StructType, old: Mode, new: Mode, above: str) -> Iterator[str]:
-    stored = {column_mapping.physical_name(one, old).lower(): one for one in then.fields}
-    for one in now.fields:
-        before = stored.get(column_mapping.physical_name(one, new).lower())
+    stored = {column_mapping.physical_name(field, old).lower(): field for field in then.fields}
+    for field in now.fields:
+        before = stored.get(column_mapping.physical_name(field, new).lower())
         if before is not None:
-            yield from _type_clashes(before.type, one.type, old, new, above + one.name)
+            yield from _type_clashes(before.type, field.type, old, new, above + field.name)
 
 
 def _type_clashes(then: DataType, now: DataType, old: Mode, new: Mode, name: str) -> Iterator[str]:

@@ -89,7 +89,7 @@ def commit_range(
     missing = [version for version in range(start, stop + 1) if version not in times]
     if missing:
         raise VersionNotFoundError(
-            f"commit {missing[0]} is not in the log any more, so nobody knows its changes",
+            f"commit {missing[0]} is not in the log any more, so its changes are lost",
             table=root,
             version=missing[0],
             hint=f"Start at version {max(missing) + 1} or later",
