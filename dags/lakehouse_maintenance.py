@@ -2,7 +2,7 @@
 retention.
 
 Each table goes its own way: one that fails does not stop the others. Trigger it with `{"tables": ["orders"]}` for some.
-No row changes, so nobody downstream is released. The last task says, table by table, what was done.
+No row changes, so no DAG downstream is released. The last task says, table by table, what was done.
 """
 
 from datetime import timedelta

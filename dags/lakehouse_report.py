@@ -2,7 +2,7 @@
 
 The table's asset releases it. What it has read up to is kept in the log of the table it writes, so a run that finds
 nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute. A store or table that
-cannot be read is no reason to skip: it fails.
+cannot be read is not a reason to skip: it fails.
 
 Where the first table was deleted and made anew, its versions begin below what the report has read up to, and every run
 fails and says so. Remove the report's table then: what it has read up to goes with it.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, mask_secret
 
 from lakehouse_airflow.connection_extra import extra_of, taken_as_object
-from lakehouse_airflow.session_keys import SessionKeys, kept
+from lakehouse_airflow.session_keys import SessionKeys, shared_keys
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -47,7 +47,7 @@ def aws_options(connection: Connection) -> dict[str, str]:
     Every secret among them is masked in the task's log.
 
     Raises:
-        AirflowFailException: an extra or a part of it that is no JSON object, a setting that cannot be honoured, a key
+        AirflowFailException: an extra, or a part of it, that is not JSON, a setting that cannot be honoured, a key
             or token with a character that none has, a profile that is none, a role that is refused. No text shows a
             secret.
         AirflowException: the role's service does not answer.
@@ -75,12 +75,12 @@ def aws_options(connection: Connection) -> dict[str, str]:
     extra.pop("endpoint_url", None)
     if profile or role:
         asking = {**keys, "profile_name": profile, "region_name": region}
-        asked = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
-        ask = partial(_from_session, name, asking, asked, sts)
-        session = kept([name, asking, asked, sts], ask) if role else ask()
+        assumed_role = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
+        ask = partial(_from_session, name, asking, assumed_role, sts)
+        session = shared_keys([name, asking, assumed_role, sts], ask) if role else ask()
         keys, region = session.keys, session.region
-    found = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
-    return {key: _text(value) for key, value in found.items() if value not in (None, "")}
+    options = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
+    return {key: _text(value) for key, value in options.items() if value not in (None, "")}
 
 
 def _from_session(
@@ -100,27 +100,31 @@ def _from_session(
 
     from lakehouse_lib.store.s3.errors import without_secrets
 
-    def told(error: Exception) -> str:
-        """A trigger's error goes into Airflow's database, where nothing is masked."""
+    def error_text(error: Exception) -> str:
+        """The error's text without secrets: a trigger's goes into Airflow's database, where nothing is masked."""
         return without_secrets(str(error), [own[name] for name in _KEYS[1:] if own.get(name)])
 
     own = {key: session[key] for key in _KEYS if key in session}
     try:
         asking = boto3.Session(**{key: value for key, value in session.items() if value})
-        found = asking.get_credentials()
-        if found is not None:
-            own = _checked(connection, found.get_frozen_credentials()[:3], f" that boto3 found ({found.method})")
+        credentials = asking.get_credentials()
+        if credentials is not None:
+            own = _checked(
+                connection, credentials.get_frozen_credentials()[:3], f" that boto3 found ({credentials.method})"
+            )
         if role is None:
             return SessionKeys(own, asking.region_name)
-        given = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
+        role_keys = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
-        raise AirflowException(f"the connection {connection!r}: {told(error)}") from None
+        raise AirflowException(f"the connection {connection!r}: {error_text(error)}") from None
     except (BotoCoreError, ClientError) as error:
-        raise AirflowFailException(f"the connection {connection!r}: {told(error)}") from None
-    keys = _checked(connection, (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"]), " of the role")
-    if "Expiration" not in given:  # another server than Amazon's may leave it out: nothing is kept then
+        raise AirflowFailException(f"the connection {connection!r}: {error_text(error)}") from None
+    keys = _checked(
+        connection, (role_keys["AccessKeyId"], role_keys["SecretAccessKey"], role_keys["SessionToken"]), " of the role"
+    )
+    if "Expiration" not in role_keys:  # another server than Amazon's may leave it out: nothing is stored then
         return SessionKeys(keys, asking.region_name)
-    return SessionKeys.until(given["Expiration"].timestamp(), keys, asking.region_name)
+    return SessionKeys.until(role_keys["Expiration"].timestamp(), keys, asking.region_name)
 
 
 def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
@@ -133,21 +137,21 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
         origin: where they are from, for the error.
 
     Raises:
-        AirflowFailException: one has a character that none has. It is not told.
+        AirflowFailException: one has a character that no key has. It is not shown.
     """
     from lakehouse_lib.errors import InvalidArgumentError
     from lakehouse_lib.store.s3.options import check_key
 
-    found = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
+    options = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
     for name in _KEYS[1:]:
-        if name in found:
-            mask_secret(found[name].strip())  # it is masked with a line's end around it as well then
+        if name in options:
+            mask_secret(options[name].strip())  # it is masked with a line's end around it as well then
     try:
-        for name, text in found.items():
+        for name, text in options.items():
             check_key(text, f"{name}{origin}", connection)
     except InvalidArgumentError as error:
         raise AirflowFailException(f"the connection {connection!r}: {error.message}. {error.hint}") from None
-    return found
+    return options
 
 
 def _text(value: Any) -> str:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def extra_of(connection: Connection) -> dict[str, Any]:
     """What the extra says; a key that is null says nothing.
 
-    Airflow takes one that is torn for an empty one. Then a table would be opened by other means than somebody wrote
+    Airflow takes one that is torn for an empty one. Then a table would be opened by other means than were written
     there.
 
     Raises:
-        AirflowFailException: it is no JSON object. Nothing of it is told, because it may hold secrets.
+        AirflowFailException: it is not a JSON object. Nothing of it is shown, because it may hold secrets.
     """
     if not (connection.extra or "").strip():
         return {}
@@ -40,7 +40,7 @@ def taken_as_object(extra: dict[str, Any], key: str, connection: str) -> dict[st
     """Takes a key out of the extra; empty where it is not there.
 
     Raises:
-        AirflowFailException: it is no object. Its value is not told.
+        AirflowFailException: it is not an object. Its value is not shown.
     """
     value = extra.pop(key, None) or {}
     if not isinstance(value, Mapping):

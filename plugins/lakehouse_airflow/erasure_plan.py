@@ -80,11 +80,11 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
     mask_secret(str(keys["id"]))
     places = {}
     for entry in plan["tables"]:
-        known = keys["tables"][entry["table"]]
+        table_keys = keys["tables"][entry["table"]]
         places[entry["table"]] = Place(
             **{name: value for name, value in entry.items() if name != "unattributed"},
-            keys=PersonKeys.from_dict(known["keys"]),
-            unattributed=tuple(Unattributed.from_dict(each) for each in known["unattributed"]),
+            keys=PersonKeys.from_dict(table_keys["keys"]),
+            unattributed=tuple(Unattributed.from_dict(each) for each in table_keys["unattributed"]),
             erase_mentions=plan["erase_mentions"],
         )
     return keys["id"], places

@@ -36,8 +36,10 @@ def failure(kind: str, message: str) -> AirflowException:
     from lakehouse_lib import errors
 
     error = getattr(errors, kind, None)
-    known = isinstance(error, type) and issubclass(error, errors.DeltaError)
-    passing = not known or issubclass(error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError)
+    is_library_error = isinstance(error, type) and issubclass(error, errors.DeltaError)
+    passing = not is_library_error or issubclass(
+        error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError
+    )
     return (AirflowException if passing else AirflowFailException)(f"{kind}: {message}")
 
 
@@ -45,7 +47,7 @@ def failure(kind: str, message: str) -> AirflowException:
 def as_task_failure() -> Iterator[None]:
     """Errors of the library and the registry inside leave as Airflow's, by ``failure``'s rule.
 
-    A registry that cannot be read is tried again: somebody may be writing it in just this moment.
+    A registry that cannot be read is tried again: it may be being written just now.
     """
     from lakehouse_lib.errors import DeltaError
 

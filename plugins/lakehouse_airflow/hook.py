@@ -121,7 +121,7 @@ class LakehouseHook(BaseHook):
         """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
 
         Commits that only move rows between files (compaction, clustering) say so in the log (``dataChange``). A commit
-        that is cleaned up already, or torn, counts as a change, because nobody can say any more.
+        that is cleaned up already, or torn, counts as a change, because its changes are unknown.
 
         Args:
             since: a version; -1 for before the first.
@@ -148,7 +148,7 @@ class LakehouseHook(BaseHook):
     def health(self, table: str) -> dict[str, Any]:
         """What the log says about files too small, too many or too badly laid out, by the registry's own measures."""
         opened = self.table(table)
-        wanted = registered(table)
-        if wanted is None:
+        entry = registered(table)
+        if entry is None:
             return opened.health().to_dict()
-        return opened.health(target_file_size=wanted.target_file_size, clustered_by=wanted.cluster_by).to_dict()
+        return opened.health(target_file_size=entry.target_file_size, clustered_by=entry.cluster_by).to_dict()

@@ -158,7 +158,7 @@ class JobSubmission(SparkSubmitHook):
         return tied_to_this_process(super()._get_spark_binary_path())
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        if self._is_killed:  # while the process was being started, when nobody had its number
+        if self._is_killed:  # while the process was being started, before its number was known
             self._kill()
         super()._process_spark_submit_log(self._keep_outcome(itr))
 
@@ -233,12 +233,12 @@ def _spark_submit(name: str) -> str:
 
 
 def _spark_home(spark_submit: str) -> dict[str, str]:
-    """Where the spark-submit of this Python's own pyspark finds Spark; nothing for another or one that is told.
+    """Where the spark-submit of this Python's own pyspark finds Spark; nothing for another or where SPARK_HOME is set.
 
     It would find Spark itself, but not where the path has a space.
     """
-    found = importlib.util.find_spec("pyspark")
+    spec = importlib.util.find_spec("pyspark")
     own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent
-    if not own or found is None or found.origin is None or "SPARK_HOME" in os.environ:
+    if not own or spec is None or spec.origin is None or "SPARK_HOME" in os.environ:
         return {}
-    return {"SPARK_HOME": str(Path(found.origin).parent)}
+    return {"SPARK_HOME": str(Path(spec.origin).parent)}

@@ -1,4 +1,4 @@
-"""The page of a table version, served by Airflow's own server to whoever may see assets there.
+"""The page of a table version, served by Airflow's own server to those who may see assets there.
 
 No postponed annotations in this module: FastAPI resolves them at run time.
 """
@@ -90,18 +90,18 @@ def table_version(
 
 
 def _hook(connection: str) -> LakehouseHook:
-    """By a connection of this plugin's own type only, because whoever sees the page chooses it.
+    """The hook of a connection of this plugin's own type only, because the page's reader chooses it.
 
-    What is of another type is told like what is not there, or the page would say which connections there are.
+    Another type is answered as a missing connection is, or the page would say which connections exist.
     """
     hook = LakehouseHook(connection)
     if connection == LakehouseHook.default_conn_name:
         return hook
     try:
-        found = hook.get_conn()
+        stored_connection = hook.get_conn()
     except AirflowNotFoundException:
-        found = None
-    if found is None or found.conn_type != LakehouseHook.conn_type:
+        stored_connection = None
+    if stored_connection is None or stored_connection.conn_type != LakehouseHook.conn_type:
         raise HTTPException(
             status_code=404, detail=f"there is no connection {connection!r} of type {LakehouseHook.conn_type}"
         )

@@ -32,7 +32,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
     end of the log; it needs no Spark and does not open the table.
 
     With ``soft_fail`` it skips when nothing came in time, and for no other reason: an error fails it all the same, and
-    so does a store that still fails when the time is over, because then nobody knows whether something came.
+    so does a store that still fails when the time is over, because then it is unknown whether something came.
 
     Returns ``{"table", "version", "baseline_version"}``.
 
@@ -84,9 +84,9 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
         if not self.deferrable:
             with self._skipping_by_time_alone():
                 return super().execute(context)
-        found = self.poke(context)
-        if found.is_done:
-            return found.xcom_value
+        result = self.poke(context)
+        if result.is_done:
+            return result.xcom_value
         self.defer(
             trigger=TableVersionTrigger(
                 table=self.table,
@@ -108,14 +108,14 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             except AirflowSkipException as skip:
                 if not _is_by_time(skip) or not self.soft_fail:
                     raise
-                found = self._last_look(context)
-                if not found.is_done:
+                result = self._last_look(context)
+                if not result.is_done:
                     raise
-                return found.xcom_value
+                return result.xcom_value
 
     @contextmanager
     def _skipping_by_time_alone(self) -> Iterator[None]:
-        """Airflow makes a skip of every error where ``soft_fail`` is set. Then a run is green that nobody looks at."""
+        """Raise the error of which Airflow makes a skip where ``soft_fail`` is set: only a timeout may skip."""
         try:
             yield
         except AirflowSkipException as skip:
@@ -125,8 +125,8 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
 
     def _last_look(self, context: Context) -> PokeReturnValue:
         """In the triggerer a failing store is waited for; whether it is the store or the table, the task finds out."""
-        given = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
-        if all(version is None for version in given):
+        versions = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
+        if all(version is None for version in versions):
             with as_task_failure():
                 LakehouseHook(self.lakehouse_conn_id).version(self.table)
             return PokeReturnValue(False)  # the baseline went with the trigger
@@ -147,14 +147,14 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             raise AirflowFailException(f"table {self.table}: {error}") from None
         if not done or version is None:
             return PokeReturnValue(False)
-        return PokeReturnValue(True, self._found(version, baseline))
+        return PokeReturnValue(True, self._xcom_value(version, baseline))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._found(event["version"], event["baseline_version"])
+        return self._xcom_value(event["version"], event["baseline_version"])
 
-    def _found(self, version: int, baseline_version: int | None) -> dict[str, Any]:
+    def _xcom_value(self, version: int, baseline_version: int | None) -> dict[str, Any]:
         self.made_version = (self.table, version)
         return {"table": self.table, "version": version, "baseline_version": baseline_version}
 

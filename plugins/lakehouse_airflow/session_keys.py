@@ -43,18 +43,18 @@ class SessionKeys:
 # The process, because a child that was forked would wait for ever for what a thread of its parent is asking, and a
 # digest of the inputs, because they hold secrets. What has failed is not in here.
 _Key = tuple[int, bytes]
-_kept: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
+_answers: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = ProcessLock()
 
 
-def kept(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
-    """What ``ask`` gave for the same inputs until it is to be renewed, then what it gives now.
+def shared_keys(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
+    """Return the keys that ``ask`` gave for the same inputs, or ask again when they are to be renewed.
 
-    Of threads that need it at once one asks, and the others wait for its answer. A failure is told to each of them, and
+    Of threads that need it at once one asks, and the others wait for its answer. A failure is raised in each, and
     the next one asks again.
 
     Args:
-        inputs: all that decides what is given, as plain JSON values.
+        inputs: all that decides which keys are issued, as plain JSON values.
         ask: may raise anything, which is raised here.
     """
     key = (os.getpid(), hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).digest())
@@ -64,20 +64,20 @@ def kept(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
             answer.set_result(ask())
         except BaseException as error:
             with _lock:
-                if _kept.get(key) is answer:
-                    del _kept[key]
+                if _answers.get(key) is answer:
+                    del _answers[key]
             answer.set_exception(error)
     return answer.result()
 
 
 def _answer(key: _Key) -> tuple[Future[SessionKeys], bool]:
-    """What is kept or on its way, or something new, and whether it is that."""
+    """The answer for these inputs, awaited or there, or a new one; and whether it is new."""
     with _lock:
-        answer = _kept.get(key)
+        answer = _answers.get(key)
         is_new = answer is None or (answer.done() and answer.result().renew_at <= time.time())
         if answer is None or is_new:
-            answer = _kept[key] = Future()
-        _kept.move_to_end(key)
-        if len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
+            answer = _answers[key] = Future()
+        _answers.move_to_end(key)
+        if len(_answers) > _MOST_KEPT:
+            _answers.popitem(last=False)
         return answer, is_new

@@ -42,7 +42,7 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
         return {}
     texts = {}
     for name, value in own.items():
-        meanings = {one.option_of(name) for one in kinds()}
+        meanings = {store_kind.option_of(name) for store_kind in kinds()}
         if _ROOTS in meanings:
             if roots := _roots(value, kind):
                 texts[_ROOTS] = roots
@@ -58,7 +58,7 @@ def _roots(value: Any, kind: StoreKind) -> str:
     """Of a list what tables of that kind may refer to; a text is of one kind, that of its first location."""
     if not isinstance(value, list):
         return str(value) if _is_of(str(value).lstrip(), kind) else ""
-    return kind.roots_separator.join(str(one) for one in value if _is_of(str(one), kind))
+    return kind.roots_separator.join(str(root) for root in value if _is_of(str(root), kind))
 
 
 def _is_of(location: str, kind: StoreKind) -> bool:

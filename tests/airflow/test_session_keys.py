@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow import session_keys
-from lakehouse_airflow.session_keys import SessionKeys, kept
+from lakehouse_airflow.session_keys import SessionKeys, shared_keys
 
 HOUR = 3600.0
 SECRET = "hunter2/of+the+role"
@@ -31,13 +31,13 @@ class Service:
         return SessionKeys.until(self.now + self.life, keys, "eu-central-1")
 
     def key(self, inputs: object = "a") -> str:
-        return kept(inputs, self.ask).keys["aws_access_key_id"]
+        return shared_keys(inputs, self.ask).keys["aws_access_key_id"]
 
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     found = Service()
-    monkeypatch.setattr(session_keys, "_kept", OrderedDict())
+    monkeypatch.setattr(session_keys, "_answers", OrderedDict())
     monkeypatch.setattr("lakehouse_airflow.session_keys.time.time", lambda: found.now)
     return found
 
@@ -54,7 +54,7 @@ def test_keys_are_renewed_before_they_expire(service: Service, life: float, kept
         assert service.key() == "ASIA1"
         service.now += 1
     assert service.key() == "ASIA2"
-    assert len(session_keys._kept) == 1
+    assert len(session_keys._answers) == 1
 
 
 def test_other_inputs_get_other_keys(service: Service) -> None:
@@ -76,11 +76,11 @@ def test_what_failed_is_not_remembered(service: Service) -> None:
 
     for _ in range(2):
         with pytest.raises(AirflowFailException, match="refused"):
-            kept("a", refuse)
+            shared_keys("a", refuse)
     assert service.key() == "ASIA1"
     service.now += HOUR
     with pytest.raises(AirflowFailException, match="refused"):
-        kept("a", refuse)
+        shared_keys("a", refuse)
     assert service.key() == "ASIA2"
 
 
@@ -122,7 +122,7 @@ def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch
         all_wait.clear()
         monkeypatch.setattr(session_keys, "_lock", CountingLock(8, all_wait.set))
         with ThreadPoolExecutor(8) as pool:
-            answers = [pool.submit(kept, ask.__name__, ask) for _ in range(8)]
+            answers = [pool.submit(shared_keys, ask.__name__, ask) for _ in range(8)]
             return [one.exception() or one.result() for one in answers]
 
     given = of_eight(slow)
@@ -139,7 +139,7 @@ def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest
     for other in ("b", "c", "d", "e"):
         service.key(other)
         assert service.key("a") == first
-    assert len(session_keys._kept) == 3
+    assert len(session_keys._answers) == 3
     assert (service.asked, service.key("b"), service.asked) == (5, "ASIA6", 6)
 
 
@@ -151,6 +151,6 @@ def test_a_forked_child_asks_for_itself(service: Service, monkeypatch: pytest.Mo
 
 def test_no_text_shows_a_secret(service: Service) -> None:
     inputs = [{"aws_secret_access_key": SECRET}]
-    assert SECRET not in repr(kept(inputs, service.ask))
-    assert SECRET not in repr(session_keys._kept)
-    assert "eu-central-1" in repr(kept(inputs, service.ask))
+    assert SECRET not in repr(shared_keys(inputs, service.ask))
+    assert SECRET not in repr(session_keys._answers)
+    assert "eu-central-1" in repr(shared_keys(inputs, service.ask))

@@ -79,7 +79,7 @@ class LakehousePublishOperator(BaseOperator):
     """Emits one asset event a table whose rows have changed since, with the range of versions; none where nothing did.
 
     The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
-    change, -1 for a table that was not there. Compaction and clustering change no rows and release nobody. Of a table
+    change, -1 for a table that was not there. Compaction and clustering change no rows and release no DAG. Of a table
     whose version before is unknown, the last commit alone is judged.
 
     One task publishes for all tables of a run, so that a DAG waiting for several of them runs once. A table that cannot
@@ -133,7 +133,7 @@ class LakehousePublishOperator(BaseOperator):
         if failed and not published:
             raise next(iter(failed.values()))
         for table, error in failed.items():
-            self.log.warning("%s: no event, because nobody can say what has changed: %s", table, error)
+            self.log.warning("%s: no event, because what has changed is unknown: %s", table, error)
         for table, (first, last) in published.items():
             context["outlet_events"][LAKEHOUSE_ALIAS].add(
                 lakehouse_asset(table), extra={"table": table, "from_version": first, "to_version": last}
@@ -142,14 +142,14 @@ class LakehousePublishOperator(BaseOperator):
         return published
 
 
-def _names(given: Any) -> list[str]:
-    if given in (None, "", "None", "[]"):  # a template renders to text
+def _names(tables: Any) -> list[str]:
+    if tables in (None, "", "None", "[]"):  # a template renders to text
         return []
-    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+    if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):
         raise AirflowFailException(
-            f"only is {given!r}; it has to be a list of names, such as dag.param('tables') gives for a DAG's param"
+            f"only is {tables!r}; it has to be a list of names, such as dag.param('tables') gives for a DAG's param"
         )
-    return list(given)
+    return list(tables)
 
 
 def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int] | None:
@@ -167,6 +167,6 @@ def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int]
             code="DELTA_INVALID_VERSION",
         )
     # From -1 on it would be new. The last commit is the run's own, if it made one; if not, an event too many costs less
-    # than one too few, because whoever is released reads by a cursor.
+    # than one too few, because a released DAG reads by a cursor.
     latest = hook.version(table)
     return None if latest is None else hook.changed_rows(table, latest - 1)

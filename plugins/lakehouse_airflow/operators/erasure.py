@@ -57,7 +57,7 @@ class LakehouseEraseOperator(SubmitOperator):
     def __init__(self, *, subject: str, located_by: str, approved_by: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.erasure = ErasureTasks(subject, located_by, approved_by)
-        self._found: list[dict[str, str]] = []
+        self._deletes: list[dict[str, str]] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
@@ -70,10 +70,10 @@ class LakehouseEraseOperator(SubmitOperator):
         with erasure.without_keys(), as_task_failure():
             self._require_nothing_new(hook, erasure)
             places = [place for place in erasure.places.values() if _has_rows(hook, place)]
-        self._found = [
+        self._deletes = [
             {"table": place.uri, "predicate": place.keys.sql(), "request": erasure.request} for place in places
         ]
-        if not self._found:
+        if not self._deletes:
             return {"job": self.job, "request": erasure.request, "tables": []}
         with erasure.without_keys():
             try:
@@ -115,10 +115,10 @@ class LakehouseEraseOperator(SubmitOperator):
         )
 
     def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
-        return [found["table"] for found in self._found]
+        return [delete["table"] for delete in self._deletes]
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        return {"--deletes-file": json.dumps(self._found)}
+        return {"--deletes-file": json.dumps(self._deletes)}
 
 
 class LakehousePurgeOperator(BaseOperator):

@@ -94,10 +94,10 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             self._delete_leftover_keys(ledger, registry)
             hook = LakehouseHook(self.lakehouse_conn_id)
             context["ti"].xcom_push(VERSIONS_KEY, {table: hook.version(table) for table in configured.tables()})
-            found = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
+            places_by_table = erasure_plan.find(hook, configured, identifier, erase_mentions=erase_mentions)
             places = [
                 place.with_disk(prove(place.uri, place.keys.sql(), storage_options=hook.storage_options(table)))
-                for table, place in found.items()
+                for table, place in places_by_table.items()
             ]
             request = new_request()
             keys = erasure_plan.keys_document(request, identifier, places)
@@ -144,6 +144,6 @@ def _identifier(context: Context, subject: str, configured: Subject) -> int | st
     except InvalidArgumentError:  # its text holds the value
         identifier = 0
     if isinstance(identifier, int) and identifier < 1:
-        wanted = "a whole number from 1 on" if configured.id_type == "long" else "a text that is not empty"
-        raise AirflowFailException(f"the param {name} is not a valid id of a {subject}; expected {wanted}")
+        expected = "a whole number from 1 on" if configured.id_type == "long" else "a text that is not empty"
+        raise AirflowFailException(f"the param {name} is not a valid id of a {subject}; expected {expected}")
     return identifier

@@ -112,17 +112,17 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         looked_at = table.version()
         report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
-        found = findings_of(report)
-        self._left = [kind for kind in found if kind not in REPAIRED]
-        if "commits_missing" in found and not _are_versions_lost(found["commits_missing"], table.store):
+        findings = findings_of(report)
+        self._left = [kind for kind in findings if kind not in REPAIRED]
+        if "commits_missing" in findings and not _are_versions_lost(findings["commits_missing"], table.store):
             self._left.remove("commits_missing")
         return {
             "table": self.table,
             # Where it made no commit, the version that it has looked at.
             "version": looked_at if report["version"] is None else report["version"],
             "dry_run": self._only_reports,
-            "is_sound": not found,
-            "found": {kind: first_named(value) for kind, value in found.items()},
+            "is_sound": not findings,
+            "found": {kind: first_named(value) for kind, value in findings.items()},
         }
 
     @property

@@ -76,8 +76,8 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
 
     def question(self, plan: Document) -> tuple[str, str]:
         lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
-        for kind, found in plan["found"].items():
+        for kind, finding in plan["found"].items():
             action = "repaired" if kind in REPAIRED else "not repaired"
-            examples = ", ".join(code(each) for each in found["first"])
-            lines.append(f"* {kind} ({action}): {found['count']}, such as {examples}")
+            examples = ", ".join(code(each) for each in finding["first"])
+            lines.append(f"* {kind} ({action}): {finding['count']}, such as {examples}")
         return f"Repair the table {plan['table']}?", "\n".join(lines)

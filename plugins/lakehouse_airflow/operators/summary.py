@@ -39,24 +39,24 @@ class LakehouseSummaryOperator(BaseOperator):
                 for step, task_id in self.steps.items()
             }
             done[table] = {step: _numbers(result) for step, result in results.items()}
-            self.log.info("%s: %s", table, "; ".join(_told(step, numbers) for step, numbers in done[table].items()))
+            self.log.info("%s: %s", table, "; ".join(_sentence(step, numbers) for step, numbers in done[table].items()))
         return done
 
 
 def _numbers(result: Any) -> dict[str, int] | None:
     if not isinstance(result, Mapping):
         return None
-    told = {**result, **(result.get("metrics") or {})}
+    metrics = {**result, **(result.get("metrics") or {})}
     names = {
         "version": "version",
         "files_deleted": "files_deleted",
         "numFilesRemoved": "files_removed",
         "numFilesAdded": "files_added",
     }
-    return {name: int(told[key]) for key, name in names.items() if told.get(key) is not None}
+    return {name: int(metrics[key]) for key, name in names.items() if metrics.get(key) is not None}
 
 
-def _told(step: str, numbers: Mapping[str, int] | None) -> str:
+def _sentence(step: str, numbers: Mapping[str, int] | None) -> str:
     if numbers is None:
         return f"{step} left nothing"
     return f"{step} " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())

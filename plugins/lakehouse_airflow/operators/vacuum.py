@@ -43,7 +43,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         before = table.version()
         files = table.vacuum(retention_hours=hours, dry_run=self.dry_run, enforce_retention_duration=enforce)
-        # Counts, not names: XCom is no place for a million paths.
+        # Counts, not names: XCom is not for a million paths.
         return {
             "table": self.table,
             "version": _ended(table, before),
@@ -60,7 +60,7 @@ def _ended(table: DeltaTable, before: int) -> int:
     """
     later = table.version() - before
     commits = table.history(later) if later else []
-    return min((int(one["version"]) for one in commits if one["operation"] == "VACUUM END"), default=before)
+    return min((int(commit["version"]) for commit in commits if commit["operation"] == "VACUUM END"), default=before)
 
 
 def vacuum_policy(table: str) -> VacuumPolicy:
