@@ -1,4 +1,4 @@
-"""Holds one process tree and takes it down, whatever happens to whoever started it.
+"""Holds one process tree and takes it down, whatever happens to the process that started it.
 
 Run by path: `python airflow_guard.py [--stay] COMMAND...`. Starts COMMAND in a session of its own and waits. It
 stops the tree when it gets SIGTERM or SIGINT, when COMMAND ends by itself, and (without `--stay`) when its standard
@@ -29,14 +29,14 @@ POLL_SECONDS = 0.2
 
 def marked(mark: str) -> list[psutil.Process]:
     """Every process that carries `mark` in its environment, except this one."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(MARK) == mark:
-                found.append(process)
+                processes.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-    return found
+    return processes
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
@@ -62,16 +62,16 @@ def kill_marked(mark: str) -> None:
 
 def _tree(leader: psutil.Process) -> set[psutil.Process]:
     try:
-        found = {leader, *leader.children(recursive=True)}
+        tree = {leader, *leader.children(recursive=True)}
     except psutil.NoSuchProcess:
-        found = set()
+        tree = set()
     for process in psutil.process_iter():
         try:
             if os.getsid(process.pid) == leader.pid:
-                found.add(process)
+                tree.add(process)
         except (ProcessLookupError, PermissionError):
             continue
-    return found
+    return tree
 
 
 def stop_tree(leader: psutil.Process, mark: str, grace_seconds: float = GRACE_SECONDS) -> None:

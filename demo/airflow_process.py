@@ -64,7 +64,7 @@ class State:
 
 
 def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
-    """The first port from `first` on that nobody on this machine listens on.
+    """The first port from `first` on that no process on this machine listens on.
 
     Raises:
         DemoError: all `tries` ports are taken.
@@ -154,7 +154,7 @@ def running(home: Home) -> State | None:
     if state is None:
         return None
     try:
-        # A pid alone may have gone to somebody else since.
+        # A pid alone may belong to another process since.
         alive = abs(psutil.Process(state.guard).create_time() - state.guard_started) < 1.0
     except psutil.NoSuchProcess:
         alive = False

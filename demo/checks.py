@@ -64,19 +64,19 @@ class Check:
 
 def queries_agree(home: Home, faults: Faults, person: Person) -> Check:
     """TPC-H over our tables equals DuckDB over the raw CSV less the injector's list and less the erased customer."""
-    with duckdb.connect() as truth, duckdb.connect() as ours:
+    with duckdb.connect() as truth, duckdb.connect() as loaded:
         for table in COLUMNS:
             _raw_table(truth, home, table, faults)
-            ours.register(table, DeltaTable(str(home.tables / table)).to_pyarrow_table())
+            loaded.register(table, DeltaTable(str(home.tables / table)).to_pyarrow_table())
         _forget(truth, person)
         problems = []
         for name, query in QUERIES.items():
-            expected, got = truth.execute(query).fetchall(), ours.execute(query).fetchall()
+            expected, got = truth.execute(query).fetchall(), loaded.execute(query).fetchall()
             if expected != got:
                 problems.append(f"{name}: over the raw files {expected[:3]}..., over our tables {got[:3]}...")
         for table in COLUMNS:
             count = f"select count(*) from {table}"  # noqa: S608 - a name of ours
-            expected, got = truth.execute(count).fetchall(), ours.execute(count).fetchall()
+            expected, got = truth.execute(count).fetchall(), loaded.execute(count).fetchall()
             if expected != got:
                 problems.append(f"{table}: {expected[0][0]:,} rows in the raw files, {got[0][0]:,} in our table")
     return Check("TPC-H Q1, Q3 and Q6 to the cent, against the raw files less the injected faults", tuple(problems))
@@ -116,10 +116,10 @@ def skipping_is_real(home: Home) -> Check:
     for table, predicates in SELECTIVE.items():
         path = home.tables / table
         live = [Path(uri.removeprefix("file://")) for uri in deltalake.DeltaTable(str(path)).file_uris()]
-        ours = DeltaTable(str(path))
+        lakehouse_table = DeltaTable(str(path))
         for column, predicate in predicates.items():
             from_footers = sum(_may_hold(file, column, literal(predicate)) for file in live)
-            from_log = ours.files(predicate).num_rows
+            from_log = lakehouse_table.files(predicate).num_rows
             if from_footers != from_log:
                 problems.append(f"{table}, {predicate}: {from_log} files by our log, {from_footers} by the footers")
             if from_log > len(live) * MOST_FILES_READ:
@@ -138,9 +138,12 @@ def readers_agree(home: Home, *, older: int = 0) -> Check:
             if path.name in COLUMNS and latest < older:
                 problems.append(f"{path.name}: has {latest + 1} versions, too few to compare {older} older ones")
             for version in range(max(0, latest - older), latest + 1):
-                seen = {name: read(connection, path, version) for name, read in readers.READERS.items()}
-                if len(set(seen.values())) > 1:
-                    rows = ", ".join(f"{name} {print_.rows:,} rows ({print_.hash:x})" for name, print_ in seen.items())
+                fingerprints = {name: read(connection, path, version) for name, read in readers.READERS.items()}
+                if len(set(fingerprints.values())) > 1:
+                    rows = ", ".join(
+                        f"{name} {fingerprint.rows:,} rows ({fingerprint.hash:x})"
+                        for name, fingerprint in fingerprints.items()
+                    )
                     problems.append(f"{path.name} version {version}: {rows}")
     which = f"the latest and {older} older versions" if older else "the latest version"
     return Check(f"delta-rs and DuckDB read the same rows as we do: every table, {which}", tuple(problems))
@@ -152,13 +155,13 @@ def vacuum_was_exact(home: Home) -> Check:
     for table in COLUMNS:
         path = home.tables / table
         listed = {Path(uri.removeprefix("file://")) for uri in deltalake.DeltaTable(str(path)).file_uris()}
-        there = {
+        stored = {
             file
             for file in path.rglob("*")
             if file.is_file() and file.relative_to(path).parts[0] not in ("_delta_log", "_ingest")
         }
-        problems += [f"{table}: {file.relative_to(path)} is there, but not in the table" for file in there - listed]
-        problems += [f"{table}: {file.relative_to(path)} is in the table, but not there" for file in listed - there]
+        problems += [f"{table}: {file.relative_to(path)} is there, but not in the table" for file in stored - listed]
+        problems += [f"{table}: {file.relative_to(path)} is in the table, but not there" for file in listed - stored]
     return Check("after vacuum the folders hold exactly the files that delta-rs lists, and the log", tuple(problems))
 
 

@@ -127,8 +127,8 @@ def inject(landing: Path, seed: int = SEED) -> Faults:
         files = [file for file in files if (table, file.name) != _REFUSED[:2]]
         lines = {file: file.read_bytes().splitlines(keepends=True) for file in files}
         places = [(file, number) for file in files for number in range(1, len(lines[file]))]
-        wanted = [fault for fault in _FAULTS if fault.table == table for _ in range(fault.times)]
-        for fault, (file, number) in zip(wanted, chance.sample(places, len(wanted)), strict=True):
+        planned = [fault for fault in _FAULTS if fault.table == table for _ in range(fault.times)]
+        for fault, (file, number) in zip(planned, chance.sample(places, len(planned)), strict=True):
             row = parse(lines[file][number])
             values = fault.spoil(row)
             lines[file][number] = _format(values)

@@ -66,17 +66,17 @@ def rows_on_disk(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
     Live or not: a file that no version lists any more, but that is still there, counts. Returns table -> (rows, files
     that hold them), for every folder that exists.
     """
-    wanted = {
+    keys_by_table = {
         **{table: (column, {person.customer}) for table, column in _BY_CUSTOMER.items()},
         **{table: (column, set(person.orders)) for table, column in _BY_ORDER.items()},
     }
-    found = {}
-    for table, (column, keys) in wanted.items():
+    rows = {}
+    for table, (column, keys) in keys_by_table.items():
         for name in (table, quarantine_of(table)):
             if (tables / name).exists():
                 counts = [_count(path, column, keys) for path in data_files(tables / name)]
-                found[name] = (sum(counts), sum(count > 0 for count in counts))
-    return found
+                rows[name] = (sum(counts), sum(count > 0 for count in counts))
+    return rows
 
 
 def unattributed(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
@@ -85,15 +85,15 @@ def unattributed(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
     Returns quarantine -> (records, those with the customer's or an order's key as a field), for every one that has any.
     """
     keys = {str(key) for key in (person.customer, *person.orders)}
-    found = {}
+    records_by_table = {}
     for table in (*_BY_CUSTOMER, *_BY_ORDER):
         name = quarantine_of(table)
         if (tables / name).exists():
             column = deltalake.DeltaTable(str(tables / name)).to_pyarrow_table(columns=["_raw"])["_raw"]
             records = [parse(text.encode()) for text in column.drop_null().to_pylist()]
             if records:
-                found[name] = (len(records), sum(not keys.isdisjoint(record) for record in records))
-    return found
+                records_by_table[name] = (len(records), sum(not keys.isdisjoint(record) for record in records))
+    return records_by_table
 
 
 def data_files(table: Path) -> list[Path]:
@@ -107,7 +107,7 @@ def _count(path: Path, column: str, keys: set[int]) -> int:
             return 0
         count = 0
         for batch in file.iter_batches(columns=[column]):
-            # Quarantine keeps values as text, and text that is no number is about nobody.
+            # Quarantine keeps values as text, and text that is not a number is about no person.
             text = batch.column(0).cast("string")
             count += int(np.count_nonzero(pc.is_in(text, value_set=_texts(keys)).to_numpy(zero_copy_only=False)))
         return count

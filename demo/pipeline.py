@@ -90,23 +90,23 @@ class Pipeline:
         Raises:
             DemoError: a task failed that must not, or the run takes too long.
         """
-        told: set[tuple[str, int]] = set()
-        seen: dict[Question, float] = {}
+        reported: set[tuple[str, int]] = set()
+        first_asked: dict[Question, float] = {}
         deadline = time.monotonic() + RUN_SECONDS
         while True:
             now = self.api.run(run.dag_id, run.run_id)
             tasks = self.api.tasks(run.dag_id, run.run_id)
             for task in sorted(tasks, key=lambda task: (task.ended is None, task.ended)):
-                if task.finished and (task.task_id, task.map_index) not in told and task.state != "removed":
-                    told.add((task.task_id, task.map_index))
+                if task.finished and (task.task_id, task.map_index) not in reported and task.state != "removed":
+                    reported.add((task.task_id, task.map_index))
                     self._tell(now, task, may_fail)
             if now.finished:
                 return tasks
             if answer is not None:
                 for question in self.api.questions(run.dag_id, run.run_id):
-                    if time.monotonic() - seen.setdefault(question, time.monotonic()) < READING_SECONDS:
+                    if time.monotonic() - first_asked.setdefault(question, time.monotonic()) < READING_SECONDS:
                         continue
-                    del seen[question]
+                    del first_asked[question]
                     answer(question)
             if time.monotonic() > deadline:
                 raise DemoError(

@@ -31,7 +31,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def ours(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
+def lakehouse_table(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
     return _of_arrow(connection, DeltaTable(str(path), version=version).to_pyarrow_table())
 
 
@@ -45,7 +45,7 @@ def duckdb_delta(connection: duckdb.DuckDBPyConnection, path: Path, version: int
 
 
 READERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Path, int], Fingerprint]] = {
-    "we": ours,
+    "we": lakehouse_table,
     "delta-rs": delta_rs,
     "DuckDB": duckdb_delta,
 }

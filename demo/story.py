@@ -23,7 +23,7 @@ from demo.rest import AirflowApi, Question, RefusedError
 from demo.users import OFFICER, REQUESTER
 from lakehouse_lib.errors import DeltaError
 
-# A second load with nothing new must release nobody; this long is waited for a run that must not come.
+# A second load with nothing new must release no DAG; this long is waited for a run that must not come.
 QUIET_SECONDS = 6.0
 # Of each check; the first few show what kind of difference it is.
 MOST_PROBLEMS = 10
@@ -96,9 +96,9 @@ class Story:
     def _refusal(self, injected: Faults) -> Callable[[str], str | None]:
         def shown(log: str) -> str | None:
             for spoiled in injected.files:
-                found = re.search(rf"SourceRefusedError: (.*{re.escape(spoiled.file)}.*)", log)
-                if found:
-                    self.record.refused = {**self.record.refused, spoiled.file: found[1]}
+                match = re.search(rf"SourceRefusedError: (.*{re.escape(spoiled.file)}.*)", log)
+                if match:
+                    self.record.refused = {**self.record.refused, spoiled.file: match[1]}
                     return f"refused {spoiled.file}, as it must; the table has the other files"
             return None
 
@@ -174,7 +174,7 @@ class Story:
         }
 
     def _quarantined(self) -> list[tuple[str, str, int]]:
-        found: Counter[tuple[str, str]] = Counter()
+        rejected: Counter[tuple[str, str]] = Counter()
         for table in lakehouse.COLUMNS:
             path = self.home.tables / lakehouse.quarantine_of(table)
             if not path.exists():
@@ -185,8 +185,8 @@ class Story:
                     reason = f"breaks the rule {row['_rule']}"
                 else:
                     reason = f"{row['_column']}: {row['_reason']}" if row["_column"] else row["_reason"]
-                found[table, reason] += 1
-        return [(table, reason, rows) for (table, reason), rows in sorted(found.items(), key=lambda item: -item[1])]
+                rejected[table, reason] += 1
+        return [(table, reason, rows) for (table, reason), rows in sorted(rejected.items(), key=lambda item: -item[1])]
 
     def _check(self, check: Callable[..., Check], *arguments: object, **options: object) -> None:
         began = time.monotonic()
