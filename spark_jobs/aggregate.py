@@ -20,8 +20,8 @@ _COMMITS = 20
 
 
 def _input(text: str) -> tuple[str, str]:
-    name, found, uri = text.partition("=")
-    if not found or not uri or not name.isidentifier():
+    name, separator, uri = text.partition("=")
+    if not separator or not uri or not name.isidentifier():
         raise ArgumentTypeError(f"{text!r} is not name=URI, with a name that SQL can use")
     return name, uri
 
@@ -100,7 +100,7 @@ def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
 
     Not the latest: others may have committed since.
     """
-    made = (one["version"] for one in output.history(_COMMITS) if one.get("inputVersions") == inputs)
+    made = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
     return int(next(made, output.version()))
 
 

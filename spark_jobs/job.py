@@ -115,22 +115,24 @@ def read_text_file(path: str, what: str) -> str:
 def _storage_options(path: str) -> dict[str, dict[str, str]]:
     """An argparse type. No value is in its error: they may be secrets."""
     try:
-        found = read_json_file(path, "the file of storage options")
+        options_by_location = read_json_file(path, "the file of storage options")
     except InvalidArgumentError as error:
         raise argparse.ArgumentTypeError(error.message) from None
-    if not isinstance(found, dict) or not all(one is None or isinstance(one, dict) for one in found.values()):
+    if not isinstance(options_by_location, dict) or not all(
+        options is None or isinstance(options, dict) for options in options_by_location.values()
+    ):
         raise argparse.ArgumentTypeError(
             f'{path} is no JSON object of objects, such as {{"LOCATION": {{"OPTION": "text"}}}}'
         )
-    return {location: options for location, options in found.items() if options}
+    return {location: options for location, options in options_by_location.items() if options}
 
 
 def names(text: str) -> tuple[str, ...]:
     """Comma-separated column names; an argparse type."""
-    found = tuple(name.strip() for name in text.split(","))
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of column names")
-    return found
+    columns = tuple(name.strip() for name in text.split(","))
+    if not all(columns):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid list of column names")
+    return columns
 
 
 def positive(text: str) -> int:
@@ -147,13 +149,13 @@ def _session(job: str) -> Any:
     from pyspark.sql import SparkSession
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # repeats each error with its Java stack
-    SparkContext._ensure_initialized()  # or the conf below would not see what spark-submit was told
+    SparkContext._ensure_initialized()  # or the conf below would not see what spark-submit has set
     conf = SparkConf()
     conf.setIfMissing("spark.master", "local[*]")
     if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":
         conf.set("spark.app.name", f"lakehouse-{job}")
     conf.setIfMissing("spark.ui.enabled", "false")
-    conf.set("spark.ui.showConsoleProgress", "false")  # a Python process has it on unless told otherwise
+    conf.set("spark.ui.showConsoleProgress", "false")  # a Python process has it on by default
     conf.set("spark.sql.session.timeZone", "UTC")
     # Tasks carry storage options and predicates, and Spark writes tasks to local files, which stay when it is killed.
     conf.setIfMissing("spark.io.encryption.enabled", "true")

@@ -50,8 +50,8 @@ def read_private(path: str) -> str:
         OSError: no task has submitted this job, or the process that did is gone, or it gave no such file.
     """
     memory = Path(f"/proc/{os.getppid()}/fd/0")
-    given: dict[str, str] = json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else {}
+    files: dict[str, str] = json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else {}
     name = path.removeprefix(_PREFIX)
-    if name not in given:
+    if name not in files:
         raise FileNotFoundError(errno.ENOENT, "the process that submitted this job gave it no such file")
-    return given[name]
+    return files[name]
