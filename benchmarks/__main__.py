@@ -165,9 +165,9 @@ def _contest(
             runs[name].append(process.run(verb, table))
             if process is not spark:
                 process.close()
-            found = checks.content(table)
-            if found != expected:
-                raise SystemExit(f"{name} {verb.name}: {found} where {expected} should be; see {table}")
+            content = checks.content(table)
+            if content != expected:
+                raise SystemExit(f"{name} {verb.name}: {content} where {expected} should be; see {table}")
             left[name] = len(checks.files(table)), _skipped(verb, table)
             shutil.rmtree(table)
     return {name: Result(runs[name], *left[name]) for name in contestants}

@@ -42,8 +42,8 @@ def skipped(table: Path, column: str, points: int = 200) -> float:
         footer = pq.ParquetFile(path).metadata
         index = [footer.schema.column(i).name for i in range(footer.num_columns)].index(column)
         groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        lows.append(min(one.min for one in groups))
-        highs.append(max(one.max for one in groups))
-    asked = np.random.default_rng(1).integers(min(lows), max(highs), points)[:, None]
-    read = (np.array(lows) <= asked) & (asked <= np.array(highs))
+        lows.append(min(statistics.min for statistics in groups))
+        highs.append(max(statistics.max for statistics in groups))
+    values = np.random.default_rng(1).integers(min(lows), max(highs), points)[:, None]
+    read = (np.array(lows) <= values) & (values <= np.array(highs))
     return float(1 - read.mean())

@@ -1,4 +1,4 @@
-"""A process that runs verbs on tables, told by lines of JSON on standard input, and answers how long each took.
+"""A process that runs the verbs named by lines of JSON on standard input, and answers how long each took.
 
 ``python -m benchmarks.contestant delta-rs|arrow|spark``. A request is ``{"verb", "table", "arguments"}``; the answer is
 ``{"seconds", "peak_mb"}``, the memory that of this process and all below it. Opening the table counts; importing the
@@ -60,7 +60,7 @@ def _session() -> Any:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     run = contestant(sys.argv[1])
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:

@@ -66,7 +66,7 @@ def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A table of its own over the same bytes: hard links to data files, which nobody changes, and a copy of the log."""
+    """A table of its own over the same bytes: hard links to data files, which do not change, and a copy of the log."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, copy_function=_link)
     for path in target.rglob("*.parquet"):  # into the page cache

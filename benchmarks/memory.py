@@ -35,9 +35,9 @@ class Peak:
 
 
 def family() -> int:
-    """Of this process and all below it."""
+    """The resident bytes of this process and all below it."""
     process = psutil.Process()
-    return sum(_resident(one) for one in (process, *process.children(recursive=True)))
+    return sum(_resident(member) for member in (process, *process.children(recursive=True)))
 
 
 def _resident(process: psutil.Process) -> int:

@@ -26,12 +26,12 @@ _SECTION = "checkpoints"
 
 def measure(home: Path, files: int, rounds: int) -> dict[str, Any]:
     """Every history in turn, ``rounds`` times."""
-    found = {}
+    results = {}
     for name, path in histories.make(home, files).items():
         question = Question(name, histories.TITLES[name], module="benchmarks.checkpoints.runs")
-        one = contest(path, [question], _CONTESTANTS, rounds)[name]
-        found[name] = {who: dataclasses.asdict(measured) for who, measured in one.items()}
-    return {"files": files, "histories": found}
+        measurements = contest(path, [question], _CONTESTANTS, rounds)[name]
+        results[name] = {who: dataclasses.asdict(measured) for who, measured in measurements.items()}
+    return {"files": files, "histories": results}
 
 
 def show(_: str, result: Mapping[str, Any]) -> str:
@@ -52,12 +52,12 @@ def show(_: str, result: Mapping[str, Any]) -> str:
 def _row(title: str, contestants: Mapping[str, Any], what: str, spelled: Callable[[float], str]) -> list[str]:
     values = []
     for name in _CONTESTANTS:
-        one = contestants[name]
-        runs = one["more"].get(what, []) if what != "peak_mb" else one["peak_mb"]
+        contestant = contestants[name]
+        runs = contestant["more"].get(what, []) if what != "peak_mb" else contestant["peak_mb"]
         values.append(statistics.median(runs) if runs else None)
     cells = [
-        one["missing"] or "-" if value is None else spelled(value)
-        for value, one in zip(values, contestants.values(), strict=True)
+        contestant["missing"] or "-" if value is None else spelled(value)
+        for value, contestant in zip(values, contestants.values(), strict=True)
     ]
     peer = values[2]
     return [title, *cells, *(f"{peer / own:.1f}x" if own and peer else "-" for own in values[:2])]
@@ -75,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.files < 1000:
         parser.error(f"--files {options.files}: give 1000 or more")
     results = options.home.resolve() / "checkpoint-results"
-    kept = page.keep(
+    record = page.keep(
         results, _SECTION, options.rounds, lambda: measure(options.home.resolve(), options.files, options.rounds)
     )
-    print(f"{page.taken(kept)}\n\n{show(_SECTION, kept['result'])}", flush=True)
+    print(f"{page.taken(record)}\n\n{show(_SECTION, record['result'])}", flush=True)
     if options.write:
         page.fill_page(page.DOCS / "large-tables.md", results, show)
     return 0

@@ -31,11 +31,11 @@ TITLES = {
 def make(home: Path, files: int) -> dict[str, Path]:
     """The folder of each history below ``home``, made unless it is there, in a process of its own."""
     shape = tables.Shape(files)
-    found = {name: home / f"checkpoints-{files}" / name / shape.name for name in TITLES}
-    if not all(path.exists() for path in found.values()):
+    folders = {name: home / f"checkpoints-{files}" / name / shape.name for name in TITLES}
+    if not all(path.exists() for path in folders.values()):
         command = [sys.executable, "-m", "benchmarks.checkpoints.histories", str(home), str(files)]
         subprocess.run(command, check=True, cwd=ROOT)
-    return found
+    return folders
 
 
 def _make(home: Path, files: int) -> None:

@@ -29,11 +29,11 @@ def opened(name: str) -> Callable[[str], Callable[[], object]]:
     from lakehouse_lib.store import LocalStore
     from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 
-    def ours(table: str) -> Callable[[], object]:
+    def checkpoint_of(table: str) -> Callable[[], object]:
         snapshot = load_snapshot(LocalStore(table, fsync=name == "ours-synced"))
         return lambda: checkpoint_snapshot(snapshot)
 
-    return ours
+    return checkpoint_of
 
 
 def main(name: str, table: Path) -> None:

@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             location,
         )
         for name in [] if options.write_only else options.only:
-            kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
-            print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
+            record = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+            print(f"\n## {name}: {page.taken(record)}\n\n{report.show(name, record['result'])}", flush=True)
     if options.write or options.write_only:
         page.fill_page(page.DOCS / "commit-benchmarks.md", results, report.show)
     return 0
@@ -71,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _object_store(home: Path) -> Iterator[str]:
     """A folder in an object store for the section ``s3``; empty where there is none."""
-    given = os.environ.get("LAKEHOUSE_BENCH_S3", "")
-    if given or not server.PROGRAM.exists():
-        yield given
+    location = os.environ.get("LAKEHOUSE_BENCH_S3", "")
+    if location or not server.PROGRAM.exists():
+        yield location
         return
     folder = home / "s3"
     shutil.rmtree(folder, ignore_errors=True)

@@ -48,7 +48,7 @@ def make(home: Path, interval: int | None) -> Path:
 
 
 def write_others(table: Path, first: int, count: int) -> None:
-    """Commits ``first`` to ``first + count`` of others: each adds a file whose ids nobody else has."""
+    """Commits ``first`` to ``first + count`` of others: each adds a file whose ids no other has."""
     for version in range(first, first + count):
         low = 10_000_000 + version * 1000
         bounds = ({"id": low, "customer": 0}, {"id": low + 999, "customer": 4999})

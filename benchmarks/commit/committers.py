@@ -38,10 +38,10 @@ class Behind(Protocol):
 
 def committer(name: str) -> Committer:
     """The contestant of that name."""
-    return DeltaRs() if name == "delta-rs" else Ours(synced=name == "ours-synced")
+    return DeltaRs() if name == "delta-rs" else LibraryCommitter(synced=name == "ours-synced")
 
 
-class Ours:
+class LibraryCommitter:
     def __init__(self, *, synced: bool) -> None:
         # All that a first append would import otherwise.
         import lakehouse_lib.store
@@ -79,24 +79,24 @@ class Ours:
         self._write_deltalake(opened, rows, mode="append")
 
     def behind(self, table: str, others: Callable[[], None]) -> Behind:
-        return OursBehind(self, table, others)
+        return LibraryCommitterBehind(self, table, others)
 
     def _write(self, store: Any, rows: Any) -> None:
         verb = self._append
         verb.write(store, self._incoming(rows), verb.Write(mode="append"), self._engine())
 
 
-class OursBehind:
+class LibraryCommitterBehind:
     """The store lets the others go first at the moment of the commit."""
 
-    def __init__(self, ours: Ours, table: str, others: Callable[[], None]) -> None:
-        self._ours = ours
+    def __init__(self, committer: LibraryCommitter, table: str, others: Callable[[], None]) -> None:
+        self._committer = committer
         self._table = table
         self._others = others
         self.spent = 0.0
 
     def append(self, rows: Any) -> float:
-        return self._timed(lambda store: self._ours._write(store, rows))
+        return self._timed(lambda store: self._committer._write(store, rows))
 
     def delete(self, condition: str) -> float:
         from lakehouse_lib.expressions import parse
@@ -105,12 +105,12 @@ class OursBehind:
 
         def work(store: Any) -> None:
             snapshot = load_snapshot(store)
-            delete(snapshot, parse(condition, snapshot.schema, table=store.root), self._ours._engine())
+            delete(snapshot, parse(condition, snapshot.schema, table=store.root), self._committer._engine())
 
         return self._timed(work)
 
     def _timed(self, work: Callable[[Any], None]) -> float:
-        store = self._ours.store(self._table)
+        store = self._committer.store(self._table)
         first = store.put_if_absent
 
         def late(path: str, data: bytes) -> bool:

@@ -20,12 +20,12 @@ def show(section: str, result: _Result) -> str:
 
 def _appending(result: _Result) -> str:
     parts = []
-    for interval, one in result.items():
+    for interval, section in result.items():
         about = "each writer's own checkpoint interval" if interval == "default" else f"a checkpoint every {interval}"
         rows = []
-        for question in one["questions"].values():
+        for question in section["questions"].values():
             rows += [
-                _row(f"{one['appends']} appends, {question['title']}", question, "total"),
+                _row(f"{section['appends']} appends, {question['title']}", question, "total"),
                 _row("- one of them, median", question, "warm"),
                 _row("- processor seconds of the process", question, "cpu"),
                 _row("- with interpreter and imports", question, "process"),
@@ -60,8 +60,8 @@ def _conflicts(result: _Result) -> str:
 
 def _growing(result: _Result) -> str:
     rows = []
-    for count, one in result.items():
-        question = one["questions"]["size"]
+    for count, section in result.items():
+        question = section["questions"]["size"]
         rows += [
             _row(f"{int(count):,} files: the first append of a process", question, "first"),
             _row("- further ones, each opens the table", question, "warm"),
@@ -101,8 +101,8 @@ def _row(
     return [title, *cells]
 
 
-def _median(one: _Result | None, what: str) -> float | None:
-    if one is None:
+def _median(figures: _Result | None, what: str) -> float | None:
+    if figures is None:
         return None
-    values: Sequence[float] = one["more"].get(what, []) or one.get(what, [])
+    values: Sequence[float] = figures["more"].get(what, []) or figures.get(what, [])
     return statistics.median(values) if values else None

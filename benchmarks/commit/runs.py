@@ -28,31 +28,35 @@ def appends(who: Committer, table: Path, count: int) -> dict[str, Any]:
     """So many small appends, each of which opens the table."""
     from benchmarks.commit.batches import batch
 
-    rows = [batch(number) for number in range(1000, 1000 + count)]
-    return _all(lambda one: who.append(str(table), one), rows)
+    batches = [batch(number) for number in range(1000, 1000 + count)]
+    return _all(lambda rows: who.append(str(table), rows), batches)
 
 
 def opened(who: Committer, table: Path, count: int) -> dict[str, Any]:
     """So many small appends to a table that stays open."""
     from benchmarks.commit.batches import batch
 
-    rows = [batch(number) for number in range(1000, 1000 + count)]
+    batches = [batch(number) for number in range(1000, 1000 + count)]
     target = who.open(str(table))
-    return _all(lambda one: who.append_to(target, one), rows)
+    return _all(lambda rows: who.append_to(target, rows), batches)
 
 
 def size(who: Committer, table: Path, count: int) -> dict[str, Any]:
     """So many appends to a table of many files, then one that finds another's commit in its place."""
     from benchmarks.commit.batches import batch, write_others
 
-    rows = [batch(number) for number in range(1000, 1000 + count)]
-    found = _all(lambda one: who.append(str(table), one), rows)
+    batches = [batch(number) for number in range(1000, 1000 + count)]
+    appended = _all(lambda rows: who.append(str(table), rows), batches)
     target = who.open(str(table))
-    kept = _all(lambda one: who.append_to(target, one), [batch(2000), batch(2001)])["each"]
+    kept_open = _all(lambda rows: who.append_to(target, rows), [batch(2000), batch(2001)])["each"]
     version = log_version(table) + 1
     lost = who.behind(str(table), lambda: write_others(table, version, 1)).append(batch(3000))
     # The first one finds nothing in this process; the others what it has left there.
-    return {**found, "warm": found["each"][1:], "more": {"first": found["each"][0], "open": kept[1], "lost": lost}}
+    return {
+        **appended,
+        "warm": appended["each"][1:],
+        "more": {"first": appended["each"][0], "open": kept_open[1], "lost": lost},
+    }
 
 
 def conflict_append(who: Committer, table: Path, count: int) -> dict[str, Any]:
@@ -88,16 +92,16 @@ def main(name: str, question: str, source: str, count: int) -> None:
     imports = time.perf_counter() - _START
     with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
         table = copy(Path(source), Path(folder, "table"))
-        found = QUESTIONS[question](who, table, count)
+        measured = QUESTIONS[question](who, table, count)
         done = {"seconds": time.perf_counter() - _START, "cpu": time.process_time(), "imports": imports}
-        each = found.pop("each")
-        answer = {**done, "warm": each, **found, "peak_mb": peak_mb(), "count": log_version(table), "digest": ""}
+        each = measured.pop("each")
+        answer = {**done, "warm": each, **measured, "peak_mb": peak_mb(), "count": log_version(table), "digest": ""}
     answer["more"] = {"total": sum(each), **answer.get("more", {})}
     print(json.dumps(answer), flush=True)
 
 
 def copy(source: Path, target: Path) -> Path:
-    """A table of its own: what is there is linked, for nobody changes it, but for the hint, which is replaced."""
+    """A table of its own: hard links to the source's files, which do not change, and a copy of the hint, which does."""
     shutil.copytree(source, target, copy_function=_link)
     return target
 
@@ -109,9 +113,9 @@ def _link(source: str, target: str) -> None:
         Path(target).hardlink_to(source)
 
 
-def _all(commit: Callable[[Any], None], rows: list[Any]) -> dict[str, Any]:
+def _all(commit: Callable[[Any], None], batches: list[Any]) -> dict[str, Any]:
     start = time.perf_counter() - _START
-    return {"opened": start, "each": [_seconds(lambda one=one: commit(one)) for one in rows]}
+    return {"opened": start, "each": [_seconds(lambda rows=rows: commit(rows)) for rows in batches]}
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -43,15 +43,15 @@ class Options(NamedTuple):
 
 def appending(options: Options) -> dict[str, Any]:
     """Small appends, one after the other, with the writers' own checkpoint intervals and with the same."""
-    found = {}
+    sections = {}
     for name, interval in (("default", None), ("100", 100)):
         questions = [
             Question("appends", "each opens the table", (str(options.appends),), _RUNS),
             Question("opened", "to a table that stays open", (str(options.appends),), _RUNS),
         ]
         measured = contest(make(options.home, interval), questions, NAMES, options.rounds)
-        found[name] = {"appends": options.appends, "questions": _plain(questions, measured)}
-    return found
+        sections[name] = {"appends": options.appends, "questions": _plain(questions, measured)}
+    return sections
 
 
 def writing_together(options: Options) -> dict[str, Any]:
@@ -82,12 +82,12 @@ def looking_for_conflicts(options: Options) -> dict[str, Any]:
 
 def growing(options: Options) -> dict[str, Any]:
     """Commits between two checkpoints of tables of many files."""
-    found = {}
+    sections = {}
     for count in options.sizes:
         questions = [Question("size", "append", (str(_APPENDS),), _RUNS)]
         measured = contest(make_log(options, tables.Shape(count)), questions, NAMES, options.rounds)
-        found[str(count)] = {"questions": _plain(questions, measured)}
-    return found
+        sections[str(count)] = {"questions": _plain(questions, measured)}
+    return sections
 
 
 SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
@@ -103,7 +103,7 @@ def _plain(questions: list[Question], measured: dict[str, dict[str, Measured]]) 
     return {
         question.name: {
             "title": question.title,
-            "contestants": {name: dataclasses.asdict(one) for name, one in measured[question.name].items()},
+            "contestants": {name: dataclasses.asdict(answer) for name, answer in measured[question.name].items()},
         }
         for question in questions
     }

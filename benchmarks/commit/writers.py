@@ -22,13 +22,13 @@ from typing import Any
 
 from deltalake import DeltaTable, write_deltalake
 
-from benchmarks.commit.committers import Ours, committer
+from benchmarks.commit.committers import LibraryCommitter, committer
 from benchmarks.commit.runs import copy
 from benchmarks.memory import Peak, family
 
 
 class Refusals:
-    """Counts the commits that found their version taken."""
+    """Counts the commits whose version was taken."""
 
     def __init__(self, store: Any) -> None:
         self.count = 0
@@ -51,23 +51,23 @@ def work(name: str, table: str, number: int, count: int, line: Connection) -> No
 
     who = committer(name)
     refusals: list[Refusals] = []
-    if isinstance(who, Ours):
+    if isinstance(who, LibraryCommitter):
         fresh = who.store
 
         def store(table: str) -> Any:
-            one = fresh(table)
-            refusals.append(Refusals(one))
-            return one
+            opened = fresh(table)
+            refusals.append(Refusals(opened))
+            return opened
 
         who.store = store  # type: ignore[method-assign]
-    rows = [batch(1000 * (number + 1) + one) for one in range(count)]
+    batches = [batch(1000 * (number + 1) + index) for index in range(count)]
     given_up = 0
     line.send("ready")
     line.recv()
-    for one in rows:
+    for rows in batches:
         while True:
             try:
-                who.append(table, one)
+                who.append(table, rows)
                 break
             except Exception as error:
                 if type(error).__name__ not in ("CommitFailedError", "TooManyRetriesError"):
@@ -96,18 +96,22 @@ def main(name: str, processes: int, source: str, commits: int, folder: str = "")
         infos = [entry.get("operationMetrics", {}) for entry in after.history()]
         retries = sum(refused for _, refused, _ in ends) + sum(int(info.get("num_retries", 0)) for info in infos)
     seconds = max(moment for moment, _, _ in ends) - start
-    more = {"rate": done / seconds, "retries": retries / done, "given_up": sum(given for _, _, given in ends)}
+    more = {
+        "rate": done / seconds,
+        "retries": retries / done,
+        "given_up": sum(tries_given_up for _, _, tries_given_up in ends),
+    }
     answer = {"seconds": seconds, "peak_mb": memory.megabytes, "more": more, "count": done, "digest": ""}
     print(json.dumps(answer), flush=True)
 
 
 def _start(name: str, table: str, number: int, share: int) -> tuple[BaseProcess, Connection]:
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=work, args=(name, table, number, share, theirs), daemon=True)
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=work, args=(name, table, number, share, child_end), daemon=True)
     process.start()
-    theirs.close()  # so that the line ends with the writer
-    return process, ours
+    child_end.close()  # so that the line ends with the writer
+    return process, parent_end
 
 
 def _next_word(process: BaseProcess, line: Connection) -> Any:
@@ -134,7 +138,7 @@ def _remote(source: str, folder: str) -> Iterator[str]:
         yield location
     finally:
         store = open_store(location)
-        store.delete_many([one.path for one in store.walk()])
+        store.delete_many([meta.path for meta in store.walk()])
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.commit_files,
     )
     for name in [] if options.write_only else options.only:
-        kept = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
-        print(f"\n## {name}: {page.taken(kept)}\n\n{report.show(name, kept['result'])}", flush=True)
+        record = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+        print(f"\n## {name}: {page.taken(record)}\n\n{report.show(name, record['result'])}", flush=True)
     if options.write or options.write_only:
         page.write(results)
     return 0

@@ -97,9 +97,13 @@ def contest(
             for name in order:
                 _ask(results[question.name][name], name, question, table)
     for question in questions:
-        told = {name: (one.count, one.digest) for name, one in results[question.name].items() if one.cold}
-        if len(set(told.values())) > 1:
-            raise SystemExit(f"{question.title} of {table}: the answers differ: {told}")
+        answers = {
+            name: (measured.count, measured.digest)
+            for name, measured in results[question.name].items()
+            if measured.cold
+        }
+        if len(set(answers.values())) > 1:
+            raise SystemExit(f"{question.title} of {table}: the answers differ: {answers}")
     return results
 
 

@@ -25,7 +25,7 @@ def main(table: str, conditions: list[str], ivy: str) -> None:
     from pyspark.sql import SparkSession
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever Spark prints is no answer
+    os.dup2(2, 1)  # what Spark prints is not an answer
     session: Any = (
         SparkSession.builder.master("local[2]")
         .appName("delta-spark plans")
@@ -50,19 +50,19 @@ def main(table: str, conditions: list[str], ivy: str) -> None:
         files: list[str] = list(frame.inputFiles())
         return files
 
-    first, found = _timed(plan, conditions[0])
+    first, matching_files = _timed(plan, conditions[0])
     warm = [_timed(plan, conditions[0])[0] for _ in range(_REPEATS)]
-    others = [_timed(plan, one)[0] for one in conditions[1:]]
-    names = sorted(file.rsplit("/", 1)[-1] for file in found)
-    told = {
+    others = [_timed(plan, condition)[0] for condition in conditions[1:]]
+    names = sorted(file.rsplit("/", 1)[-1] for file in matching_files)
+    answer = {
         "seconds": first,
         "warm": warm,
         "others": others,
-        "count": len(found),
+        "count": len(matching_files),
         "digest": hashlib.sha256("\n".join(names).encode()).hexdigest()[:16],
         "peak_mb": _jvm_peak_mb(),
     }
-    print(json.dumps(told), file=answers, flush=True)
+    print(json.dumps(answer), file=answers, flush=True)
     session.stop()
 
 
@@ -73,7 +73,7 @@ def _timed(work: Any, argument: str) -> tuple[float, Any]:
 
 
 def _jvm_peak_mb() -> float:
-    """Of the JVM below this process."""
+    """The most memory of the JVM below this process, in megabytes."""
     peaks = [0]
     for status in Path("/proc").glob("[0-9]*/status"):
         try:

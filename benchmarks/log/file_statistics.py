@@ -47,7 +47,7 @@ _PARSED = pa.struct(
 
 
 def statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa.StructArray:
-    """Of the files of these numbers, in the form of a checkpoint's ``stats_parsed``."""
+    """The statistics of the files of these numbers, in the form of a checkpoint's ``stats_parsed``."""
     count = len(numbers)
     first = numbers * ROWS_A_FILE
     day = (18_000 + numbers // 2000).astype(np.int32)
@@ -83,7 +83,7 @@ def statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa
 
 
 def as_json(structs: pa.StructArray) -> pa.Array:
-    """The same as JSON, as Spark spells it: timestamps cut to milliseconds."""
+    """The same statistics as JSON, as Spark spells it: timestamps cut to milliseconds."""
     records, low, high, nulls = structs.flatten()
     parts: list[Any] = ['{"numRecords":', records.cast(pa.string())]
     for title, bounds in (("minValues", low), ("maxValues", high), ("nullCount", nulls)):

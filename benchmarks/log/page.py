@@ -22,22 +22,23 @@ def keep(results: Path, name: str, rounds: int, measure: Callable[[], Any]) -> d
     results.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     result = measure()
-    kept = {
+    record = {
         "taken": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "rounds": rounds,
         "load": [round(load, 1), round(os.getloadavg()[0], 1)],
         "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}, {platform.system()}",
         "result": result,
     }
-    (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
-    return kept
+    (results / f"{name}.json").write_text(json.dumps(record, indent=1))
+    return record
 
 
-def taken(kept: Mapping[str, Any]) -> str:
+def taken(record: Mapping[str, Any]) -> str:
     """When and where a result comes from."""
-    before, after = kept["load"]
+    before, after = record["load"]
     return (
-        f"median of {kept['rounds']}, {kept['machine']}, load {before} before and {after} after, taken {kept['taken']}"
+        f"median of {record['rounds']}, {record['machine']}, load {before} before and {after} after, "
+        f"taken {record['taken']}"
     )
 
 
@@ -53,8 +54,8 @@ def fill_page(page: Path, results: Path, show: Callable[[str, Any], str]) -> Non
     """Put every kept result between its marks, as ``show`` shows it."""
     text = page.read_text()
     for path in sorted(results.glob("*.json")):
-        kept = json.loads(path.read_text())
-        text = fill(text, path.stem, f"{show(path.stem, kept['result'])}\n\nM{taken(kept)[1:]}.")
+        record = json.loads(path.read_text())
+        text = fill(text, path.stem, f"{show(path.stem, record['result'])}\n\nM{taken(record)[1:]}.")
     page.write_text(text)
 
 
@@ -63,4 +64,4 @@ def fill(text: str, section: str, content: str) -> str:
     marks = re.compile(rf"(<!-- {section} -->\n).*?(<!-- /{section} -->)", re.DOTALL)
     if not marks.search(text):
         raise ValueError(f"the page has no marks <!-- {section} -->")
-    return marks.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text)
+    return marks.sub(lambda mark: f"{mark[1]}\n{content}\n\n{mark[2]}", text)

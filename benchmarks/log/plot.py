@@ -25,8 +25,8 @@ def growth(result: Mapping[str, Any]) -> str:
     lines = []
     for contestant, question, title, colour, dashes in _LINES:
         points = []
-        for count, one in result.items():
-            cold = one["questions"][question]["contestants"].get(contestant, {}).get("cold")
+        for count, section in result.items():
+            cold = section["questions"][question]["contestants"].get(contestant, {}).get("cold")
             if cold:
                 points.append((int(count), statistics.median(cold)))
         if points:

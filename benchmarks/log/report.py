@@ -27,7 +27,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Three digits that count."""
+    """Seconds with three significant digits."""
     if value is None:
         return "-"
     return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
@@ -47,7 +47,7 @@ def _committing(result: _Result) -> str:
 
 def _pruning(result: _Result) -> str:
     return "\n\n".join(
-        _chosen(one, "JSON alone" if "json" in name else "JSON and structs") for name, one in result.items()
+        _chosen(section, "JSON alone" if "json" in name else "JSON and structs") for name, section in result.items()
     )
 
 
@@ -89,12 +89,12 @@ def _growth(result: _Result) -> str:
         "peak MB",
     ]
     rows = []
-    for count, one in result.items():
+    for count, section in result.items():
         cells = [f"{int(count):,}"]
         for name in ("ours", "delta-rs"):
-            asked = {key: question["contestants"].get(name, {}) for key, question in one["questions"].items()}
-            cells += [seconds(_median(asked[key].get("cold"))) for key in ("prune", "files", "uris")]
-            peaks = [max(each["peak_mb"]) for each in asked.values() if each.get("peak_mb")]
+            answers = {key: question["contestants"].get(name, {}) for key, question in section["questions"].items()}
+            cells += [seconds(_median(answers[key].get("cold"))) for key in ("prune", "files", "uris")]
+            peaks = [max(each["peak_mb"]) for each in answers.values() if each.get("peak_mb")]
             cells.append(f"{max(peaks):,.0f}" if peaks else "-")
         rows.append(cells)
     return table(head, rows)
@@ -104,10 +104,10 @@ def _scanning(result: _Result) -> str:
     rows = []
     for question in result["questions"]:
         for title, taken in ((question["title"], question), ("- processor seconds", question["cpu"])):
-            ours, plain = (_median(taken[name]) for name in ("ours", "plain"))
-            assert ours is not None
+            to_spark, plain = (_median(taken[name]) for name in ("ours", "plain"))
+            assert to_spark is not None
             assert plain is not None
-            rows.append([title, seconds(ours), seconds(plain), f"{ours / plain:.2f}x"])
+            rows.append([title, seconds(to_spark), seconds(plain), f"{to_spark / plain:.2f}x"])
     about = f"{result['files']:,} files, {result['rows']:,} rows\n\n"
     return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows) + f"\n\n{_OPENED_AGAIN}"
 
@@ -153,10 +153,12 @@ def _row(
     values: dict[str, float | None] = {}
     cells = {}
     for name in ("ours", "delta-rs", "delta-spark"):
-        one = question["contestants"].get(name)
-        found = None if one is None else what(one) if callable(what) else _median(one.get(what))
-        values[name] = found
-        cells[name] = one["missing"].split(":")[0] if one is not None and one["missing"] else spelled(found)
+        figures = question["contestants"].get(name)
+        figure = None if figures is None else what(figures) if callable(what) else _median(figures.get(what))
+        values[name] = figure
+        cells[name] = (
+            figures["missing"].split(":")[0] if figures is not None and figures["missing"] else spelled(figure)
+        )
     return [
         title,
         cells["ours"],
@@ -167,14 +169,14 @@ def _row(
     ]
 
 
-def _first_look(one: _Result) -> float | None:
-    if not one["opened"]:  # a session that was started before: the plan is all of it
-        return _median(one["cold"])
-    return statistics.median(whole - opened for whole, opened in zip(one["cold"], one["opened"], strict=True))
+def _first_look(figures: _Result) -> float | None:
+    if not figures["opened"]:  # a session that was started before: the plan is all of it
+        return _median(figures["cold"])
+    return statistics.median(whole - opened for whole, opened in zip(figures["cold"], figures["opened"], strict=True))
 
 
-def _ratio(peer: float | None, ours: float | None) -> str:
-    return f"{peer / ours:.2f}x" if peer and ours else "-"
+def _ratio(peer: float | None, own: float | None) -> str:
+    return f"{peer / own:.2f}x" if peer and own else "-"
 
 
 def _megabytes(value: float | None) -> str:

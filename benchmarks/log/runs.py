@@ -1,7 +1,7 @@
 """A process that opens one table and answers questions about it, and how long that took it.
 
 ``python -m benchmarks.log.runs CONTESTANT QUESTION TABLE [CONDITION ...]`` prints two lines of JSON: when the first
-answer is there ``{"seconds", "cpu", "imports", "opened", "peak_mb"}``, so that whoever started the process can stop its
+answer is there ``{"seconds", "cpu", "imports", "opened", "peak_mb"}``, so that the process that started it can stop its
 own clock, then ``{"warm": [...], "count", "digest", ...}``. Seconds run from the interpreter's start, imports included;
 the digest of the answer is made after the clock has stopped.
 """
@@ -40,7 +40,7 @@ class Reader(Protocol):
     def refresh(self) -> None: ...
 
 
-class Ours:
+class LibraryReader:
     def __init__(self, table: str) -> None:
         from lakehouse_lib import DeltaTable
 
@@ -93,7 +93,7 @@ def contestant(name: str) -> Callable[[str], Reader]:
         return DeltaRs
     from lakehouse_lib import DeltaTable  # noqa: F401 - which loads the rest, too
 
-    return Ours
+    return LibraryReader
 
 
 def main(name: str, question: str, table: str, conditions: list[str]) -> None:
@@ -113,13 +113,13 @@ def main(name: str, question: str, table: str, conditions: list[str]) -> None:
     _say({"seconds": seconds, "cpu": cpu, "imports": imports, "opened": open_seconds, "peak_mb": peak_mb()})
     if conditions:
         again = [_seconds(lambda: ask(reader, conditions[0])) for _ in range(WARM)]
-        others = [_seconds(lambda one=one: ask(reader, one)) for one in conditions[1:]]
-        _say({"warm": again, "others": others, **_told(question, answer)})
+        others = [_seconds(lambda condition=condition: ask(reader, condition)) for condition in conditions[1:]]
+        _say({"warm": again, "others": others, **_summary(question, answer)})
         return
-    told = _told(question, answer)
+    summary = _summary(question, answer)
     answer = reader = None  # a million strings would slow the next answer down
     warm = [_seconds(lambda: ask(opened(table))) for _ in range(WARM)]
-    _say({"warm": warm, **told})
+    _say({"warm": warm, **summary})
 
 
 def _refresh(opened: Callable[[str], Reader], table: str) -> None:
@@ -127,7 +127,7 @@ def _refresh(opened: Callable[[str], Reader], table: str) -> None:
     from benchmarks.log import tables
 
     shape = tables.Shape.of(Path(table).name)
-    seconds, found = [], []
+    seconds, prune_seconds = [], []
     with tempfile.TemporaryDirectory(dir=Path(table).parent) as folder:
         own = tables.copy(Path(table), Path(folder, "table"))
         reader = opened(str(own))
@@ -140,11 +140,11 @@ def _refresh(opened: Callable[[str], Reader], table: str) -> None:
             reader.refresh()
             seconds.append(time.perf_counter() - start)
             answer = reader.prune(new)
-            found.append(time.perf_counter() - start)
+            prune_seconds.append(time.perf_counter() - start)
             if len(answer) != 1:
                 raise SystemExit(f"{new} finds {len(answer)} files after a refresh")
         shutil.rmtree(own)
-    _say({"warm": seconds, "others": found, "count": len(seconds), "digest": ""})
+    _say({"warm": seconds, "others": prune_seconds, "count": len(seconds), "digest": ""})
 
 
 def peak_mb() -> float:
@@ -160,16 +160,16 @@ def peak_mb() -> float:
 
 
 def digest(locations: Iterable[str]) -> str:
-    """Of a list in any order."""
+    """The digest of a list of locations in any order."""
     return hashlib.sha256("\n".join(sorted(locations)).encode()).hexdigest()[:16]
 
 
 def names(locations: Iterable[str]) -> list[str]:
-    """Without folders: what is the same however a contestant spells a location."""
-    return [one.rsplit("/", 1)[-1] for one in locations]
+    """File names without folders, the same however a contestant spells a location."""
+    return [location.rsplit("/", 1)[-1] for location in locations]
 
 
-def _told(question: str, answer: Any) -> dict[str, Any]:
+def _summary(question: str, answer: Any) -> dict[str, Any]:
     if question in ("uris", "prune"):
         return {"count": len(answer), "digest": digest(names(answer) if question == "prune" else answer)}
     return {"count": len(answer), "digest": ""}

@@ -39,7 +39,7 @@ def make(home: Path, files: int) -> Path:
     log = unfinished / "_delta_log"
     log.mkdir(parents=True)
 
-    def one(number: int) -> str:
+    def write_file(number: int) -> str:
         rows = data.orders(number * ROWS_A_FILE, ROWS_A_FILE, files * ROWS_A_FILE)
         path = unfinished / f"part-{number:05d}-c000.snappy.parquet"
         pq.write_table(rows, path)
@@ -62,7 +62,7 @@ def make(home: Path, files: int) -> Path:
         return json.dumps({"add": add})
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        adds = list(pool.map(one, range(files)))
+        adds = list(pool.map(write_file, range(files)))
     kinds = {"order_id": "long", "customer": "long", "item": "integer", "quantity": "double", "day": "date"}
     fields = [
         {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in {**kinds, "status": "string"}.items()
@@ -86,7 +86,7 @@ def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
     """Alternate, and compare the answers. Processor seconds are those of this process and of Spark's."""
     where = f"order_id BETWEEN {files // 2 * ROWS_A_FILE} AND {(files // 2 + 2) * ROWS_A_FILE - 1}"
 
-    def ours(condition: str | None) -> Any:
+    def to_spark(condition: str | None) -> Any:
         from lakehouse_lib import DeltaTable
 
         return DeltaTable(table).to_spark(spark, filters=condition)
@@ -95,10 +95,10 @@ def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
         frame = spark.read.parquet(str(table))
         return frame.where(condition) if condition else frame
 
-    whole = {"ours": ours(None), "plain": plain(None)}  # planned once: what is left is the scan
+    whole = {"ours": to_spark(None), "plain": plain(None)}  # planned once: what is left is the scan
     questions = [
-        ("full aggregate, from opening the table", ours, plain, None),
-        ("selective aggregate (2 files' rows), from opening the table", ours, plain, where),
+        ("full aggregate, from opening the table", to_spark, plain, None),
+        ("selective aggregate (2 files' rows), from opening the table", to_spark, plain, where),
         ("full aggregate of a DataFrame that is there", lambda _: whole["ours"], lambda _: whole["plain"], None),
     ]
     results = []
@@ -125,18 +125,18 @@ def _aggregate(frame: Callable[[str | None], Any], condition: str | None) -> lis
 
 
 def _same(first: list[Any], second: list[Any]) -> bool:
-    """The sum of doubles depends on the order in which tasks end, in its last digits."""
+    """Whether two answers agree, but for the last digits of the sum of doubles, which the order of tasks decides."""
     return first[1:] == second[1:] and math.isclose(first[0], second[0], rel_tol=1e-9)
 
 
 def _processor_seconds() -> float:
-    this = psutil.Process()
-    return sum(sum(one.cpu_times()[:2]) for one in (this, *this.children(recursive=True)))
+    process = psutil.Process()
+    return sum(sum(member.cpu_times()[:2]) for member in (process, *process.children(recursive=True)))
 
 
 def main(home: str, files: int, rounds: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever Spark prints is no answer
+    os.dup2(2, 1)  # what Spark prints is not an answer
     table = make(Path(home), files)
     spark = session()
     print(json.dumps(measure(spark, table, files, rounds)), file=answers, flush=True)

@@ -49,8 +49,8 @@ def opening(options: Options) -> dict[str, Any]:
         Question("files", "open + the list of files, ours as Arrow by files(), delta-rs as file_uris()"),
         Question("actions", "open + get_add_actions(flatten=True)"),
     ]
-    found = contest(_make(options, shape), questions, _PAIR, options.rounds)
-    return _section(shape.live, questions, found)
+    measured = contest(_make(options, shape), questions, _PAIR, options.rounds)
+    return _section(shape.live, questions, measured)
 
 
 def committing(options: Options) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def committing(options: Options) -> dict[str, Any]:
     for count in (3, 10):
         commits = json_commits.Commits(count, options.commit_files)
         questions = [Question("uris", f"open {count} commits + file_uris()")]
-        found = contest(json_commits.make(options.home, commits), questions, _PAIR, options.rounds)
-        both[commits.name] = _section(count * commits.files, questions, found)
+        measured = contest(json_commits.make(options.home, commits), questions, _PAIR, options.rounds)
+        both[commits.name] = _section(count * commits.files, questions, measured)
     return both
 
 
@@ -70,12 +70,12 @@ def pruning(options: Options) -> dict[str, Any]:
     for shape in (tables.Shape(options.files), tables.Shape(options.files, parsed=False)):
         questions = [_point("prune", "open + files that may match id = x", shape)]
         table = _make(options, shape)
-        found = contest(table, questions, _PAIR, options.rounds)
+        measured = contest(table, questions, _PAIR, options.rounds)
         # A session each, tens of seconds: it has its own rounds.
         peer = contest(table, questions, ("delta-spark",), min(options.rounds, 3))
-        _agree(shape, found["prune"], peer["prune"])
-        found["prune"].update(peer["prune"])
-        both[shape.name] = _section(shape.live, questions, found)
+        _agree(shape, measured["prune"], peer["prune"])
+        measured["prune"].update(peer["prune"])
+        both[shape.name] = _section(shape.live, questions, measured)
     return both
 
 
@@ -106,15 +106,15 @@ def growth(options: Options) -> dict[str, Any]:
         ]
         able = [name for name in _PAIR if need[name] < psutil.virtual_memory().available / 1e6]
         rounds = min(options.rounds, _LARGE_ROUNDS) if count > _LARGE else options.rounds
-        found = contest(_make(options, shape), questions, able, rounds)
+        measured = contest(_make(options, shape), questions, able, rounds)
         for name in _PAIR:
             if name not in able:
-                for one in found.values():
-                    one[name] = Measured(missing=f"not measured: needs about {need[name] / 1000:.0f} GB")
+                for contestants in measured.values():
+                    contestants[name] = Measured(missing=f"not measured: needs about {need[name] / 1000:.0f} GB")
                 continue
-            peaks = [peak for one in found.values() for peak in one[name].peak_mb]
+            peaks = [peak for contestants in measured.values() for peak in contestants[name].peak_mb]
             need[name] = 11 * max(peaks, default=0)  # what ten times as many files will take
-        sizes[str(count)] = _section(shape.live, questions, found)
+        sizes[str(count)] = _section(shape.live, questions, measured)
     return sizes
 
 
@@ -149,19 +149,19 @@ def _point(name: str, title: str, shape: tables.Shape) -> Question:
     return Question(name, title, conditions)
 
 
-def _agree(shape: tables.Shape, ours: dict[str, Measured], peers: dict[str, Measured]) -> None:
-    told = {(one.count, one.digest) for one in (*ours.values(), *peers.values()) if one.cold}
-    if len(told) > 1:
-        raise SystemExit(f"the plans of {shape.name} differ: {told}")
+def _agree(shape: tables.Shape, measured: dict[str, Measured], peers: dict[str, Measured]) -> None:
+    answers = {(answer.count, answer.digest) for answer in (*measured.values(), *peers.values()) if answer.cold}
+    if len(answers) > 1:
+        raise SystemExit(f"the plans of {shape.name} differ: {answers}")
 
 
-def _section(files: int, questions: list[Question], found: dict[str, dict[str, Measured]]) -> dict[str, Any]:
+def _section(files: int, questions: list[Question], measured: dict[str, dict[str, Measured]]) -> dict[str, Any]:
     return {
         "files": files,
         "questions": {
             question.name: {
                 "title": question.title,
-                "contestants": {name: dataclasses.asdict(one) for name, one in found[question.name].items()},
+                "contestants": {name: dataclasses.asdict(answer) for name, answer in measured[question.name].items()},
             }
             for question in questions
         },

@@ -99,7 +99,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> Shape:
-        """The shape a folder's name tells."""
+        """The shape that a folder's name describes."""
         _, files, kind = name.split("-", 2)
         return cls(int(files), kind == "partitions", kind != "json-files")
 
@@ -216,7 +216,7 @@ def _groups(shape: Shape, start: int, count: int, *, with_metadata: bool) -> Ite
 
 
 def _rows(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedArray) -> pa.Table:
-    columns = [actions if one.name == name else pa.nulls(len(actions), one.type) for one in schema]
+    columns = [actions if field.name == name else pa.nulls(len(actions), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
