@@ -202,7 +202,7 @@ def erasure_is_complete(rows: Mapping[str, tuple[int, int]]) -> Check:
 def nothing_changed(
     versions: Mapping[str, int], versions_after: Mapping[str, int], runs: int, runs_after: int
 ) -> Check:
-    """A load with nothing new made no version and released nobody."""
+    """A load with nothing new made no version and released no run."""
     problems = [
         f"{table} went from version {version} to {versions_after[table]}"
         for table, version in versions.items()

@@ -113,7 +113,7 @@ def read_text_file(path: str, what: str) -> str:
 
 
 def _storage_options(path: str) -> dict[str, dict[str, str]]:
-    """An argparse type. No value is in its error: they may be secrets."""
+    """Storage options by location from a JSON file; an argparse type. Its error shows no value, which may be secret."""
     try:
         options_by_location = read_json_file(path, "the file of storage options")
     except InvalidArgumentError as error:

@@ -63,7 +63,7 @@ class Gates:
         self._made: dict[str, Gate] = {}
 
     def of(self, schema: Schema, suite: Any) -> Gate | None:
-        """None when there is no suite. Raises QualityError for an unusable one."""
+        """The gate of a suite; None without a suite. Raises QualityError for an unusable one."""
         if suite is None:
             return None
         key = json.dumps([schema.json(), suite], sort_keys=True)
@@ -159,7 +159,10 @@ class Batch:
             raise self._overtaken("is loading")
 
     def _decide_to_load(self, refused: Mapping[str, str]) -> None:
-        """After this the batch cannot be given up, so that its files are not new again while its rows get in."""
+        """Record the decision to load the batch.
+
+        It cannot be given up after this, so that its files are not new again while its rows get in.
+        """
         stands = self.intents.decide(Outcome(self.intent.number, refused))
         if stands.given_up is not None:
             raise ConcurrentTransactionError(

@@ -131,7 +131,7 @@ class IntentLog:
         return f"{self.folder}/{number:020d}{suffix}.json"
 
     def identity(self) -> str:
-        """What tells this log from every other one, made up when it is first asked for.
+        """The unique id of this log, made when it is first read.
 
         It goes where the log goes, and a log that is begun anew has another: batch numbers of the two never mix.
         """

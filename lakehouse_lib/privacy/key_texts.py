@@ -90,7 +90,7 @@ def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]
 
 def _read(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
     """The numbers that the load reads; null where it reads none."""
-    # Whatever is no number at all costs a cast of its own.
+    # What is not a number at all costs a cast of its own.
     return from_text(pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None), data_type)[0]
 
 

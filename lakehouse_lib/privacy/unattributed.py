@@ -1,7 +1,7 @@
 """Quarantined records of which no key column says whose they are.
 
-A record that could not be taken apart into columns is kept as text in ``_raw``; another has no key, or one that is no
-value of the key's type, whether it was refused for that or for another column. A predicate on the key cannot find a
+A record that could not be taken apart into columns is kept as text in ``_raw``; another has no key, or one not of
+the key's type, whether it was refused for that or for another column. A predicate on the key cannot find a
 person there, so these records are counted, and those that hold one of the person's keys as a whole field are named for
 someone to look at. They are not matches by themselves: the field may as well be a quantity, and the record another
 person's.

@@ -233,7 +233,7 @@ class DeltaTable(ReadableTable):
                 nothing is changed when it raises. Not called in a dry run.
 
         Returns:
-            ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, mending is the default), and the other
+            ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, repairing is the default), and the other
             findings of ``operations.repair.Report``.
         """
         from lakehouse_lib.operations.repair import repair

@@ -1,4 +1,4 @@
-"""How a table is."""
+"""The operator that reports a table's health."""
 
 from __future__ import annotations
 
