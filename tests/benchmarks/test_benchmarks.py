@@ -16,16 +16,18 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
     report = capsys.readouterr().out
     for title in ("compact 200 files", "z_order 200 files by customer and item", "delete one customer"):
         assert title in report
-    assert report.count("delta-rs  ") == report.count("arrow  ") == 3
+    assert report.count("delta-rs  ") == report.count("arrow  ") == 4
     assert "files a point skips: customer" in report
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
         "orders-2000-big",
+        "orders-2000-marked",
         "orders-2000-small",
     ]
 
 
 def test_the_checksum_notices_one_changed_value(tmp_path):
-    small, big = data.make(tmp_path, 400)
+    small, big, marked = data.make(tmp_path, 400)
+    assert checks.content(marked) == checks.content(big)
     assert checks.content(small) == checks.content(big)
     assert len(checks.files(small)) == 200
     assert len(checks.files(big)) == 4

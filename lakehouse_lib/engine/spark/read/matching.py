@@ -38,7 +38,8 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
     results = [pa.Table.from_batches([], MATCHES_SCHEMA)]
     sources = files.append_column("source", files["path"])
     for part, alike in parts(spark, snapshot, schema, sources):
-        bit = F.shiftleft(F.lit(1).cast("long"), F.col(ROW).bitwiseAND(F.lit(63)).cast("int"))
+        place = F.col(ROW).bitwiseAND(F.lit(63)).cast("int")
+        bit = F.call_function("shiftleft", F.lit(1).cast("long"), place)
         matching = part.placed(alike).where(to_spark_sql(predicate))
         words = matching.groupBy(FILE, F.shiftright(ROW, 6).alias(_BLOCK)).agg(F.bit_or(bit).alias(_BITS))
         results.append(_matches(words.toArrow(), alike, snapshot))
