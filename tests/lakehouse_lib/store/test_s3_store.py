@@ -403,7 +403,7 @@ def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location,
         assert first.read("x") == b"1"
     (kept,) = s3_client._connections.values()
     assert len(kept) == s3_client._MOST_KEPT
-    assert first.options in kept
+    assert first._options in kept
 
 
 def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
