@@ -50,7 +50,7 @@ up: prerequisites $(installed) ## Start the demo's Airflow and leave it running;
 down: $(installed) ## Stop what `make up` started
 	@$(python) -m demo down
 
-test: prerequisites $(installed) ## Run the tests but the slow ones (five minutes on two processors)
+test: prerequisites $(installed) ## Run the tests but the slow ones (six minutes on two processors)
 	@$(python) -m pytest $(in_parallel)
 
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
