@@ -39,7 +39,7 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     if not isinstance(text, str) or not text:
         what = "an empty text" if text == "" else f"a value of type {type(table_uri).__name__}"
         raise InvalidArgumentError(
-            f"{what} is no table location",
+            f"{what} is not a table location",
             hint="Give a path, a file: URI or s3://bucket/folder",
             code="DELTA_INVALID_TABLE_LOCATION",
         )

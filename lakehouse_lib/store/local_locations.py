@@ -52,7 +52,7 @@ def _path(uri: str) -> str:
 def _absolute(path: str) -> str:
     if "\x00" in path or not is_utf8(path):
         raise InvalidArgumentError(
-            f"{path!r} is no table location: it has a NUL in it, or is no UTF-8",
+            f"{path!r} is not a table location: it has a NUL in it, or is not UTF-8",
             hint="Use another name",
             code="DELTA_INVALID_TABLE_LOCATION",
         )
@@ -60,7 +60,7 @@ def _absolute(path: str) -> str:
         folder = Path(path).expanduser().absolute()
     except RuntimeError:
         raise InvalidArgumentError(
-            f"{path!r} is no table location: that home folder is not known",
+            f"{path!r} is not a table location: that home folder is not known",
             hint="Write the whole path",
             code="DELTA_INVALID_TABLE_LOCATION",
         ) from None
@@ -71,7 +71,7 @@ def _absolute(path: str) -> str:
 def _folders(listed: str, table: str) -> list[str]:
     if not isinstance(listed, str):
         raise InvalidArgumentError(
-            f"the storage option allowed_roots is no text but {type(listed).__name__}",
+            f"the storage option allowed_roots is not text but {type(listed).__name__}",
             table=table,
             hint=f"Write the folders as one text, separated by {os.pathsep!r}",
             code="DELTA_INVALID_STORAGE_OPTION",

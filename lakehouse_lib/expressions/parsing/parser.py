@@ -124,7 +124,7 @@ def from_filters(
 
 def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
     if not isinstance(condition, (tuple, list)) or len(condition) != 3:
-        raise InvalidPredicateError(f"{condition!r} is no condition", hint='Write ("column", "operator", value).')
+        raise InvalidPredicateError(f"{condition!r} is not a condition", hint='Write ("column", "operator", value).')
     name, operator, value = condition
     word = " ".join(str(operator).lower().split())
     column = resolve([name] if name in schema else str(name).split("."), schema)

@@ -123,7 +123,7 @@ def _condition(tree: Any, schema: Schema) -> Node:
     if isinstance(node, Literal) and node.value is None:
         return UNKNOWN
     if node.type not in (BOOLEAN, None):
-        raise InvalidPredicateError(f"{describe(node)} is no condition", hint="Compare it with something.")
+        raise InvalidPredicateError(f"{describe(node)} is not a condition", hint="Compare it with something.")
     return node
 
 
