@@ -12,6 +12,7 @@ DeltaError
 │   └── UnsupportedFeatureError   a table feature this library does not have
 ├── PathOutsideTableError         a log entry that points out of the table
 ├── SchemaMismatchError           data does not fit the table's schema
+│   └── ConstraintViolatedError   rows violate NOT NULL or another rule of the table
 ├── InvalidSchemaError            a schema that is not valid
 ├── InvalidPredicateError         SQL that does not parse, or names no column
 ├── InvalidArgumentError          a value no verb can take
@@ -142,6 +143,10 @@ class PathOutsideTableError(DeltaError):
 
 class SchemaMismatchError(DeltaError):
     code = "DELTA_SCHEMA_MISMATCH"
+
+
+class ConstraintViolatedError(SchemaMismatchError):
+    code = "DELTA_CONSTRAINT_VIOLATED"
 
 
 class InvalidSchemaError(DeltaError):

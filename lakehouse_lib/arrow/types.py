@@ -24,6 +24,19 @@ def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
     return change(kind)
 
 
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """The columns with nulls allowed at every depth."""
+    return pa.schema([field.with_type(rebuilt(field.type, _nullable_within)).with_nullable(True) for field in schema])
+
+
+def _nullable_within(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_nullable(True) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_nullable(True))
+    return pa.list_(kind.value_field.with_nullable(True)) if pa.types.is_list(kind) else kind
+
+
 def without_views(kind: pa.DataType) -> pa.DataType:
     """The type with other texts and bytes in place of views, which Arrow cannot filter, at every depth."""
     return rebuilt(kind, _without_view)

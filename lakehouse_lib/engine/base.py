@@ -19,7 +19,7 @@ from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
     from lakehouse_lib.expressions import Predicate
-    from lakehouse_lib.schema import TableLayout
+    from lakehouse_lib.schema import RowRule, TableLayout
     from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.store import ObjectStore
 
@@ -65,6 +65,7 @@ class WriteTarget:
         configuration: the table's properties (``delta.*``).
         target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
         data_change: what the files' ``dataChange`` says; False when rows are only rearranged.
+        rules: what each row has to satisfy, in this order; none where rows of the table are only moved.
     """
 
     store: ObjectStore
@@ -72,6 +73,7 @@ class WriteTarget:
     configuration: Mapping[str, str] = field(default_factory=dict)
     target_file_size: int | None = None
     data_change: bool = True
+    rules: tuple[RowRule, ...] = ()
 
 
 class Engine(Protocol):
@@ -113,7 +115,12 @@ class Engine(Protocol):
         """
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
-        """Write rows as new data files under names of their own; the files table, with statistics."""
+        """Write rows as new data files under names of their own; the files table, with statistics.
+
+        Raises:
+            SchemaMismatchError: a value does not fit its column.
+            ConstraintViolatedError: rows violate a rule of the target.
+        """
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         """The rows of ``files`` (of the snapshot, a files table) for which the predicate is true.

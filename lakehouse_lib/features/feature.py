@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import TableProperty
-from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types
+from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructType, all_types
 
 #: A question about a table's metadata: its properties and its schema.
 MetadataTest = Callable[[Mapping[str, str], Schema], bool]
+#: The rules that a feature has for the rows of a table, by its properties and its schema.
+RulesOf = Callable[[Mapping[str, str], Schema], Sequence[RowRule]]
 #: Where a name comes from: released features are those of PROTOCOL.md; the others turn up in tables all the same.
 Status = Literal["released", "preview", "proposal"]
 
@@ -21,6 +23,11 @@ _NO_VERSION = 99
 def always(_configuration: Mapping[str, str], _schema: Schema) -> bool:
     """True for every table."""
     return True
+
+
+def no_rules(_configuration: Mapping[str, str], _schema: Schema) -> Sequence[RowRule]:
+    """The rules of a feature that has none."""
+    return ()
 
 
 def never(_configuration: Mapping[str, str], _schema: Schema) -> bool:
@@ -80,6 +87,7 @@ class Feature:
         requires: features that the protocol must have with it.
         legacy: the reader and writer version that imply it in a protocol without lists; None: none does.
         needs_backfill: the metadata alone does not enable it for a table with files, whose rows lack what it promises.
+        rules: what it requires of rows that are written.
     """
 
     name: str
@@ -93,6 +101,7 @@ class Feature:
     requires: tuple[str, ...] = ()
     legacy: tuple[int, int] | None = None
     needs_backfill: bool = False
+    rules: RulesOf = no_rules
 
     def is_supported(self, protocol: Protocol) -> bool:
         """Whether a protocol lists the feature, or implies it by its versions.

@@ -3,6 +3,8 @@
 from lakehouse_lib.schema.batches import align_batches
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
 from lakehouse_lib.schema.nesting import all_types
+from lakehouse_lib.schema.not_null import not_null_rules
+from lakehouse_lib.schema.row_rules import RowRule, check_rows, constraint_violated
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
 from lakehouse_lib.schema.types import (
     ArrayType,
@@ -24,6 +26,7 @@ __all__ = [
     "Mismatch",
     "PrimitiveType",
     "RowIdColumns",
+    "RowRule",
     "Schema",
     "StructType",
     "TableLayout",
@@ -32,8 +35,11 @@ __all__ = [
     "all_types",
     "check_feed_names",
     "check_names",
+    "check_rows",
     "check_usable",
+    "constraint_violated",
     "enforce",
     "find_mismatches",
     "merge",
+    "not_null_rules",
 ]

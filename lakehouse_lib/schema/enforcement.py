@@ -8,14 +8,15 @@ void into anything nullable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.types import without_views
+from lakehouse_lib.arrow.nested import entries, unfolded
+from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
@@ -79,7 +80,9 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
 
 
 def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
-    """The same rows with exactly the columns, order and Arrow types of ``schema``.
+    """The same rows with exactly the columns, order and Arrow types of ``schema``, nullable at every depth.
+
+    Nulls where the schema has NOT NULL are left to its rule (``not_null``).
 
     Args:
         data: a RecordBatch or a Table; the result is of the same kind. A missing nullable column becomes nulls.
@@ -88,12 +91,10 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
 
     Raises:
         SchemaMismatchError: a column does not fit, a value does not fit its column's type (a nanosecond that
-            microseconds cannot hold), or a column that is not nullable has nulls: the column and the count.
+            microseconds cannot hold), or a map's key is null.
     """
-    target = schema.to_arrow()
-    if data.schema.equals(target, check_metadata=False) and all(
-        field.nullable and _flat(field.type) for field in target
-    ):
+    target = nullable(schema.to_arrow())
+    if data.schema.equals(target, check_metadata=False):
         for field, column in zip(target, data.columns, strict=True):
             _refuse_invalid(column, field.name, table)
         return data.replace_schema_metadata(None)
@@ -107,10 +108,10 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
             continue
         column = data.column(index)
         if isinstance(column, pa.ChunkedArray):
-            chunks = [_align_array(chunk, field, field.name, table) for chunk in column.chunks]
+            chunks = [_align_values(chunk, field.type, field.name, table) for chunk in column.chunks]
             columns.append(pa.chunked_array(chunks, field.type))
         else:
-            columns.append(_align_array(column, field, field.name, table))
+            columns.append(_align_values(column, field.type, field.name, table))
         _refuse_invalid(columns[-1], field.name, table)
     if isinstance(data, pa.RecordBatch):
         if not columns:
@@ -206,32 +207,6 @@ def _merge_type(table: DataType, data: DataType, name: str, nullable: bool, mism
     return table
 
 
-def _flat(arrow: pa.DataType) -> bool:
-    # A nested type may have members that are not nullable, which only a look at the values can tell.
-    return not (pa.types.is_nested(arrow))
-
-
-def _align_array(array: pa.Array, target: pa.Field, name: str, table: str | None) -> pa.Array:
-    _refuse_nulls(array, target, name, table)
-    return _align_values(array, target.type, name, table)
-
-
-def _refuse_nulls(array: pa.Array, target: pa.Field, name: str, table: str | None) -> None:
-    if not target.nullable and array.null_count:
-        raise not_null_violated({name: f"{array.null_count} in {len(array)} rows"}, table)
-
-
-def not_null_violated(nulls: Mapping[str, object], table: str | None) -> SchemaMismatchError:
-    """The error for nulls in columns that allow none: how many, by column."""
-    listed = "; ".join(f"{name}: expected no nulls, got {count}" for name, count in sorted(nulls.items()))
-    return SchemaMismatchError(
-        f"the data does not fit the table's schema: {listed}",
-        table=table,
-        hint="Fill or drop these rows: the column is not nullable, and in a partition column the empty text is null",
-        code="DELTA_NOT_NULL_VIOLATED",
-    )
-
-
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
     """Refuse text that is not UTF-8 and decimals with too many digits, which Arrow accepts from other programs."""
     try:
@@ -258,13 +233,13 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
     if pa.types.is_struct(target):
         return _align_struct(array, target, name, table)
     if pa.types.is_map(target):
-        offsets, members = _unfolded(_as_list(array))
-        keys = _align_array(members.field(0), target.key_field, f"{name}.key", table)
-        items = _align_array(members.field(1), target.item_field, f"{name}.value", table)
+        offsets, members = unfolded(entries(array))
+        keys = _align_values(members.field(0), target.key_type, f"{name}.key", table)
+        items = _align_values(members.field(1), target.item_type, f"{name}.value", table)
         return pa.MapArray.from_arrays(offsets, keys, items, type=target)
     if pa.types.is_list(target):
-        offsets, members = _unfolded(array)
-        members = _align_array(members, target.value_field, f"{name}.element", table)
+        offsets, members = unfolded(array)
+        members = _align_values(members, target.value_type, f"{name}.element", table)
         return pa.ListArray.from_arrays(offsets, members, type=target)
     if array.type == target:
         return array
@@ -281,7 +256,6 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
 def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
     children = array.flatten()  # with the parent's nulls in the children
     index = {array.type.field(i).name.lower(): i for i in range(array.type.num_fields)}
-    is_valid = array.is_valid() if array.null_count else None
     fields = [target.field(i) for i in range(target.num_fields)]
     aligned = []
     for field in fields:
@@ -289,63 +263,13 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
         if at is None:
             aligned.append(_nulls(len(array), field.type))
             continue
-        child = children[at]
-        if not field.nullable:
-            _refuse_nulls(_where(is_valid, child), field, f"{name}.{field.name}", table)
-        values = _align_values(child, field.type, f"{name}.{field.name}", table)
-        aligned.append(_as_member(values, field))
+        aligned.append(_align_values(children[at], field.type, f"{name}.{field.name}", table))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
-
-
-def _where(is_valid: pa.Array | None, child: pa.Array) -> pa.Array:
-    if is_valid is None:
-        return child
-    plain = without_views(child.type)  # Arrow filters no views
-    return (child if plain == child.type else child.cast(plain)).filter(is_valid)
 
 
 def _nulls(count: int, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return pa.nulls(count, kind)
-    members = [_as_member(_nulls(count, field.type), field) for field in kind]
+    members = [_nulls(count, field.type) for field in kind]
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=pa.repeat(pa.scalar(True), count))
-
-
-def _as_member(values: pa.Array, member: pa.Field) -> pa.Array:
-    """Values that are null in null structs only, as pyarrow writes them: it refuses nulls of a member that is not
-    nullable even there."""
-    return values if member.nullable or not values.null_count else _without_nulls(values)
-
-
-def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with zero, no text, an empty list, or a struct of its members in place of null."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        members = [array.field(index) for index in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(members, fields=list(kind))
-    if pa.types.is_nested(kind):
-        buffers = [None, array.buffers()[1]]
-        return pa.Array.from_buffers(kind, len(array), buffers, 0, array.offset, children=[array.values])
-    zero = pa.Array.from_buffers(kind, 1, [None, *pa.nulls(1, kind).buffers()[1:]], 0)
-    return array.fill_null(zero[0])
-
-
-def _as_list(entries: pa.Array) -> pa.Array:
-    """A map as a list of structs, made without a cast, which would break values that are lists of nulls."""
-    pairs, buffers = entries.values, entries.buffers()[:2]
-    return pa.Array.from_buffers(
-        pa.list_(pairs.type), len(entries), buffers, entries.null_count, entries.offset, children=[pairs]
-    )
-
-
-def _unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets, null where a list is null, and members.
-
-    What lies under a null list is left out: the offset after a null one ends the list before it, which would have it.
-    """
-    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())).cast(pa.int32())
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    if lists.null_count:  # from_arrays' own mask refuses sliced input
-        offsets = pc.if_else(pa.concat_arrays([lists.is_valid(), pa.array([True])]), offsets, None)
-    return offsets, lists.flatten()

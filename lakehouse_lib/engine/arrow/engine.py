@@ -21,7 +21,7 @@ from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import align_batches
+from lakehouse_lib.schema import align_batches, check_rows
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
@@ -82,7 +82,9 @@ class ArrowEngine:
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
                 code="DELTA_UNSUPPORTED_DATA",
             )
-        return write_stream(align_batches(rows.rows, target.layout.schema, table=target.store.root), target)
+        table = target.store.root
+        batches = align_batches(rows.rows, target.layout.schema, table=table)
+        return write_stream(check_rows(batches, target.rules, table=table), target)
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)

@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
-from lakehouse_lib.arrow.types import as_types
+from lakehouse_lib.arrow.nested import NullMemberError, with_types
+from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError, StoreError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC, target_file_size
 from lakehouse_lib.schema import TableLayout
-from lakehouse_lib.schema.enforcement import not_null_violated
 
 # Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
 _CODECS = {
@@ -48,10 +48,14 @@ _REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pay
 
 
 def stored_schema(layout: TableLayout) -> pa.Schema:
-    """The columns of a data file in Arrow types: the table's, and what copied rows keep."""
-    columns = layout.data_columns.to_arrow()
+    """The columns of a data file in Arrow types: the table's, and what copied rows keep.
+
+    Columns are nullable, as in files of delta-spark: NOT NULL is a rule for rows. Members are as in the table's schema,
+    because pyarrow's dataset, by which delta-rs reads, does not cast a null struct into one with required members.
+    """
+    columns = [field.with_nullable(True) for field in layout.data_columns.to_arrow()]
     if layout.row_ids is None:
-        return columns
+        return pa.schema(columns)
     return pa.schema([*columns, *(field.to_arrow() for field in layout.row_ids.fields)])
 
 
@@ -95,22 +99,15 @@ class DataFileWriter:
         return self._writer is not None
 
     def write(self, rows: pa.Table) -> None:
-        """Take these rows; they reach a file by the row group.
-
-        Raises:
-            SchemaMismatchError: a null where the table allows none. A foreign writer may have left one in a file.
-        """
+        """Take these rows; they reach a file by the row group."""
+        rows = rows.select(self._schema.names)
         try:
-            nulls = {field.name: rows.column(field.name).null_count for field in self._schema if not field.nullable}
-            if any(nulls.values()):
-                raise ValueError(", ".join(f"{name} has {count} nulls" for name, count in nulls.items() if count))
-            rows = as_types(rows.select(self._schema.names), self._schema)
-        except ValueError as error:
-            raise SchemaMismatchError(
-                f"rows do not fit the table's schema: {error}",
-                table=self._target.store.root,
-                hint="Make the column nullable, or repair the rows with the engine that wrote them",
-            ) from error
+            rows = with_types(rows, self._schema)
+        except NullMemberError:  # in rows that another writer wrote, for ours have been checked
+            self.flush()
+            self.roll()
+            self._schema = nullable(self._schema)
+            rows = with_types(rows, self._schema)
         size = max(1, rows.nbytes)
         step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
         for start in range(0, len(rows), step):
@@ -200,7 +197,7 @@ class DataFileWriter:
         with self._failures(), self._target.store.open_input(before) as source:
             file = pq.ParquetFile(source)
             for number in range(file.num_row_groups):
-                group = as_types(file.read_row_group(number), self._schema)
+                group = with_types(file.read_row_group(number), self._schema)
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
@@ -313,12 +310,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     firsts = ordered.take(pa.array(starts))
     spelled = [partition_texts(firsts.column(name), name, target) for name in partition_columns]
     _refuse_overlong(dict(zip(partition_columns, spelled, strict=True)), target)
-    ends = [*starts[1:], len(table)]
-    for name, column in zip(partition_columns, spelled, strict=True):
-        nulls = sum(end - start for text, start, end in zip(column, starts, ends, strict=True) if text is None)
-        if nulls and not target.layout.schema.field(name).nullable:
-            raise not_null_violated({name: nulls}, target.store.root)
-    for values, start, end in zip(zip(*spelled, strict=True), starts, ends, strict=True):
+    for values, start, end in zip(zip(*spelled, strict=True), starts, [*starts[1:], len(table)], strict=True):
         yield values, ordered.slice(start, end - start)
 
 

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import workers
-from lakehouse_lib.engine.spark.columns import struct_type
+from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
@@ -116,18 +117,18 @@ class SparkEngine:
         frame = rows.rows
         if not rows.is_spark:
             batches = align_batches(rows.rows, target.layout.schema, table=target.store.root)
-            table = pa.Table.from_batches(batches, target.layout.schema.to_arrow())
-            frame = self.spark.createDataFrame(table, struct_type(target.layout.schema))
-        with spark_failures():
-            if not target.store.spark_access(target.store.root).renames:
-                workers.make_ready(self.spark)
-                shaped = writing.shaped(frame, target, spelled=False)
-                return self._results(worker_writing.files_of(shaped, target))
+            table = pa.Table.from_batches(batches, nullable(target.layout.schema.to_arrow()))
+            frame = self.spark.createDataFrame(table, struct_type(as_schema(target.layout.schema)))
+        checks = row_checks.row_checks(target)
         try:
             with spark_failures():
-                return writing.write_frame(row_checks.checked(frame, target), target, self)
+                checked = row_checks.checked(writing.shaped(frame, target), checks, target)
+                if target.store.spark_access(target.store.root).renames:
+                    return writing.write_frame(checked, target, self)
+                workers.make_ready(self.spark)
+                return self._results(worker_writing.files_of(checked, target))
         except StoreError as error:
-            refusal = row_checks.refusal(error, target)
+            refusal = row_checks.refusal(error, checks)
             if refusal is None:
                 raise
             raise refusal from error

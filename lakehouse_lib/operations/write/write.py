@@ -19,7 +19,7 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from lakehouse_lib.features import check_removal, has_change_data_feed, requested_features
+from lakehouse_lib.features import check_removal, has_change_data_feed, requested_features, row_rules
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
@@ -223,7 +223,7 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
     layout = TableLayout(schema, metadata.partition_columns)
-    target = WriteTarget(store, layout, metadata.configuration, what.target_file_size)
+    target = WriteTarget(store, layout, metadata.configuration, what.target_file_size, rules=row_rules(metadata))
     check_rows_are_kept(target)
     return target
 
@@ -257,11 +257,8 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     # Spelled as in the files, which other readers go by.
     winner_types = {field.name: field.type for field in snapshot.schema.fields}
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
-    required = all(field.nullable or field.name in schema for field in snapshot.schema.fields)
-    nullable = all(
-        snapshot.schema.field(field.name).nullable >= field.nullable for field in schema.fields if same_types
-    )
-    if same_types and required and nullable and snapshot.partition_columns == metadata.partition_columns:
+    has_checked = set(row_rules(metadata)) >= set(row_rules(snapshot.metadata))
+    if same_types and has_checked and snapshot.partition_columns == metadata.partition_columns:
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(

@@ -127,20 +127,6 @@ def test_a_schema_can_be_overwritten_with_the_rows(tmp_path: Path, engine: Engin
     assert judged(engine, tmp_path, 0).to_pylist() == [{"a": 1}]
 
 
-def test_nulls_where_none_may_be(tmp_path: Path, engine: Engine) -> None:
-    required = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("p", pa.string(), nullable=False)])
-    DeltaTable.create(tmp_path, required, partition_by=["p"])
-    before = parquet_files(tmp_path)
-    nulls = [{"a": [1, None], "p": ["x", "x"]}, {"a": [1, 2], "p": ["x", None]}]
-    for bad in (*nulls, {"a": [1, 2], "p": ["x", ""]}):  # the log has no empty text
-        with pytest.raises(SchemaMismatchError, match="expected no nulls, got 1"):
-            put(engine, tmp_path, pa.table(bad), mode="append")
-    assert DeltaTable(tmp_path).version() == 0
-    assert parquet_files(tmp_path) == before
-    put(engine, tmp_path, pa.table({"a": [1], "p": ["x"]}), mode="append")
-    assert read_delta_rs(tmp_path).to_pylist() == [{"a": 1, "p": "x"}]
-
-
 def test_no_rows_make_a_commit_without_files(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"a": [1]}))
     put(engine, tmp_path, pa.table({"a": pa.array([], pa.int64())}), mode="append")

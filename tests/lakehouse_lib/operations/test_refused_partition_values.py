@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import DeltaTable, InvalidArgumentError, SchemaMismatchError, write_deltalake
+from lakehouse_lib import ConstraintViolatedError, DeltaTable, InvalidArgumentError, write_deltalake
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark.write.writing import FooterTask, read_footers
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
@@ -55,7 +55,7 @@ def test_an_empty_text_where_no_null_may_be(tmp_path: Path) -> None:
     required = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64())])
     write_deltalake(tmp_path, pa.table({"p": ["x"], "v": [1]}, schema=required), partition_by=["p"])
     rows = pa.table({"p": ["x", "", "y", ""], "v": [2, 3, 4, 5]}, schema=required)
-    with pytest.raises(SchemaMismatchError, match=rf"p: expected no nulls, got 2.*{tmp_path}.*empty text"):
+    with pytest.raises(ConstraintViolatedError, match=rf"NOT NULL p: 2 of 4 rows .*{tmp_path}.*empty text"):
         write_deltalake(tmp_path, rows, mode="append")
     assert DeltaTable(tmp_path).version() == 0
     assert len(parquet_files(tmp_path)) == 1

@@ -23,9 +23,11 @@ from lakehouse_lib.schema.quoting import quoted
 
 def files_of(frame: Any, target: WriteTarget) -> Any:
     """Write the DataFrame, which has the table's columns, once it is collected: RESULTS, a row a task that had rows."""
-    if target.layout.partition_columns:
+    layout = target.layout
+    frame = frame.select(*map(quoted, (*layout.data_columns.names, *layout.partition_columns)))
+    if layout.partition_columns:
         # Spark's own writer does, too: else each partition's rows come in many small pieces.
-        frame = frame.sortWithinPartitions(*map(quoted, target.layout.partition_columns))
+        frame = frame.sortWithinPartitions(*map(quoted, layout.partition_columns))
     return frame.mapInArrow(partial(write_rows, target), RESULTS)
 
 

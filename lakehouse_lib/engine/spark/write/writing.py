@@ -26,7 +26,6 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedE
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
-from lakehouse_lib.schema.enforcement import not_null_violated
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 
@@ -62,13 +61,13 @@ class FooterTask:
 
 
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
-    """Write the DataFrame; the files table. How many files come is up to its partitions."""
+    """Write the DataFrame, which has the table's columns; the files table. How many files is up to its partitions."""
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # Spark's own error does not name what is in the way
     try:
         codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
         options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
-        writer = shaped(frame, target).write.options(**options).option("compression", codec)
+        writer = _stored(frame, target).write.options(**options).option("compression", codec)
         if target.layout.partition_columns:
             writer = writer.partitionBy(*target.layout.partition_columns)
         with _write_settings(frame.sparkSession):
@@ -89,11 +88,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
 
 
 def read_footers(task: FooterTask) -> pa.Table:
-    """The files table of data files that were written, statistics from their footers. Files without rows are deleted.
-
-    Raises:
-        SchemaMismatchError: a column that is not nullable has nulls.
-    """
+    """The files table of data files, with statistics from their footers. Files without rows are deleted."""
     target = task.target
     indexed = statistics.indexed_columns(target.layout, target.configuration)
     rows, empty = [], []
@@ -104,19 +99,14 @@ def read_footers(task: FooterTask) -> pa.Table:
         if metadata.num_rows == 0:
             empty.append(meta.path)
             continue
-        _refuse_nulls(metadata, partition, target)
         stats = statistics.from_footer(metadata, target.layout.schema, indexed=indexed)
         rows.append(FileRow(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
     target.store.delete_many(empty)
     return files_table(rows, data_change=target.data_change)
 
 
-def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
-    """The frame with exactly the table's columns, order and types, but void ones.
-
-    Args:
-        spelled: partition values become what Spark is to name their folders by.
-    """
+def shaped(frame: Any, target: WriteTarget) -> Any:
+    """The frame with exactly the table's columns, order and types; void ones are null texts."""
     from pyspark.sql import functions as F
 
     source_schema = Schema.from_json(frame.schema.json())
@@ -124,17 +114,22 @@ def shaped(frame: Any, target: WriteTarget, *, spelled: bool = True) -> Any:
     for field in target.layout.schema.fields:
         source = source_schema.get(field.name)
         if field.type == PrimitiveType("void"):
-            if field.name not in target.layout.partition_columns:
-                continue
             column = F.lit(None).cast("string")
         elif source is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
             column = _shaped(F.col(quoted(source.name)), source.type, field.type)
-        if spelled and field.name in target.layout.partition_columns:
-            column = _spelled(column, field.type)
         columns.append(column.alias(field.name))
     return frame.select(*columns)
+
+
+def _stored(frame: Any, target: WriteTarget) -> Any:
+    """The columns that files and folders hold, partition values as Spark is to name their folders by."""
+    from pyspark.sql import functions as F
+
+    partition_fields = [target.layout.schema.field(name) for name in target.layout.partition_columns]
+    spelled = [_spelled(F.col(quoted(field.name)), field.type).alias(field.name) for field in partition_fields]
+    return frame.select(*map(quoted, target.layout.data_columns.names), *spelled)
 
 
 def _spelled(column: Any, kind: DataType) -> Any:
@@ -223,20 +218,6 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
             ) from error
         spelled[name] = partition_texts(typed, name, target)
     return [{name: spelled[name][index] for name in target.layout.partition_columns} for index in range(len(paths))]
-
-
-def _refuse_nulls(metadata: pq.FileMetaData, partition: Mapping[str, str | None], target: WriteTarget) -> None:
-    required = {field.name for field in target.layout.schema.fields if not field.nullable}
-    nulls = {name: metadata.num_rows for name, value in partition.items() if name in required and value is None}
-    for group in range(metadata.num_row_groups if required else 0):
-        chunks = metadata.row_group(group)
-        for index in range(chunks.num_columns):
-            chunk = chunks.column(index)
-            name = chunk.path_in_schema
-            if name in required and chunk.statistics is not None and chunk.statistics.null_count:
-                nulls[name] = nulls.get(name, 0) + chunk.statistics.null_count
-    if nulls:
-        raise not_null_violated(nulls, target.store.root)
 
 
 def _discard(target: WriteTarget, folder: str) -> None:

@@ -108,11 +108,11 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
-    schema = stored_schema(file.target.layout)
+    names = stored_schema(file.target.layout).names
     writer = DataFileWriter(file.target, file.values)
     try:
         for rows in collected(pieces, file.columns):
-            writer.write(pa.Table.from_arrays(rows.columns, schema=schema))
+            writer.write(pa.Table.from_arrays(rows.columns, names=names))
             writer.flush()
         files = files_table(writer.finish(), data_change=file.target.data_change)
     except BaseException:

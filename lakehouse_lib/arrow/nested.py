@@ -1,0 +1,102 @@
+"""Nested columns: what lists and maps hold, and members that a type declares as not nullable.
+
+Below a struct that is null Arrow has nulls as well, and pyarrow's Parquet writer refuses them in such members.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class NullMemberError(ValueError):
+    """A null in a member that is not nullable, of a struct that is not null itself."""
+
+
+def entries(maps: pa.Array) -> pa.Array:
+    """A map column as lists of structs, made without a cast, which would break values that are lists of nulls."""
+    pairs, buffers = maps.values, maps.buffers()[:2]
+    return pa.Array.from_buffers(
+        pa.list_(pairs.type), len(maps), buffers, maps.null_count, maps.offset, children=[pairs]
+    )
+
+
+def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Offsets, null where a list is null, and members.
+
+    What lies under a null list is left out: the offset after a null one ends the list before it, which would have it.
+    """
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    if lists.null_count:  # from_arrays' own mask refuses sliced input
+        offsets = pc.if_else(pa.concat_arrays([lists.is_valid(), pa.array([True])]), offsets, None)
+    return offsets, lists.flatten()
+
+
+def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with columns of the types of ``schema``, which differ from its own in what is nullable at most.
+
+    A null below a null becomes zero, the empty text or the empty list where the type allows no null.
+
+    Raises:
+        NullMemberError: a null where the type allows none, with no null above it.
+    """
+    columns = [
+        pa.chunked_array([_fitted(chunk, field.type) for chunk in column.chunks], field.type)
+        if pa.types.is_nested(field.type)
+        else column
+        for field, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema) if columns else table
+
+
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind and not _requires(kind):
+        return array
+    if pa.types.is_struct(kind):
+        mask = array.is_null() if array.null_count else None
+        members = [_member(array.field(index), field, mask) for index, field in enumerate(kind)]
+        if not members:
+            return array
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if pa.types.is_map(kind):
+        offsets, pairs = unfolded(entries(array))
+        items = _member(pairs.field(1), kind.item_field, None)
+        return pa.MapArray.from_arrays(offsets, _fitted(pairs.field(0), kind.key_type), items, type=kind)
+    if pa.types.is_list(kind):
+        offsets, members = unfolded(array)
+        return pa.ListArray.from_arrays(offsets, _member(members, kind.value_field, None), type=kind)
+    return array
+
+
+def _member(values: pa.Array, field: pa.Field, above: pa.Array | None) -> pa.Array:
+    """The values as those of a member; ``above`` is true where the struct is null."""
+    values = _fitted(values, field.type)
+    if field.nullable or not values.null_count:
+        return values
+    hidden = 0 if above is None else pc.sum(pc.and_(values.is_null(), above)).as_py()
+    if hidden < values.null_count:
+        raise NullMemberError(f"{field.name} has {values.null_count - hidden} nulls")
+    return _without_nulls(values)
+
+
+def _requires(kind: pa.DataType) -> bool:
+    """Whether something inside the type is not nullable, map keys aside."""
+    if pa.types.is_struct(kind):
+        return any(not field.nullable or _requires(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return not kind.item_field.nullable or _requires(kind.item_type) or _requires(kind.key_type)
+    return pa.types.is_list(kind) and (not kind.value_field.nullable or _requires(kind.value_type))
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with zero, no text, an empty list, or a struct of its members in place of null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        members = [array.field(index) for index in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(kind))
+    if pa.types.is_nested(kind):
+        buffers = [None, array.buffers()[1]]
+        return pa.Array.from_buffers(kind, len(array), buffers, 0, array.offset, children=[array.values])
+    zero = pa.Array.from_buffers(kind, 1, [None, *pa.nulls(1, kind).buffers()[1:]], 0)
+    return array.fill_null(zero[0])
