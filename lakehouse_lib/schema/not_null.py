@@ -38,7 +38,12 @@ class NotNull:
     @property
     def name(self) -> str:
         """``NOT NULL`` and the dotted path."""
-        return f"NOT NULL {'.'.join((self.column, *self.path))}"
+        place = ".".join((self.column, *self.path))
+        return (
+            f"NOT NULL {place} (empty text in a partition column is null)"
+            if self.refuses_empty
+            else f"NOT NULL {place}"
+        )
 
     @property
     def condition(self) -> str:

@@ -55,5 +55,5 @@ def constraint_violated(rule: RowRule, rows: str, table: str | None) -> Constrai
     return ConstraintViolatedError(
         f"the data violates {rule.name}: {rows}",
         table=table,
-        hint="Correct these rows or leave them out; in a partition column the empty text is null",
+        hint="Correct these rows or leave them out",
     )
