@@ -5,6 +5,7 @@ that is not here. A legacy protocol version implies its features, and the same q
 """
 
 from lakehouse_lib.features.change_data_feed import has_change_data_feed
+from lakehouse_lib.features.column_mapping import with_physical_names
 from lakehouse_lib.features.configuration import changed_configuration, requested_features
 from lakehouse_lib.features.feature import Feature
 from lakehouse_lib.features.protocol_versions import protocol_for, reader_features, with_features, writer_features
@@ -26,5 +27,6 @@ __all__ = [
     "requested_features",
     "row_rules",
     "with_features",
+    "with_physical_names",
     "writer_features",
 ]

@@ -7,7 +7,7 @@ from lakehouse_lib.features import append_only, change_data_feed, column_mapping
 from lakehouse_lib.features.protocol_versions import reader_features, writer_features
 from lakehouse_lib.features.table_features import CATALOG, FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import APPEND_ONLY, CHANGE_DATA_FEED, SET_BY
+from lakehouse_lib.protocol.table_properties import APPEND_ONLY, CHANGE_DATA_FEED, COLUMN_MAPPING_MODE, SET_BY
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 _MAX_READER, _MAX_WRITER = 3, 7
@@ -56,11 +56,17 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     check_read(protocol, metadata, schema, table=table, version=version)
     if protocol.min_writer_version > _MAX_WRITER:
         raise _too_new("writer", protocol.min_writer_version, table, version)
-    # Columns go by other names where the property says so, and that is read by everybody, whatever the protocol says.
-    listed = writer_features(protocol) | {column_mapping.FEATURE.name}
-    blocked = [name for name in sorted(listed) if _blocks(name, "write", metadata, schema)]
+    blocked = [name for name in sorted(writer_features(protocol)) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)
+    if column_mapping.is_unlisted(protocol, metadata):
+        raise UnsupportedFeatureError(
+            f"{COLUMN_MAPPING_MODE.key} is set, but the protocol does not list columnMapping, so that engines would "
+            "find columns by different names",
+            table=table,
+            version=version,
+            hint="Add the feature columnMapping with the engine that set the property",
+        )
 
 
 def check_removal(before: Metadata, after: Metadata, *, table: str | None, version: int | None) -> None:

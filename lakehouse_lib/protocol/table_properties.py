@@ -131,6 +131,9 @@ ISOLATION_LEVEL = TableProperty(
 COLUMN_MAPPING_MODE: TableProperty[Mode] = TableProperty(
     "delta.columnMapping.mode", "none", _mapping_mode, "none, name or id"
 )
+MAX_COLUMN_ID = TableProperty(
+    "delta.columnMapping.maxColumnId", None, whole_number(0), "a whole number", settable=False
+)
 TYPE_WIDENING = _switch("delta.enableTypeWidening")
 VARIANT_SHREDDING = _switch("delta.enableVariantShredding")
 ICEBERG_COMPAT_V1 = _switch("delta.enableIcebergCompatV1")
@@ -202,7 +205,6 @@ _PASSED_ON: tuple[TableProperty[Any], ...] = (
     _switch("delta.checkpoint.writeStatsAsJson"),
     _switch("delta.checkpoint.writeStatsAsStruct"),
     TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
-    TableProperty("delta.columnMapping.maxColumnId", None, whole_number(0), "a whole number", settable=False),
     TableProperty("delta.dataSkippingStringPrefixLength", None, whole_number(0, _MOST), "a number of characters"),
     TableProperty("delta.dropFeatureTruncateHistory.retentionDuration", None, interval, _INTERVAL),
     _switch("delta.enableFullRetentionRollback"),

@@ -7,10 +7,13 @@ there too). Without mapping both are the same. These functions cross from one si
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from typing import Literal
 
-from lakehouse_lib.schema.nesting import replaced
+from lakehouse_lib.schema.nesting import all_types, replaced
 from lakehouse_lib.schema.types import DataType, Field, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
@@ -30,6 +33,27 @@ def physical_name(field: Field, mode: Mode) -> str:
 def stored_as(field: Field, name: str) -> Field:
     """The column as files have it that store it under this name."""
     return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
+
+
+def with_physical_names(schema: StructType, max_id: int) -> tuple[Schema, int]:
+    """The schema with an id and a physical name for every field that lacks them, and the highest id after it.
+
+    Args:
+        max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
+    """
+    structs = [kind for kind in all_types(schema) if isinstance(kind, StructType)]
+    ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields)) + 1)
+    fields = [_identified(field, ids) for field in schema.fields]
+    return Schema(fields), next(ids) - 1
+
+
+def _identified(field: Field, ids: Iterator[int]) -> Field:
+    metadata = dict(field.metadata)
+    if field_id(field) is None:
+        metadata[_ID] = next(ids)
+    metadata.setdefault(_PHYSICAL_NAME, f"col-{uuid.uuid4()}")
+    kind = replaced(field.type, partial(_identified, ids=ids))
+    return Field(field.name, kind, field.nullable, metadata)
 
 
 def partition_key(schema: StructType, column: str, mode: Mode) -> str:

@@ -59,6 +59,14 @@ class TableLayout:
         return cls(Schema(fields), mapping="name")
 
     @cached_property
+    def physical(self) -> TableLayout:
+        """The same columns as files have them: under their physical names, so without a mapping."""
+        if self.mapping == "none":
+            return self
+        schema = column_mapping.physical_schema(self.schema, self.mapping)
+        return TableLayout(schema, tuple(self.partition_keys.values()), row_ids=self.row_ids)
+
+    @cached_property
     def partition_keys(self) -> dict[str, str]:
         """The keys of ``partitionValues`` by partition column (lower case), in the order of the folders."""
         return {name.lower(): self.partition_key(name) for name in self.partition_columns}

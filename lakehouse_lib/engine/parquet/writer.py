@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
@@ -18,12 +18,12 @@ from lakehouse_lib.arrow.nested import NullMemberError, with_types
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC, target_file_size
-from lakehouse_lib.schema import TableLayout
 
 # Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
 _CODECS = {
@@ -47,18 +47,6 @@ _SHOWN_CHARACTERS = 40
 _REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
 
 
-def stored_schema(layout: TableLayout) -> pa.Schema:
-    """The columns of a data file in Arrow types: the table's, and what copied rows keep.
-
-    Columns are nullable, as in files of delta-spark: NOT NULL is a rule for rows. Members are as in the table's schema,
-    because pyarrow's dataset, by which delta-rs reads, does not cast a null struct into one with required members.
-    """
-    columns = [field.with_nullable(True) for field in layout.data_columns.to_arrow()]
-    if layout.row_ids is None:
-        return pa.schema(columns)
-    return pa.schema([*columns, *(field.to_arrow() for field in layout.row_ids.fields)])
-
-
 class DataFileWriter:
     """Writes rows of one partition, file after file of about the target size.
 
@@ -67,18 +55,20 @@ class DataFileWriter:
 
     Args:
         target: the table.
-        values: the partition, as the log spells it.
+        values: the partition, as ``partitionValues`` of the log has it.
     """
 
     def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
         self._target = target
         self._values = dict(values or {})
+        self._layout = target.layout.physical
+        self._names = column_names(target.layout)
         self._schema = stored_schema(target.layout)
         self._codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
         self._size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
-        self._indexed = statistics.indexed_columns(target.layout, target.configuration)
-        self._folder = partition_values.hive_path(self._values, target.layout.partition_columns)
+        self._indexed = indexed_leaves(target)
+        self._folder = partition_values.hive_path(self._values, self._layout.partition_columns)
         self._job = uuid.uuid4()
         self._numbers = count()
         self._pending: list[pa.Table] = []
@@ -100,7 +90,7 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Take these rows; they reach a file by the row group."""
-        rows = rows.select(self._schema.names)
+        rows = rows.select(self._names)
         try:
             rows = with_types(rows, self._schema)
         except NullMemberError:  # in rows that another writer wrote, for ours have been checked
@@ -144,7 +134,7 @@ class DataFileWriter:
         if self._writer is None:
             return
         footer, size = self._close()
-        stats = statistics.from_footer(footer, self._target.layout.schema, indexed=self._indexed, floats=self._floats)
+        stats = statistics.from_footer(footer, self._layout.schema, indexed=self._indexed, floats=self._floats)
         self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
         self._floats = {}
 
@@ -279,8 +269,14 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
     return files_table(rows, data_change=target.data_change)
 
 
+def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
+    """The columns that statistics are kept of, under their physical names."""
+    indexed = statistics.indexed_columns(target.layout, target.configuration)
+    return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, indexed.paths)))
+
+
 def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
-    return dict(zip(target.layout.partition_columns, values, strict=True))
+    return dict(zip(target.layout.partition_keys.values(), values, strict=True))
 
 
 def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
@@ -309,18 +305,19 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     ordered = table.take(pa.array(order)) if len(starts) > 1 else table
     firsts = ordered.take(pa.array(starts))
     spelled = [partition_texts(firsts.column(name), name, target) for name in partition_columns]
-    _refuse_overlong(dict(zip(partition_columns, spelled, strict=True)), target)
+    _refuse_overlong(spelled, target)
     for values, start, end in zip(zip(*spelled, strict=True), starts, [*starts[1:], len(table)], strict=True):
         yield values, ordered.slice(start, end - start)
 
 
-def _refuse_overlong(spelled: Mapping[str, list[str | None]], target: WriteTarget) -> None:
-    values = {name: pa.array(texts, pa.string()) for name, texts in spelled.items()}
-    for name, what, wrong in partition_values.overlong_folders(values, target.store.limits):
-        text = values[name].filter(wrong)[0].as_py() or ""
+def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -> None:
+    columns = dict(zip(target.layout.partition_keys.values(), target.layout.partition_columns, strict=True))
+    values = {key: pa.array(texts, pa.string()) for key, texts in zip(columns, spelled, strict=True)}
+    for key, what, wrong in partition_values.overlong_folders(values, target.store.limits):
+        text = values[key].filter(wrong)[0].as_py() or ""
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
         raise InvalidArgumentError(
-            f"column {name}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
+            f"column {columns[key]}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
             table=target.store.root,
             hint=partition_values.LENGTH_HINT,
             code="DELTA_INVALID_PARTITION_VALUE",

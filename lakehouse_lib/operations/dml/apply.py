@@ -81,7 +81,7 @@ def copy_rows(task: CopyTask) -> pa.Table:
             source.deleted = (source.deleted or BitMap64()) | BitMap64.deserialize(task.positions[index].as_py())
             remaining = source.live_rows
             values = dict(file["partitionValues"] or ())
-            writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
+            writer = DataFileWriter(target, {key: values.get(key) for key in target.layout.partition_keys.values()})
             try:
                 for group in range(source.num_row_groups):
                     if source.live_rows_of(group):

@@ -170,7 +170,7 @@ def merge_files(task: CompactTask) -> pa.Table:
     target = task.target
     reader = copy_reader(target)
     values = dict(task.files["partitionValues"][0].as_py() or ())
-    writer = DataFileWriter(target, {name: values.get(name) for name in target.layout.partition_columns})
+    writer = DataFileWriter(target, {key: values.get(key) for key in target.layout.partition_keys.values()})
     try:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)

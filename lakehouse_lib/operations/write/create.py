@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import changed_configuration, requested_features
+from lakehouse_lib.features import changed_configuration, requested_features, with_physical_names
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED
+from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import PrimitiveType, Schema, TableLayout, check_feed_names, check_names, check_usable
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -30,36 +29,49 @@ def new_metadata(
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
+    before: Metadata | None = None,
     table: str | None = None,
 ) -> Metadata:
-    """The metaData of a new table.
+    """The metaData of a new table, or of one that takes the place of another.
 
     Args:
         schema: its columns, the partition columns among them.
         partition_by: names regardless of case, in the order of the folders.
         configuration: table properties (``delta.*``); None values are left out.
+        before: the metadata that this replaces; its id, its time and its column ids are kept.
 
     Raises:
         InvalidSchemaError: no column, names or types that no table can have.
         InvalidArgumentError: a partition column that is none, or a property with a name or value that is not valid.
         UnsupportedFeatureError: a property or column that enables a feature which this library does not write.
     """
-    check_names(schema, table=table)
-    check_usable(schema, table=table)
-    if not schema.fields:
-        raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
     properties = changed_configuration({}, configuration or {}, schema, table=table)
-    if CHANGE_DATA_FEED.is_on(properties):
-        check_feed_names(schema, table=table)
-    return Metadata(
-        id=str(uuid.uuid4()),
+    check_columns(schema, properties, table=table)
+    metadata = Metadata(
+        id=str(uuid.uuid4()) if before is None else before.id,
         schema_string=schema.to_json(),
-        partition_columns=_partition_columns(schema, partition_by, table),
+        partition_columns=partition_columns(schema, partition_by, table),
         configuration=properties,
         name=name,
         description=description,
-        created_time=clock.now(),
+        created_time=clock.now() if before is None else before.created_time,
     )
+    return with_physical_names(metadata, before, table=table)
+
+
+def check_columns(schema: Schema, configuration: Mapping[str, str], *, table: str | None) -> None:
+    """Refuse columns that a table with these properties cannot have.
+
+    Raises:
+        InvalidSchemaError: no column, or names or types that no table, or not this one, can have.
+    """
+    check_usable(schema, table=table)
+    if not schema.fields:
+        raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
+    if COLUMN_MAPPING_MODE.of(configuration, table) == "none":
+        check_names(schema, table=table)
+    if CHANGE_DATA_FEED.is_on(configuration):
+        check_feed_names(schema, table=table)
 
 
 def create_table(
@@ -86,13 +98,19 @@ def create_table(
     if mode not in MODE_NAMES:
         raise unknown_mode(mode, store)
     check_kinds(partition_by, name, description, configuration, table=store.root)
-    metadata = new_metadata(
-        schema, partition_by or (), name=name, description=description, configuration=configuration, table=store.root
-    )
     try:
         snapshot: Snapshot | None = load_snapshot(store)
     except TableNotFoundError:
         snapshot = None
+    metadata = new_metadata(
+        schema,
+        partition_by or (),
+        name=name,
+        description=description,
+        configuration=configuration,
+        before=None if snapshot is None else snapshot.metadata,
+        table=store.root,
+    )
     if snapshot is not None and mode == "ignore":
         return snapshot.version
     if snapshot is not None and mode != "overwrite":
@@ -102,7 +120,6 @@ def create_table(
     if snapshot is None:
         change = TableChange("CREATE TABLE", parameters, metadata=metadata, features=features)
     else:
-        metadata = replace(metadata, id=snapshot.metadata.id, created_time=snapshot.metadata.created_time)
         change = TableChange(
             "CREATE OR REPLACE TABLE",
             parameters,
@@ -168,7 +185,7 @@ def describe(metadata: Metadata) -> dict[str, object]:
     }
 
 
-def _partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
+def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
     columns = []
     for name in names:
         field = schema.get(name)

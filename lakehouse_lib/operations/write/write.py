@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
-from lakehouse_lib.engine.parquet.writer import stored_schema
+from lakehouse_lib.engine.parquet.stored_schema import stored_schema
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -19,18 +19,27 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from lakehouse_lib.features import check_removal, has_change_data_feed, requested_features, row_rules
+from lakehouse_lib.features import (
+    check_removal,
+    has_change_data_feed,
+    requested_features,
+    row_rules,
+    with_physical_names,
+)
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
     MODE_NAMES,
+    check_columns,
     check_kinds,
     describe,
     new_metadata,
+    partition_columns,
     table_exists,
     unknown_mode,
 )
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     Schema,
     StructType,
@@ -183,10 +192,11 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     before = snapshot.metadata
     if what.schema_mode == "overwrite":
         partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
-        fresh = new_metadata(Schema.from_arrow(incoming), partition_by, table=table)
-        if has_change_data_feed(before):
-            check_feed_names(Schema.from_arrow(incoming), table=table)
-        return replace(before, schema_string=fresh.schema_string, partition_columns=fresh.partition_columns)
+        schema = Schema.from_arrow(incoming)
+        check_columns(schema, before.configuration, table=table)
+        columns = partition_columns(schema, partition_by, table)
+        replaced = replace(before, schema_string=schema.to_json(), partition_columns=columns)
+        return with_physical_names(replaced, before, table=table)
     if what.partition_by is not None and [name.lower() for name in what.partition_by] != [
         name.lower() for name in snapshot.partition_columns
     ]:
@@ -214,15 +224,16 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
     merged = merge(snapshot.schema, incoming, table=table)
     if merged == snapshot.schema:
         return before
-    check_names(merged, snapshot.schema, table=table)
+    if snapshot.layout.mapping == "none":
+        check_names(merged, snapshot.schema, table=table)
     if has_change_data_feed(before):
         check_feed_names(Schema([field for field in merged.fields if field.name not in snapshot.schema]), table=table)
-    return before.with_schema(merged.to_json())
+    return with_physical_names(before.with_schema(merged.to_json()), before, table=table)
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
-    layout = TableLayout(schema, metadata.partition_columns)
+    layout = TableLayout(schema, metadata.partition_columns, COLUMN_MAPPING_MODE.of(metadata.configuration, store.root))
     target = WriteTarget(store, layout, metadata.configuration, what.target_file_size, rules=row_rules(metadata))
     check_rows_are_kept(target)
     return target
@@ -257,8 +268,9 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     # Spelled as in the files, which other readers go by.
     winner_types = {field.name: field.type for field in snapshot.schema.fields}
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
+    is_mapped = {snapshot.layout.mapping, COLUMN_MAPPING_MODE.of(metadata.configuration)} != {"none"}
     has_checked = set(row_rules(metadata)) >= set(row_rules(snapshot.metadata))
-    if same_types and has_checked and snapshot.partition_columns == metadata.partition_columns:
+    if not is_mapped and same_types and has_checked and snapshot.partition_columns == metadata.partition_columns:
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(

@@ -388,3 +388,47 @@ def test_deletion_vectors_by_turns(
         assert pa.table(judge.execute(f"SELECT id FROM {name} ORDER BY id").read_all())["id"].to_pylist() == there
     DeltaTable(path, engine=engine).optimize.compact()
     assert_all_read(path, peer, sorted(expected[-1]), (read_duckdb,))
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mode: str) -> None:
+    """Each adds columns and rows to the other's table, and each reads what both wrote, in every version."""
+    for name in ("theirs", "ours"):
+        path, table = tmp_path / name, f"delta.`{tmp_path / name}`"
+        properties = {"delta.columnMapping.mode": mode}
+        if name == "theirs":
+            peer.sql(
+                f"CREATE TABLE {table} (id BIGINT, `a b` STRUCT<`x y`: BIGINT, z: STRING>, part BIGINT) USING delta "
+                f"PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"
+            )
+        else:
+            kind = pa.struct([("x y", pa.int64()), ("z", pa.string())])
+            schema = pa.schema([("id", pa.int64()), ("a b", kind), ("part", pa.int64())])
+            DeltaTable.create(path, schema, partition_by=["part"], configuration=properties)
+        for first in (0, 10):
+            numbers = list(range(first, first + 10))
+            mine = pa.table(
+                {
+                    "id": numbers,
+                    "a b": [{"x y": number, "z": str(number)} for number in numbers],
+                    "part": [number % 2 for number in numbers],
+                    "new, column": numbers,
+                }
+            )
+            write_deltalake(path, mine, mode="append", schema_mode="merge", engine=engine)
+            peer.sql(f"INSERT INTO {table} SELECT {first} + 100, struct({first} + 100, 'they'), 1, {first} + 100")
+        peer.sql(f"ALTER TABLE {table} ADD COLUMNS (later STRING)")
+        peer.sql(f"ALTER TABLE {table} RENAME COLUMN `a b` TO s")
+        later = pa.table({"id": [200], "s": [{"x y": 200, "z": "we"}], "part": [0], "later": ["text"]})
+        write_deltalake(path, later, mode="append", engine=engine)
+        DeltaTable(path, engine=engine).delete("id IN (1, 2)")
+        DeltaTable(path, engine=engine).optimize.compact()
+        peer.sql(f"DELETE FROM {table} WHERE s.`x y` = 3")
+        peer.sql(f"OPTIMIZE {table}")
+        for version in range(DeltaTable(path).version() + 1):
+            ours = DeltaTable(path, version=version).to_pyarrow_table().to_pylist()
+            theirs = peer.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
+            assert sorted(ours, key=lambda row: row["id"]) == sorted(theirs, key=lambda row: row["id"]), version
+        assert len(ours) == 20
+        assert {row["id"] for row in ours if row["new, column"] == row["id"]} == {*range(4, 20), 0, 100, 110}
+        assert [row["later"] for row in ours if row["later"] is not None] == ["text"]

@@ -63,7 +63,7 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError, "would use clustering"),
         ({"delta.feature.neverHeardOf": "supported"}, UnsupportedFeatureError, "would use neverHeardOf"),
         ({"delta.enableTypeWidening": "true"}, UnsupportedFeatureError, "would use typeWidening"),
-        ({"delta.columnMapping.mode": "id"}, UnsupportedFeatureError, "would use columnMapping"),
+        ({"delta.columnMapping.mode": "ids"}, InvalidArgumentError, "expected none, name or id"),
         ({"delta.neverHeardOf": "1"}, InvalidArgumentError, "'delta.neverHeardOf' is not known"),
         ({"delta.columnMapping.maxColumnId": "4"}, InvalidArgumentError, "written by engines"),
         ({"delta.inCommitTimestampEnablementVersion": None}, InvalidArgumentError, "written by engines"),
@@ -98,8 +98,6 @@ def test_a_change_leaves_the_other_properties_as_they_are() -> None:
         "delta.x": "1",
         "delta.checkpointInterval": "5",
     }
-    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
-        changed_configuration(current, {"delta.columnMapping.mode": "id"}, PLAIN)
     torn = {"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}
     assert changed_configuration(torn, {"owner": "me"}, PLAIN) == {**torn, "owner": "me"}
     with pytest.raises(InvalidArgumentError, match="are both true"):

@@ -209,7 +209,7 @@ def test_compression_is_the_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "error"),
     [
-        ({"delta.columnMapping.mode": "name"}, UnsupportedFeatureError),
+        ({"delta.columnMapping.mode": "names"}, InvalidArgumentError),
         ({"delta.enableRowTracking": "on"}, InvalidArgumentError),
         ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, InvalidArgumentError),
         ({"delta.constraints.positive": "a > 0"}, UnsupportedFeatureError),

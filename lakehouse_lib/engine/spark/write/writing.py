@@ -18,14 +18,25 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.writer import partition_texts
+from lakehouse_lib.engine.parquet.writer import indexed_leaves, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC
-from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema import (
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    TableLayout,
+    column_mapping,
+)
+from lakehouse_lib.schema.nesting import replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 
@@ -69,7 +80,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
         options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
         writer = _stored(frame, target).write.options(**options).option("compression", codec)
         if target.layout.partition_columns:
-            writer = writer.partitionBy(*target.layout.partition_columns)
+            writer = writer.partitionBy(*target.layout.partition_keys.values())
         with _write_settings(frame.sparkSession):
             writer.parquet(f"{store_access.uri(target.store, target.store.root)}/{folder}")
         # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
@@ -90,7 +101,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
 def read_footers(task: FooterTask) -> pa.Table:
     """The files table of data files, with statistics from their footers. Files without rows are deleted."""
     target = task.target
-    indexed = statistics.indexed_columns(target.layout, target.configuration)
+    indexed = indexed_leaves(target)
     rows, empty = [], []
     values = _partition_values([meta.path for meta in task.objects], target)
     for meta, partition in zip(task.objects, values, strict=True):
@@ -99,7 +110,7 @@ def read_footers(task: FooterTask) -> pa.Table:
         if metadata.num_rows == 0:
             empty.append(meta.path)
             continue
-        stats = statistics.from_footer(metadata, target.layout.schema, indexed=indexed)
+        stats = statistics.from_footer(metadata, target.layout.physical.schema, indexed=indexed)
         rows.append(FileRow(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
     target.store.delete_many(empty)
     return files_table(rows, data_change=target.data_change)
@@ -127,9 +138,30 @@ def _stored(frame: Any, target: WriteTarget) -> Any:
     """The columns that files and folders hold, partition values as Spark is to name their folders by."""
     from pyspark.sql import functions as F
 
-    partition_fields = [target.layout.schema.field(name) for name in target.layout.partition_columns]
-    spelled = [_spelled(F.col(quoted(field.name)), field.type).alias(field.name) for field in partition_fields]
-    return frame.select(*map(quoted, target.layout.data_columns.names), *spelled)
+    layout = target.layout
+    partition_fields = [layout.schema.field(name) for name in layout.partition_columns]
+    spelled = [
+        _spelled(F.col(quoted(field.name)), field.type).alias(layout.partition_key(field.name))
+        for field in partition_fields
+    ]
+    return frame.select(*(_in_file(field, layout) for field in layout.data_columns.fields), *spelled)
+
+
+def _in_file(field: Field, layout: TableLayout) -> Any:
+    """The column under its physical name, with field ids, which Spark's writer takes from the metadata of fields."""
+    from pyspark.sql import functions as F
+
+    column = F.col(quoted(field.name))
+    if layout.mapping == "none":
+        return column
+    stored = _with_ids(column_mapping.physical_schema(Schema([field]), layout.mapping).fields[0])
+    return column.cast(spark_type(stored.type)).alias(stored.name, metadata=dict(stored.metadata))
+
+
+def _with_ids(field: Field) -> Field:
+    number = column_mapping.field_id(field)
+    metadata = {} if number is None else {"parquet.field.id": number}
+    return Field(field.name, replaced(field.type, _with_ids, nullable=True), True, metadata)
 
 
 def _spelled(column: Any, kind: DataType) -> Any:
@@ -202,13 +234,14 @@ def _write_settings(spark: Any) -> Iterator[None]:
 
 
 def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
-    """The log's spelling of the values in the folders' names, a column at a time."""
-    parsed = [partition_values.parse_hive_path(path, target.layout.partition_columns) for path in paths]
+    """``partitionValues`` by the folders' names, a column at a time."""
+    keys = target.layout.partition_keys.values()
+    parsed = [partition_values.parse_hive_path(path, tuple(keys)) for path in paths]
     spelled: dict[str, list[str | None]] = {}
-    for name in target.layout.partition_columns:
+    for name, key in zip(target.layout.partition_columns, keys, strict=True):
         kind = target.layout.schema.field(name).type
         try:
-            typed = partition_values.to_typed(pa.array([values[name] for values in parsed], pa.string()), kind)
+            typed = partition_values.to_typed(pa.array([values[key] for values in parsed], pa.string()), kind)
         except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
             raise InvalidArgumentError(
                 f"column {name}: {error.message}",
@@ -216,8 +249,8 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
                 hint=partition_values.YEARS_HINT,
                 code="DELTA_INVALID_PARTITION_VALUE",
             ) from error
-        spelled[name] = partition_texts(typed, name, target)
-    return [{name: spelled[name][index] for name in target.layout.partition_columns} for index in range(len(paths))]
+        spelled[key] = partition_texts(typed, name, target)
+    return [{key: spelled[key][index] for key in keys} for index in range(len(paths))]
 
 
 def _discard(target: WriteTarget, folder: str) -> None:

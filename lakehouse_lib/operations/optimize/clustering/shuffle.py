@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
-from lakehouse_lib.engine.parquet.writer import DataFileWriter, stored_schema
+from lakehouse_lib.engine.parquet.stored_schema import column_names
+from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.optimize.clustering.kd_tree import Tree, assign, split
@@ -108,7 +109,7 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
-    names = stored_schema(file.target.layout).names
+    names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:
         for rows in collected(pieces, file.columns):

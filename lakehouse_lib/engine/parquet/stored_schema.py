@@ -1,0 +1,44 @@
+"""The columns of a data file: physical names and field ids, in Arrow types (PROTOCOL.md, Column Mapping)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, StructType, TableLayout
+from lakehouse_lib.schema.column_mapping import field_id
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def stored_schema(layout: TableLayout) -> pa.Schema:
+    """The columns of a data file: the table's under their physical names, and what copied rows keep.
+
+    Columns are nullable, as in files of delta-spark: NOT NULL is a rule for rows. Members are as in the table's schema,
+    because pyarrow's dataset, by which delta-rs reads, does not cast a null struct into one with required members.
+    """
+    columns = [_stored(field).with_nullable(True) for field in layout.physical.data_columns.fields]
+    row_ids = () if layout.row_ids is None else layout.row_ids.fields
+    return pa.schema([*columns, *(field.to_arrow() for field in row_ids)])
+
+
+def column_names(layout: TableLayout) -> list[str]:
+    """The table's names of the columns of ``stored_schema``, in the same order."""
+    row_ids = () if layout.row_ids is None else layout.row_ids.fields
+    return [*layout.data_columns.names, *(field.name for field in row_ids)]
+
+
+def _stored(field: Field) -> pa.Field:
+    number = field_id(field)
+    metadata = None if number is None else {_FIELD_ID: str(number).encode()}
+    return pa.field(field.name, _stored_type(field.type), field.nullable, metadata)
+
+
+def _stored_type(kind: DataType) -> pa.DataType:
+    if isinstance(kind, StructType):
+        return pa.struct([_stored(field) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return pa.list_(pa.field("element", _stored_type(kind.element_type), kind.contains_null))
+    if isinstance(kind, MapType):
+        value = pa.field("value", _stored_type(kind.value_type), kind.value_contains_null)
+        return pa.map_(_stored_type(kind.key_type), value)
+    return kind.to_arrow()

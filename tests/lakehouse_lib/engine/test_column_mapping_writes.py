@@ -1,0 +1,122 @@
+"""Tables with column mapping are written by both engines, and other readers find every column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.schema import Field, Schema, StructType
+from lakehouse_lib.schema.column_mapping import field_id, physical_name, with_physical_names
+from tests.peers import plain, read_delta_rs, read_duckdb
+
+MODES = ["name", "id"]
+ROWS = pa.table(
+    {
+        "a b": pa.array([1, 2, 3, 4], pa.int64()),
+        "p;q": ["x", "y", "x", "y"],
+        "s": [{"m=n": 0.5, "l": [{"z z": number}, None]} for number in range(4)],
+    }
+)
+
+
+def physical(table: DeltaTable) -> dict[str, tuple[str, int | None]]:
+    return {field.name: (physical_name(field, "name"), field_id(field)) for field in table.schema().fields}
+
+
+def by_query(path: Path) -> pa.Table:
+    """The rows as delta-rs' own engine reads them; its reader of Arrow tables knows no column mapping."""
+    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(path))).execute("SELECT * FROM t")
+    return plain(pa.table(found.read_all()))
+
+
+def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:
+    """The field ids at every depth, of the columns or members that have one."""
+    ids = []
+    for field in list(kind) if isinstance(kind, pa.Schema) else [kind.field(i) for i in range(kind.num_fields)]:
+        number = (field.metadata or {}).get(b"PARQUET:field_id")
+        ids += [int(number)] if number is not None and int(number) >= 0 else []
+        ids += field_ids(field.type)
+    return ids
+
+
+@pytest.mark.parametrize("partition_by", [None, ["p;q"]])
+@pytest.mark.parametrize("mode", MODES)
+def test_every_verb_writes_physical_names(
+    tmp_path: Path, engine: Engine, mode: str, partition_by: list[str] | None
+) -> None:
+    configuration = {"delta.columnMapping.mode": mode}
+    write_deltalake(tmp_path, ROWS, configuration=configuration, partition_by=partition_by, engine=engine)
+    wider = ROWS.append_column("new,column", pa.array([5, 6, 7, 8], pa.int64()))
+    write_deltalake(tmp_path, wider, mode="append", schema_mode="merge", engine=engine)
+    table = DeltaTable(tmp_path, engine=engine)
+    assert table.delete("`a b` = 2 AND `p;q` = 'y'")["num_deleted_rows"] == 2
+    assert table.optimize.compact()["numFilesRemoved"] > 1
+    write_deltalake(tmp_path, ROWS, mode="append", engine=engine)
+    assert table.optimize.z_order(["a b"])["numFilesRemoved"] > 1
+    table.create_checkpoint()
+    nothing = pa.nulls(4, pa.int64())
+    old = ROWS.append_column("new,column", nothing).filter(pa.array([True, False, True, True]))
+    new = wider.filter(pa.array([True, False, True, True]))
+    expected = plain(pa.concat_tables([old, new, ROWS.append_column("new,column", nothing)]))
+    table = DeltaTable(tmp_path)
+    assert plain(table.to_pyarrow_table()) == expected
+    assert by_query(tmp_path) == expected
+    if partition_by is None:  # DuckDB shows partition columns of such tables as NULL
+        assert read_duckdb(tmp_path) == expected
+    names = physical(table)
+    for uri in table.file_uris():
+        file = pq.read_schema(uri)
+        assert set(file.names) <= {stored for stored, _ in names.values()}
+        assert len(set(field_ids(file))) == len(field_ids(file)) >= 5
+    assert table.metadata().configuration["delta.columnMapping.maxColumnId"] == "7"
+    assert len(table.file_uris([("a b", "=", 1)])) < len(table.file_uris()) or partition_by is None
+
+
+def test_an_overwritten_schema_takes_ids_that_no_column_had(tmp_path: Path, engine: Engine) -> None:
+    write_deltalake(tmp_path, ROWS, configuration={"delta.columnMapping.mode": "name"}, engine=engine)
+    before = physical(DeltaTable(tmp_path))
+    rows = pa.table({"a b": ["now a text"]})
+    write_deltalake(tmp_path, rows, mode="overwrite", schema_mode="overwrite", engine=engine)
+    after = physical(DeltaTable(tmp_path))
+    assert after["a b"][1] == 7
+    assert after["a b"][0] != before["a b"][0]
+    assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == rows.to_pylist()
+    assert plain(DeltaTable(tmp_path, version=0).to_pyarrow_table()) == plain(ROWS) == read_duckdb(tmp_path, 0)
+
+
+def test_a_table_without_mapping_keeps_its_rules_for_names(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSchemaError):
+        write_deltalake(tmp_path / "a", ROWS)
+    with pytest.raises(InvalidArgumentError):
+        write_deltalake(tmp_path / "b", ROWS, configuration={"delta.columnMapping.mode": "names"})
+    write_deltalake(tmp_path / "c", pa.table({"x": [1]}))
+    with pytest.raises(InvalidSchemaError):
+        write_deltalake(tmp_path / "c", pa.table({"x": [1], "y z": [1]}), mode="append", schema_mode="merge")
+    assert read_delta_rs(tmp_path / "c").to_pylist() == [{"x": 1}]
+
+
+def test_a_mode_that_the_protocol_does_not_list_is_not_written(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"x": [1]}))
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"configuration":{}', '"configuration":{"delta.columnMapping.mode":"name"}'))
+    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+        write_deltalake(tmp_path, pa.table({"x": [2]}), mode="append")
+
+
+def test_ids_go_on_from_the_highest_and_names_stay() -> None:
+    inner = Field("x", "long", metadata={"delta.columnMapping.id": 4, "delta.columnMapping.physicalName": "x"})
+    schema = Schema([Field("a", "long"), Field("s", StructType([inner, Field("y", "long")]))])
+    named, highest = with_physical_names(schema, 2)
+    assert highest == 7
+    kind = named.field("s").type
+    assert isinstance(kind, StructType)
+    assert kind.field("x") == inner
+    assert sorted([field_id(named.field("a")), field_id(named.field("s")), field_id(kind.field("y"))]) == [5, 6, 7]
+    assert with_physical_names(named, highest) == (named, highest)
