@@ -61,7 +61,7 @@ def append_once(
         UnsupportedFeatureError: a writer feature this library does not have.
     """
     snapshot = snapshot_if_any(store)
-    version = write(
+    result = write(
         store,
         Incoming(rows, schema.to_arrow()),
         Write("append", "merge", None if snapshot is not None else partition_by, target_file_size=target_file_size),
@@ -70,5 +70,5 @@ def append_once(
         commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
         before_commit=before_commit,
     )
-    assert version is not None  # of the mode "append"
-    return version
+    assert result.version is not None  # of the mode "append"
+    return result.version

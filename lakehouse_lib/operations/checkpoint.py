@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 from lakehouse_lib.transaction.read_version import check_base
 
 
-def checkpoint(snapshot: Snapshot) -> int:
-    """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; the version it is of.
+def checkpoint(snapshot: Snapshot) -> OperationResult:
+    """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; its version is ``read_version``.
 
     Raises:
         UnsupportedFeatureError: a writer feature this library does not have; a checkpoint would leave its actions out.
@@ -26,4 +27,4 @@ def checkpoint(snapshot: Snapshot) -> int:
             hint="Open the table again, and make a checkpoint of its latest version",
         ) from outrun
     checkpoint_snapshot(snapshot)
-    return snapshot.version
+    return OperationResult(snapshot.store.root, snapshot.version, None)

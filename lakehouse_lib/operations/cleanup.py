@@ -6,6 +6,7 @@ from datetime import datetime
 
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.cleanup import clean_up
+from lakehouse_lib.operations.results import CleanupResult
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -15,7 +16,7 @@ def cleanup(
     dry_run: bool = True,
     enforce_retention_duration: bool = True,
     now: datetime | None = None,
-) -> list[str]:
+) -> CleanupResult:
     """Delete what of the log is older than ``delta.logRetentionDuration`` (default 30 days) and no later version needs.
 
     The time counts back to a midnight (UTC), and everything stays from the newest checkpoint on that is not newer than
@@ -30,9 +31,6 @@ def cleanup(
         now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
             to be deleted.
 
-    Returns:
-        Paths deleted or, in a dry run, to be deleted, relative to the table and in the order of their deletion.
-
     Raises:
         RetentionError: ``delta.logRetentionDuration`` is shorter than ``delta.deletedFileRetentionDuration``, or this
             machine's clock is ahead of the store's by more than ten minutes (``log.clock.MOST_AHEAD``).
@@ -45,7 +43,7 @@ def cleanup(
         moment = int(now.timestamp() * 1000)
     else:
         moment = clock.now() if dry_run else clock.check_by_probe(snapshot.store)
-    return clean_up(
+    files = clean_up(
         snapshot.store,
         snapshot.metadata,
         snapshot.protocol,
@@ -53,3 +51,4 @@ def cleanup(
         dry_run=dry_run,
         enforce_retention_duration=enforce_retention_duration,
     )
+    return CleanupResult(snapshot.store.root, snapshot.version, None, dry_run, tuple(files))

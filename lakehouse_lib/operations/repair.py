@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import PathTwiceError
 from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
 from lakehouse_lib.log.segment import Commit, sort_listing
+from lakehouse_lib.operations.results import RepairResult
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -45,69 +45,14 @@ _COLUMNS = ("path", "size", "deletionVector")
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-@dataclass(frozen=True)
-class Report:
-    """What is wrong; ``dry_run`` says whether it still is.
-
-    Attributes:
-        files_removed: data files that the log refers to and that are not there, as in the log. Repaired: they are taken
-            out of the log, in ``version``.
-        vectors_missing: data files that are there, whose deletion vector is not. Not repaired: the log does not say
-            which of their rows are deleted. Restore the vector's file, or delete by a condition what may come back.
-        sizes_wrong: data files that are not as large as the log says -> how large: torn, or overwritten.
-            Not repaired: restore them from a backup, or delete them and repair again.
-        commits_missing: versions between the first and the last of the log that have no commit file, such as "5" or
-            "7 to 9". Not repaired: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
-            log that was interrupted leaves such holes, too, among what has expired.
-        commits_torn: path -> why, of commit files that cannot be read. Not repaired: restore them from a backup. These
-            versions and the later ones up to the next checkpoint cannot be read, nor the table where there is none.
-        checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Repaired: deleted.
-        checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not repaired: restore them
-            from a backup.
-        compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there.
-            Repaired: deleted.
-        paths_live_twice: data files, as in the log, that are live twice, so that no verb reads them: a checkpoint that
-            is needed or the commits themselves are wrong. Not repaired: restore the checkpoint from a backup, or read a
-            version from before. The other data files are not checked then.
-        checksums_wrong: path -> why. Repaired: deleted.
-        last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Repaired: deleted; the next checkpoint brings
-            another one.
-        temporary: files of killed processes in the log that are older than a day. Repaired: deleted.
-        version: of the commit that removes files; None: there is none.
-    """
-
-    dry_run: bool
-    files_removed: list[str] = field(default_factory=list)
-    vectors_missing: list[str] = field(default_factory=list)
-    sizes_wrong: dict[str, str] = field(default_factory=dict)
-    commits_missing: list[str] = field(default_factory=list)
-    commits_torn: dict[str, str] = field(default_factory=dict)
-    checkpoints_unreadable: dict[str, str] = field(default_factory=dict)
-    checkpoints_needed: dict[str, str] = field(default_factory=dict)
-    compactions_wrong: dict[str, str] = field(default_factory=dict)
-    paths_live_twice: list[str] = field(default_factory=list)
-    checksums_wrong: dict[str, str] = field(default_factory=dict)
-    last_checkpoint: str | None = None
-    temporary: list[str] = field(default_factory=list)
-    version: int | None = None
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing was found."""
-        return not any(value for name, value in asdict(self).items() if name not in ("dry_run", "version"))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def repair(
     snapshot: Snapshot,
     *,
     dry_run: bool = True,
     commit_properties: CommitProperties | None = None,
-    before_repair: Callable[[Report], None] | None = None,
+    before_repair: Callable[[RepairResult], None] | None = None,
     now: datetime | None = None,
-) -> Report:
+) -> RepairResult:
     """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` repair it.
 
     A data file counts as missing when neither a listing of the table's folder nor a look at its own path shows it.
@@ -120,7 +65,7 @@ def repair(
     Args:
         snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
-        before_repair: called once with the report, before anything is changed; nothing is changed when it raises.
+        before_repair: called once with what is wrong, before anything is changed; nothing is changed when it raises.
             Not called in a dry run.
         now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
             something of the log is to be deleted by it.
@@ -158,7 +103,10 @@ def repair(
     missing = _confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
-    report = Report(
+    result = RepairResult(
+        store.root,
+        latest.version,
+        None,
         dry_run,
         files_removed=missing["path"].to_pylist(),
         vectors_missing=_without_vector(files, missing, store),
@@ -174,26 +122,26 @@ def repair(
         temporary=list(plan_temporary([*listing, *store.list_from(file_names.SIDECARS)], a_day_ago)),
     )
     if dry_run:
-        return report
+        return result
     if before_repair is not None:
-        before_repair(report)
+        before_repair(result)
     if len(missing):
         features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
-    if now is None and (report.temporary or report.checkpoints_unreadable):
+    if now is None and (result.temporary or result.checkpoints_unreadable):
         clock.check_by_probe(store)  # what is younger than a day may be on its way
     # Before the commit: what follows it builds on the checksum and the checkpoint before.
     # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
-    if report.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
+    if result.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
         store.delete_many([file_names.LAST_CHECKPOINT])
-    gone = [*report.checksums_wrong, *report.checkpoints_unreadable, *report.compactions_wrong, *report.temporary]
+    gone = [*result.checksums_wrong, *result.checkpoints_unreadable, *result.compactions_wrong, *result.temporary]
     if gone:
         store.delete_many(gone)
     if not len(missing):
-        return report
+        return result
     transaction = OptimisticTransaction(latest, store, "FSCK", {})
     transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=whole(missing["path"]))))
     transaction.metrics["numRemovedFiles"] = len(missing)
-    return replace(report, version=version_of(transaction.commit(commit_properties)))
+    return replace(result, version=version_of(transaction.commit(commit_properties)))
 
 
 def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:

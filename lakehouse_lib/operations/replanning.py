@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError
 from lakehouse_lib.snapshot import Snapshot
@@ -29,8 +29,15 @@ class Change(Protocol):
         """Delete the files that the change wrote: those that its last transaction does not name, or all of them."""
 
 
-def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperties | None) -> int:
-    """Commit a change; the table's version after it.
+class CommittedChange(NamedTuple):
+    """The version that a change was planned on last, and the one that it is; None: nothing was left to change."""
+
+    read_version: int
+    version: int | None
+
+
+def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperties | None) -> CommittedChange:
+    """Commit a change, planned anew after a conflict that allows for it.
 
     Where nothing is committed, the files that the change wrote are deleted; where the store does not say whether the
     commit happened, they stay, for a version may name them.
@@ -51,11 +58,11 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
             raise
         if outcome is None:
             change.discard(committed=True)
-            return snapshot.version
+            return CommittedChange(snapshot.version, None)
         if not isinstance(outcome, Conflict):
             version = version_of(outcome)
             change.discard(committed=True)
-            return version
+            return CommittedChange(snapshot.version, version)
         lost = outcome.error
         latest = snapshot.update()
         before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))

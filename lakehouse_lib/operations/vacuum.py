@@ -27,6 +27,8 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
@@ -56,7 +58,7 @@ def vacuum(
     dry_run: bool = True,
     enforce_retention_duration: bool = True,
     now: datetime | None = None,
-) -> list[str]:
+) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
     Always decides by the latest version, whichever ``snapshot`` is. Hidden folders (``_x``, ``.x``), tables in
@@ -73,9 +75,6 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table asks for.
         now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
             to be deleted.
-
-    Returns:
-        Paths deleted or, in a dry run, to be deleted: relative to the table and decoded, sorted.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
@@ -113,9 +112,14 @@ def vacuum(
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
+    due = {"numFilesToDelete": len(paths), "sizeOfDataToDelete": total_size(plan)}
+
+    def result(version: int | None, deleted: int) -> VacuumResult:
+        metrics = {**due, "numDeletedFiles": deleted}
+        return VacuumResult(latest.store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(paths))
+
     if dry_run or not paths:
-        return paths
-    size = pc.sum(plan["size"]).as_py()
+        return result(None, 0)
     local_time = max(moment, clock.now())
     version = _log(
         latest,
@@ -125,7 +129,7 @@ def vacuum(
             "defaultRetentionMillis": configured,
             "specifiedRetentionMillis": retention_ms,
         },
-        {"numFilesToDelete": len(paths), "sizeOfDataToDelete": size},
+        due,
     )
     started = latest.update()
     if now is None:
@@ -138,8 +142,8 @@ def vacuum(
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
             raise
     started.store.delete_many(paths)
-    _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
-    return paths
+    end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
+    return result(end, len(paths))
 
 
 def plan_vacuum(

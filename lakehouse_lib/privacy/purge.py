@@ -22,6 +22,7 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import GONE, count_live, count_stored, matching_rows
 from lakehouse_lib.privacy.stored_files import stored_files
@@ -38,7 +39,7 @@ LOG_NOTE = (
 
 
 @dataclass(frozen=True)
-class PurgeReport:
+class PurgeResult(OperationResult):
     """What a purge deleted, or would.
 
     Attributes:
@@ -53,8 +54,6 @@ class PurgeReport:
             unless that name was deleted as well, the bytes still are.
     """
 
-    table: str
-    version: int
     dry_run: bool
     files: tuple[str, ...]
     rows: int
@@ -64,10 +63,6 @@ class PurgeReport:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     out_of_reach: Mapping[str, int] = field(default_factory=dict)
     hard_linked: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,7 @@ def purge(
     before_delete: Callable[[Sequence[str]], None] | None = None,
     storage_options: dict[str, str] | None = None,
     engine: Engine | None = None,
-) -> PurgeReport:
+) -> PurgeResult:
     """Delete from disk the files that are not in the current version and hold rows for which the predicate is true.
 
     Removed files go at once, without any retention: readers of older versions fail from then on. A file that no
@@ -174,9 +169,10 @@ def purge(
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
     going, recent = holding.filter(pc.invert(young)), holding.filter(young)
     paths = sorted(going["stored"].to_pylist())
-    report = PurgeReport(
+    result = PurgeResult(
         table=latest.store.root,
-        version=latest.version,
+        read_version=latest.version,
+        version=None,
         dry_run=dry_run,
         files=tuple(paths),
         rows=matching_rows(going),
@@ -191,7 +187,7 @@ def purge(
         if paths and before_delete is not None:
             before_delete(paths)
         latest.store.delete_many([*paths, *(_checksum(path) for path in paths)])
-    return report
+    return result
 
 
 def prove(

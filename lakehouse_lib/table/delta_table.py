@@ -15,6 +15,7 @@ from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
+from lakehouse_lib.table.deltalake_metrics import delete_metrics, optimize_metrics, repair_metrics
 from lakehouse_lib.table.reading import ReadableTable
 from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
 
@@ -147,7 +148,8 @@ class DeltaTable(ReadableTable):
                 label such as ``"erasure 7f3a"`` keeps the person's keys out of it.
 
         Returns:
-            the metrics; see ``operations.delete``.
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
+            after it. ``num_deleted_rows`` is None when files that go whole have no statistics.
 
         Raises:
             InvalidArgumentError: a predicate or label that is not text, an empty or long label, one without predicate.
@@ -170,14 +172,15 @@ class DeltaTable(ReadableTable):
             )
         check_commit_properties(commit_properties, table=self.table_uri)
         latest = self._latest()
-        metrics = delete(
+        result = delete(
             latest,
             self._predicate(predicate, label),
             self.engine,
             rewrite=rewrite,
             commit_properties=commit_properties,
         )
-        return self._moved(metrics)
+        self._move_on()
+        return delete_metrics(result)
 
     @property
     def optimize(self) -> TableOptimizer:
@@ -193,14 +196,14 @@ class DeltaTable(ReadableTable):
         """Delete files that no version within the retention needs; see ``operations.vacuum``. The files' paths."""
         from lakehouse_lib.operations.vacuum import vacuum
 
-        deleted = vacuum(
+        result = vacuum(
             self._latest(),
             retention_hours=retention_hours,
             dry_run=dry_run,
             enforce_retention_duration=enforce_retention_duration,
         )
         self._move_on()
-        return deleted
+        return list(result.files)
 
     def create_checkpoint(self) -> None:
         """Write a checkpoint of the version that is open; see ``operations.checkpoint``. Commits write one by
@@ -214,7 +217,8 @@ class DeltaTable(ReadableTable):
         ``operations.cleanup``. The paths."""
         from lakehouse_lib.operations.cleanup import cleanup
 
-        return cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
+        result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
+        return list(result.files)
 
     def repair(
         self,
@@ -234,27 +238,25 @@ class DeltaTable(ReadableTable):
 
         Returns:
             ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, repairing is the default), and the other
-            findings of ``operations.repair.Report``.
+            findings of ``operations.results.RepairResult``.
         """
         from lakehouse_lib.operations.repair import repair
 
         check_commit_properties(commit_properties, table=self.table_uri)
-        report = repair(
+        result = repair(
             self._snapshot,
             dry_run=dry_run,
             commit_properties=commit_properties,
-            before_repair=None if before_repair is None else lambda findings: before_repair(findings.to_dict()),
-        ).to_dict()
-        return report if dry_run else self._moved(report)
+            before_repair=None if before_repair is None else lambda result: before_repair(repair_metrics(result)),
+        )
+        if not dry_run:
+            self._move_on()
+        return repair_metrics(result)
 
     def _latest(self) -> Snapshot:
         """Verbs work on the latest version, whichever the table is open at."""
         self._snapshot = self._snapshot.update()
         return self._snapshot
-
-    def _moved(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        self._move_on()
-        return metrics
 
     def _move_on(self) -> None:
         """Show what a verb has done. If the store fails now, the verb has not failed: on an error it would be done
@@ -278,19 +280,27 @@ class TableOptimizer:
         *,
         commit_properties: CommitProperties | None = None,
     ) -> dict[str, Any]:
-        """Merge small files; see ``operations.compact``. ``target_size`` in bytes."""
+        """Merge small files; see ``operations.compact``.
+
+        Args:
+            target_size: bytes.
+
+        Returns:
+            ``deltalake``'s metrics and ``version``, the table's version after it.
+        """
         from lakehouse_lib.operations.optimize.compact import compact
 
         table = self.table
         check_commit_properties(commit_properties, table=table.table_uri)
-        metrics = compact(
+        result = compact(
             table._latest(),
             table.engine,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
             commit_properties=commit_properties,
         )
-        return table._moved(metrics)
+        table._move_on()
+        return optimize_metrics(result)
 
     def z_order(
         self,
@@ -305,12 +315,15 @@ class TableOptimizer:
 
         Files that are clustered by these columns stay as they are. ``full=True`` rewrites them, too: use it after
         many small runs, or when the distribution of the data has changed.
+
+        Returns:
+            as ``compact``, with ``numFilesAlreadyClustered`` (of the considered ones) and ``zOrderBy``.
         """
         from lakehouse_lib.operations.optimize.z_order import z_order
 
         table = self.table
         check_commit_properties(commit_properties, table=table.table_uri)
-        metrics = z_order(
+        result = z_order(
             table._latest(),
             table.engine,
             columns,
@@ -319,4 +332,5 @@ class TableOptimizer:
             full=full,
             commit_properties=commit_properties,
         )
-        return table._moved(metrics)
+        table._move_on()
+        return optimize_metrics(result)

@@ -4,7 +4,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.repair import REPAIRED, LakehouseRepairOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
-from lakehouse_lib.operations.repair import Report
+from lakehouse_lib.operations.results import RepairResult
 
 DAY = 86_400
 
@@ -183,7 +182,7 @@ def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
 def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
     page = (Path(__file__).parents[2] / "docs/log-upkeep.md").read_text()
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
-    kinds = {field.name for field in fields(Report)} - {"dry_run", "version"}
+    kinds = set(RepairResult.kinds())
     assert set(mended_by) == kinds
     assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(REPAIRED)
 

@@ -85,15 +85,13 @@ def do(store: ObjectStore, operation: Operation) -> int | None:
     engine = ArrowEngine(1)
     properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
     if operation.kind == "append":
-        return write(store, incoming(operation.rows), Write(mode="append"), engine, commit_properties=properties)
+        rows = incoming(operation.rows)
+        return write(store, rows, Write(mode="append"), engine, commit_properties=properties).version
     snapshot = load_snapshot(store)
-    metrics: dict[str, Any]
     if operation.kind == "delete":
         condition = parse(operation.condition, snapshot.schema, table=store.root)
-        metrics = delete(snapshot, condition, engine, commit_properties=properties)
-        return metrics["version"] if metrics["num_removed_files"] else None
-    metrics = compact(snapshot, engine, commit_properties=properties)
-    return metrics["version"] if metrics["numFilesRemoved"] else None
+        return delete(snapshot, condition, engine, commit_properties=properties).version
+    return compact(snapshot, engine, commit_properties=properties).version
 
 
 def _die(table: str, step: int) -> None:

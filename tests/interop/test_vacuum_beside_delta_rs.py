@@ -29,4 +29,4 @@ def test_the_same_files_go(tmp_path: Path, partition: str | None) -> None:
     expected = theirs.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
     ours = vacuum(load_snapshot(open_store(root)), retention_hours=0, enforce_retention_duration=False)
     assert len(expected) >= 4
-    assert set(ours) == set(expected)
+    assert set(ours.files) == set(expected)

@@ -244,10 +244,10 @@ def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(t
             looked_into.append(sum(len(task.files) for task in tasks))
             return super().run(function, tasks)
 
-    metrics = delete(before, parse("id = 1 or id = 20", before.schema), Watching())
+    result = delete(before, parse("id = 1 or id = 20", before.schema), Watching())
     assert rows_of(path) == [0, 2, 10, 11, 21, 30, 31]
-    assert metrics["num_deleted_rows"] == 3
-    assert metrics["version"] == 6
+    assert result.metrics["numDeletedRows"] == 3
+    assert (result.read_version, result.version) == (5, 6)
     assert looked_into[1] == 2  # the compacted file and the appended one; none a second time
     left = {file.name for file in path.glob("*.parquet")}
     referred = {row["path"] for row in load_snapshot(store).tombstones.to_pylist()} | set(
@@ -266,7 +266,7 @@ def test_a_delete_goes_on_when_only_a_property_of_upkeep_changes_under_it(tmp_pa
     transaction = OptimisticTransaction(now, now.store, "SET TBLPROPERTIES", {})
     transaction.set_metadata(replace(now.metadata, configuration=configuration))
     assert isinstance(transaction.commit(), Committed)
-    assert delete(before, parse("id = 1", before.schema), ArrowEngine())["num_deleted_rows"] == 2
+    assert delete(before, parse("id = 1", before.schema), ArrowEngine()).metrics["numDeletedRows"] == 2
     assert rows_of(path) == [2, 3]
     assert DeltaTable(path).metadata().configuration["delta.logRetentionDuration"] == "interval 40 days"
 
@@ -296,9 +296,9 @@ def test_a_rewrite_commits_the_partitions_that_lost_nothing(tmp_path, verb):
     before = partitioned(path)
     delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
     expected = rows_of(path)
-    metrics = verb(before, ArrowEngine())
+    result = verb(before, ArrowEngine())
     assert rows_of(path) == expected
-    assert metrics["numFilesRemoved"] == 3
+    assert result.metrics["numRemovedFiles"] == 3
     after = load_snapshot(before.store)
     assert len(after.prune(parse("part = 'a'", after.schema))) == 1
     assert len(after.prune(parse("part = 'b'", after.schema))) == 3

@@ -21,6 +21,7 @@ from lakehouse_lib.operations.files import has_many_deleted_rows, partition_code
 from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.optimize.compact import compact, plan_compact
 from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.protocol import deletion_vector
@@ -150,22 +151,23 @@ class Actor:
         ]
         self._ask(name, Asked(mode, {row["id"]: (row["key"], row["part"]) for row in rows}))
         data = incoming(pa.Table.from_pylist(rows, schema=SCHEMA))
-        version = write(self.store, data, Write(mode=mode), self._engine, commit_properties=_named(name))
-        assert version is not None
-        self._done(name, version)
+        result = write(self.store, data, Write(mode=mode), self._engine, commit_properties=_named(name))
+        assert result.version is not None
+        self._done(name, result.version)
 
     def _delete(self, snapshot: Snapshot, name: str) -> None:
         text, goes = self._condition()
         self._ask(name, Asked("delete", goes=goes))
         condition = parse(text, snapshot.schema, table=self.store.root)
-        metrics = delete(snapshot, condition, self._engine, commit_properties=_named(name))
-        if not metrics["num_removed_files"] and not metrics["num_deletion_vectors"]:
-            self.stories.idle[name] = metrics["version"]
+        result = delete(snapshot, condition, self._engine, commit_properties=_named(name))
+        if result.version is None:
+            assert result.read_version is not None
+            self.stories.idle[name] = result.read_version
             self._idle(name)
             return
-        self._done(name, metrics["version"])
-        if metrics["num_deleted_rows"] is not None:
-            self.stories.gone[name] = metrics["num_deleted_rows"]
+        self._done(name, result.version)
+        if result.metrics["numDeletedRows"] is not None:
+            self.stories.gone[name] = result.metrics["numDeletedRows"]
 
     def _mark(self, snapshot: Snapshot, name: str) -> None:
         """A DELETE as engines with deletion vectors do it: rows of some files are marked, and the files stay."""
@@ -226,11 +228,11 @@ class Actor:
             lambda told: z_order(snapshot, self._engine, columns, target_size=size, commit_properties=told),
         )
 
-    def _rewrite(self, kind: str, name: str, verb: Callable[[CommitProperties], dict[str, Any]]) -> None:
+    def _rewrite(self, kind: str, name: str, verb: Callable[[CommitProperties], ChangeResult]) -> None:
         self._ask(name, Asked(kind))
-        metrics = verb(_named(name))
-        if metrics["numFilesRemoved"]:
-            self._done(name, metrics["version"])
+        result = verb(_named(name))
+        if result.version is not None:
+            self._done(name, result.version)
         else:
             self._idle(name)
 

@@ -30,6 +30,7 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
 from lakehouse_lib.operations.files import discard_paths, record_count, total_size
 from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -93,7 +94,7 @@ def delete(
     *,
     rewrite: bool = False,
     commit_properties: CommitProperties | None = None,
-) -> dict[str, Any]:
+) -> ChangeResult:
     """Delete in one commit. Files without a matching row stay as they are.
 
     Where other commits have added, rewritten or removed files that the predicate may cover, it is planned anew and only
@@ -104,10 +105,10 @@ def delete(
             version holds a deleted row.
 
     Returns:
-        delta-rs' metrics: num_added_files, num_removed_files, num_deleted_rows (None when files that go whole have no
-        statistics), num_copied_rows, execution_time_ms, scan_time_ms, rewrite_time_ms; num_deletion_vectors (files that
-        got one, which count as neither added nor removed); and ``version``, the table's version after it. No row to
-        delete: zeros, and no commit, unless files are rewritten of which deletion vectors hid matching rows.
+        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (None when files that go
+        whole have no statistics), numCopiedRows, numDeletionVectorsAdded (files that got one, which count as neither
+        added nor removed), numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs. No row to delete:
+        zeros, and no commit, unless files are rewritten of which deletion vectors hid matching rows.
 
     Raises:
         DeltaProtocolError: the table is append-only, or wants a change data feed, or does not say where rows that stay
@@ -117,8 +118,8 @@ def delete(
     """
     snapshot.check_writable()
     change = _Delete(predicate, engine, rewrite)
-    version = commit_change(snapshot, change, commit_properties)
-    return {**change.metrics, "version": version}
+    committed = commit_change(snapshot, change, commit_properties)
+    return ChangeResult(snapshot.store.root, *committed, change.metrics)
 
 
 class _Delete:
@@ -162,10 +163,9 @@ class _Delete:
         results = self._results(keys)
         changed = plan.candidates.filter(pc.is_in(keys, value_set=results[_KEY].combine_chunks()))
         self._added = _files(results)
-        self.metrics = self._metrics(plan.whole, changed, results)
-        if not len(plan.whole) and not len(changed):
-            return None
-        return self._change(pa.concat_tables([plan.whole, changed])).on(snapshot, snapshot.store)
+        removed = pa.concat_tables([plan.whole, changed])
+        self.metrics = self._metrics(plan.whole, removed, results)
+        return self._change(removed).on(snapshot, snapshot.store) if len(removed) else None
 
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
@@ -209,37 +209,26 @@ class _Delete:
         """What was applied to files with these keys."""
         return self._applied.filter(pc.is_in(self._applied[_KEY], value_set=keys))
 
-    def _metrics(self, whole: pa.Table, changed: pa.Table, results: pa.Table) -> dict[str, Any]:
+    def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
         gone = record_count(whole)
-        marked = pc.sum(_is_marked(results)).as_py() or 0
+        is_marked = _is_marked(results)
+        marked = pc.sum(is_marked).as_py() or 0
+        marked_bytes = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
         return {
-            "num_added_files": len(self._added) - marked,
-            "num_removed_files": len(whole) + len(changed) - marked,
-            "num_deleted_rows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
-            "num_copied_rows": pc.sum(results.filter(pc.invert(_is_marked(results)))["remaining"]).as_py() or 0,
-            "num_deletion_vectors": marked,
-            "execution_time_ms": int((time.monotonic() - self._started) * 1000),
-            "scan_time_ms": int(self._scanning * 1000),
-            "rewrite_time_ms": int(self._rewriting * 1000),
+            "numAddedFiles": len(self._added) - marked,
+            "numRemovedFiles": len(removed) - marked,
+            "numAddedBytes": total_size(self._added) - marked_bytes,
+            "numRemovedBytes": total_size(removed) - marked_bytes,
+            "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
+            "numCopiedRows": pc.sum(results.filter(pc.invert(is_marked))["remaining"]).as_py() or 0,
+            "numDeletionVectorsAdded": marked,
+            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
+            "executionTimeMs": int((time.monotonic() - self._started) * 1000),
+            "scanTimeMs": int(self._scanning * 1000),
+            "rewriteTimeMs": int(self._rewriting * 1000),
         }
 
     def _change(self, removed: pa.Table) -> TableChange:
-        metrics = self.metrics
-        marked = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
-        logged = {
-            "numRemovedFiles": metrics["num_removed_files"],
-            "numAddedFiles": metrics["num_added_files"],
-            "numCopiedRows": metrics["num_copied_rows"],
-            "numDeletionVectorsAdded": metrics["num_deletion_vectors"],
-            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
-            "numRemovedBytes": total_size(removed) - marked,
-            "numAddedBytes": total_size(self._added) - marked,
-            "executionTimeMs": metrics["execution_time_ms"],
-            "scanTimeMs": metrics["scan_time_ms"],
-            "rewriteTimeMs": metrics["rewrite_time_ms"],
-        }
-        if metrics["num_deleted_rows"] is not None:
-            logged["numDeletedRows"] = metrics["num_deleted_rows"]
         return TableChange(
             "DELETE",
             {"predicate": [] if self._predicate is None else [self._predicate.text]},
@@ -247,7 +236,7 @@ class _Delete:
             removed,
             reads=(self._predicate,),
             keeps_row_ids=True,
-            metrics=logged,
+            metrics={name: value for name, value in self.metrics.items() if value is not None},
         )
 
 

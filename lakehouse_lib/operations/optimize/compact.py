@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from lakehouse_lib.operations.files import has_many_deleted_rows, partition_code
 from lakehouse_lib.operations.optimize.clustering.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -112,7 +112,7 @@ def compact(
     target_size: int | None = None,
     predicate: Predicate | None = None,
     commit_properties: CommitProperties | None = None,
-) -> dict[str, Any]:
+) -> ChangeResult:
     """Merge small files: those below half of the target; rows stay the same, so no reader and no appender conflicts.
 
     Files of which more than 5% of the rows are deleted by a deletion vector are rewritten without them, too. Clustered
@@ -127,9 +127,9 @@ def compact(
         predicate: on partition columns.
 
     Returns:
-        The metrics of delta-rs' ``optimize.compact`` (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
-        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...) and ``version``, the table's
-        version after it. When there is nothing to merge all are zero and nothing is committed.
+        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
+        filesRemoved (avg, max, min, totalFiles, totalSize), partitionsOptimized, numBatches, totalConsideredFiles,
+        totalFilesSkipped. Where there is nothing to merge, nothing is committed.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or every bin lost a file to another writer.
@@ -140,8 +140,8 @@ def compact(
     plan = plan_compact(snapshot, size, predicate)
     if not plan.bins:
         nothing = plan.files.slice(0, 0)
-        metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0)
-        return {**metrics, "version": snapshot.version}
+        metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
+        return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     target = rewrite_target(snapshot)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
@@ -158,11 +158,16 @@ def compact(
         places_in_order,
     )
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    committed, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
     metrics = rewrite_metrics(
-        plan.considered, done.removed, done.added, partitions=plan.partitions, batches=len(plan.bins)
+        plan.considered,
+        done.removed,
+        done.added,
+        partitions=plan.partitions,
+        batches=len(plan.bins),
+        started=started,
     )
-    return {**metrics, "version": version}
+    return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
 def merge_files(task: CompactTask) -> pa.Table:

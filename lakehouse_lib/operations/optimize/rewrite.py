@@ -21,7 +21,7 @@ from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import discard, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
-from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.replanning import CommittedChange, commit_change
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.write import check_rows_are_kept
 from lakehouse_lib.snapshot import Snapshot
@@ -89,7 +89,7 @@ def commit_rewrite(
     parameters: Mapping[str, Any],
     started: float,
     properties: CommitProperties | None,
-) -> tuple[int, Rewrite]:
+) -> tuple[CommittedChange, Rewrite]:
     """Commit a rewrite, but for the groups of which a concurrent commit removed a file; what they wrote is deleted.
 
     Where others only marked rows as deleted, the marks go on to the rows' new places. A group in which rows are marked
@@ -100,7 +100,7 @@ def commit_rewrite(
         started: the operation's ``time.monotonic()``.
 
     Returns:
-        the table's version after it, and what was committed of the rewrite.
+        its versions, and what was committed of the rewrite.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or every group lost a file; what was written is
@@ -212,35 +212,36 @@ def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
 
 def _change(parameters: Mapping[str, Any], rewrite: Rewrite, started: float) -> TableChange:
     removed, added = rewrite.removed, rewrite.added
-    return TableChange(
-        "OPTIMIZE",
-        parameters,
-        added,
-        removed,
-        moves_rows=True,
-        keeps_row_ids=True,
-        metrics={
-            "numAddedFiles": len(added),
-            "numRemovedFiles": len(removed),
-            "numAddedBytes": total_size(added),
-            "numRemovedBytes": total_size(removed),
-            "executionTimeMs": int((time.monotonic() - started) * 1000),
-        },
-    )
+    metrics = _commit_metrics(removed, added, started)
+    return TableChange("OPTIMIZE", parameters, added, removed, moves_rows=True, keeps_row_ids=True, metrics=metrics)
+
+
+def _commit_metrics(removed: pa.Table, added: pa.Table, started: float) -> dict[str, Any]:
+    """commitInfo's operationMetrics of OPTIMIZE."""
+    return {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": total_size(added),
+        "numRemovedBytes": total_size(removed),
+        "executionTimeMs": int((time.monotonic() - started) * 1000),
+    }
 
 
 def rewrite_metrics(
-    considered: int, removed: pa.Table, added: pa.Table, *, partitions: int, batches: int
+    considered: int, removed: pa.Table, added: pa.Table, *, partitions: int, batches: int, started: float
 ) -> dict[str, Any]:
-    """What delta-rs' ``optimize`` verbs return."""
+    """The metrics of a result: the commit's, and what delta-spark's OPTIMIZE returns besides.
+
+    Args:
+        considered: live files among which the verb chose.
+        started: the operation's ``time.monotonic()``.
+    """
     return {
-        "numFilesAdded": len(added),
-        "numFilesRemoved": len(removed),
+        **_commit_metrics(removed, added, started),
         "filesAdded": size_summary(added),
         "filesRemoved": size_summary(removed),
         "partitionsOptimized": partitions,
         "numBatches": batches,
         "totalConsideredFiles": considered,
         "totalFilesSkipped": considered - len(removed),
-        "preserveInsertionOrder": False,
     }

@@ -45,6 +45,7 @@ from lakehouse_lib.operations.optimize.clustering.shuffle import (
 from lakehouse_lib.operations.optimize.clustering.tags import with_tags
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
@@ -85,7 +86,7 @@ def z_order(
     predicate: Predicate | None = None,
     full: bool = False,
     commit_properties: CommitProperties | None = None,
-) -> dict[str, Any]:
+) -> ChangeResult:
     """Rewrite files so that rows near each other in ``columns`` share a file.
 
     Files that an earlier run has clustered by the same columns and about the same target size stay (see the tags of
@@ -105,9 +106,7 @@ def z_order(
         full: rewrite clustered files, too, so that all of a partition is one run again.
 
     Returns:
-        The metrics of delta-rs' z_order (numFilesAdded, numFilesRemoved, filesAdded, filesRemoved,
-        partitionsOptimized, numBatches, totalConsideredFiles, totalFilesSkipped, ...), ``numFilesAlreadyClustered``
-        (of the considered ones), ``zOrderBy`` and ``version``, the table's version after it.
+        The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered ones) and ``zOrderBy``.
 
     Raises:
         InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
@@ -122,7 +121,8 @@ def z_order(
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism, full=full)
     if not plan.outputs:
-        return _result(plan, plan.files, plan.files, by, snapshot.version)
+        metrics = _metrics(plan, plan.files, plan.files, by, started)
+        return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
     added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, by), size)
     parameters = {
@@ -138,8 +138,9 @@ def z_order(
         raise
     places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, _by_number(written, len(plan.outputs)))
     rewrite = _by_partition(snapshot, plan.files, added, places)
-    version, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
-    return _result(plan, done.removed, done.added, by, version)
+    committed, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    metrics = _metrics(plan, done.removed, done.added, by, started)
+    return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
 def plan_z_order(
@@ -315,7 +316,9 @@ def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places
     return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
 
 
-def _result(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], version: int) -> dict[str, Any]:
-    metrics = rewrite_metrics(plan.considered, removed, added, partitions=plan.partitions, batches=len(plan.tasks))
-    clustered = {"numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}
-    return {**metrics, **clustered, "version": version}
+def _metrics(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], started: float) -> dict[str, Any]:
+    batches = len(plan.tasks)
+    metrics = rewrite_metrics(
+        plan.considered, removed, added, partitions=plan.partitions, batches=batches, started=started
+    )
+    return {**metrics, "numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}

@@ -9,6 +9,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, Table
 from lakehouse_lib.features import changed_configuration, requested_features, with_physical_names
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
+from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
@@ -84,8 +85,8 @@ def create_table(
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
     commit_properties: CommitProperties | None = None,
-) -> int:
-    """Make a table without rows; its version.
+) -> OperationResult:
+    """Make a table without rows.
 
     Args:
         mode: for a table that is there: "error" and "append" raise, "ignore" leaves it as it is, "overwrite" removes
@@ -112,7 +113,7 @@ def create_table(
         table=store.root,
     )
     if snapshot is not None and mode == "ignore":
-        return snapshot.version
+        return OperationResult(store.root, snapshot.version, None)
     if snapshot is not None and mode != "overwrite":
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
@@ -131,9 +132,9 @@ def create_table(
     outcome = change.on(snapshot, store).commit(commit_properties)
     if snapshot is None and isinstance(outcome, Conflict):
         if mode == "ignore":
-            return load_snapshot(store).version
+            return OperationResult(store.root, load_snapshot(store).version, None)
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
-    return version_of(outcome)
+    return OperationResult(store.root, None if snapshot is None else snapshot.version, version_of(outcome))
 
 
 def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:

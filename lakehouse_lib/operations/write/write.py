@@ -27,6 +27,7 @@ from lakehouse_lib.features import (
     with_physical_names,
 )
 from lakehouse_lib.operations.files import discard
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
     MODE_NAMES,
@@ -90,8 +91,8 @@ def write(
     snapshot: Snapshot | None = None,
     commit_properties: CommitProperties | None = None,
     before_commit: Callable[[], None] | None = None,
-) -> int | None:
-    """Write rows in one commit; its version, None when mode "ignore" found a table.
+) -> ChangeResult:
+    """Write rows in one commit; in none when mode "ignore" meets a table.
 
     No rows make a commit too (as delta-rs does): it may carry application transactions. When two writers create the
     table at the same time, the loser of mode "append" or "overwrite" goes on with the winner's table, if its files fit.
@@ -124,7 +125,7 @@ def write(
         if what.mode == "error":
             raise table_exists(store)
         if what.mode == "ignore":
-            return None
+            return _nothing(store, snapshot)
         snapshot.check_writable()
         metadata = _metadata(snapshot, rows.schema, what)
         if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
@@ -151,18 +152,26 @@ def _commit(
     metadata: Metadata,
     what: Write,
     properties: CommitProperties | None,
-) -> int | None:
-    outcome = _change(snapshot, files, metadata, what).on(snapshot, store).commit(properties)
+) -> ChangeResult:
+    change = _change(snapshot, files, metadata, what)
+    outcome = change.on(snapshot, store).commit(properties)
     if snapshot is not None or not isinstance(outcome, Conflict):
-        return version_of(outcome)
+        read_version = None if snapshot is None else snapshot.version
+        return ChangeResult(store.root, read_version, version_of(outcome), change.metrics)
     if what.mode == "error":
         raise table_exists(store)
     if what.mode == "ignore":
         discard(store, files)
-        return None
+        return _nothing(store, load_snapshot(store))
     winner = load_snapshot(store)
     _check_fits(winner, metadata)
     return _commit(store, winner, files, winner.metadata, what, properties)
+
+
+def _nothing(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
+    """The result where mode "ignore" meets a table."""
+    nothing = pa.Table.from_batches([], FILE_SCHEMA)
+    return ChangeResult(store.root, snapshot.version, None, write_metrics(nothing, nothing))
 
 
 def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what: Write) -> TableChange:

@@ -30,6 +30,7 @@ from lakehouse_lib.operations.optimize import rewrite
 from lakehouse_lib.operations.optimize import z_order as cluster
 from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase, shuffle
 from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
@@ -75,7 +76,7 @@ def check(root: Path, gone: set[int], rows: int = 6 * ROWS) -> None:
     assert sorted(answer["k"].to_pylist()) == expected
 
 
-def cluster_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> dict[str, Any]:
+def cluster_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> ChangeResult:
     size = sum(before.files["size"].to_pylist()) // (2 * files)
     return z_order(before, engine, ["x", "y"], target_size=size)
 
@@ -88,13 +89,13 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engin
     more = set(range(1, ROWS, 2)) - {5}
     (large,) = in_file(tmp_path, old | more)
     delete_by_vector(tmp_path, {first: large, second: inline(set(range(0, ROWS, 500))), fourth: inline({0})})
-    metrics = cluster_by_x_and_y(before, engine)
+    result = cluster_by_x_and_y(before, engine)
     gone = old | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7, 3 * ROWS}
     check(tmp_path, gone)
     after = DeltaTable(tmp_path).snapshot
-    assert metrics["numFilesRemoved"] == 6
-    assert metrics["version"] == after.version == before.version + 2
-    assert len(after.files) == metrics["numFilesAdded"] >= 8
+    assert result.metrics["numRemovedFiles"] == 6
+    assert result.version == after.version == before.version + 2
+    assert len(after.files) == result.metrics["numAddedFiles"] >= 8
     assert not any(file["dataChange"] for file in after.files.to_pylist())
     for file in after.files.to_pylist():
         assert json.loads(file["stats"]).get("tightBounds", True) is (file["deletionVector"] is None)
@@ -122,8 +123,8 @@ def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tm
     delete_by_vector(tmp_path, {last: inline({2})})
     now = DeltaTable(tmp_path).snapshot
     delete(now, parse(f"k = {ROWS}", now.schema), ArrowEngine())
-    metrics = cluster_by_x_and_y(before, ArrowEngine())
-    assert metrics["numFilesRemoved"] == 3
+    result = cluster_by_x_and_y(before, ArrowEngine())
+    assert result.metrics["numRemovedFiles"] == 3
     check(tmp_path, {1, ROWS, 5 * ROWS + 2})
 
 
@@ -171,8 +172,8 @@ def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(rewrite, "_ROUNDS", 2)
     object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
-    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
-    assert metrics["numFilesRemoved"] == 2
+    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert result.metrics["numRemovedFiles"] == 2
     assert len(marked) == 4
     check(tmp_path, set(marked), 200)
 
@@ -193,8 +194,8 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
     delete_by_vector(tmp_path, {first: inline({1, 2})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({2})})
-    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
-    assert metrics["numFilesRemoved"] == 2
+    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {2}, 200)
 
 
@@ -213,9 +214,9 @@ def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
 
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": lose_the_vector}))
     with caplog.at_level(logging.WARNING):
-        metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
+        result = cluster_by_x_and_y(before, ArrowEngine(), 1)
     assert "others have deleted since" in caplog.text
-    assert metrics["numFilesRemoved"] == 2
+    assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {1, 2}, 200)
 
 
@@ -232,8 +233,8 @@ def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
     monkeypatch.setattr(deletion_vector_rebase, "collected", lambda *given: map(otherwise, shuffle.collected(*given)))
-    metrics = cluster_by_x_and_y(before, ArrowEngine(), 1)
-    assert metrics["numFilesRemoved"] == 2
+    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {0, 1}, 200)
 
 
@@ -325,6 +326,6 @@ def test_marks_find_their_file_though_no_row_went_to_another(
     delete_by_vector(tmp_path, {first: inline({0, 1})})
     monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
     # One value, shared out over as many files as the sizes ask for, a batch of few rows at a time.
-    metrics = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
-    assert metrics["numFilesAdded"] < 6
+    result = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
+    assert result.metrics["numAddedFiles"] < 6
     assert DeltaTable(tmp_path).count() == DeltaTable(tmp_path).to_pyarrow_table().num_rows == 4

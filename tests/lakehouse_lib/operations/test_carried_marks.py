@@ -58,10 +58,10 @@ def test_marks_go_on_to_the_merged_file(tmp_path: Path, engine: Engine, step: in
     before = DeltaTable(tmp_path).snapshot
     more = set(range(1, ROWS, step)) - {5}
     delete_by_vector(tmp_path, {first: inline({0, 5, ROWS - 1} | more), second: inline(set(range(0, ROWS, 500)))})
-    metrics = compact(before, engine)
+    result = compact(before, engine)
     gone = {0, 5, ROWS - 1} | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7}
     check(tmp_path, gone)
-    assert metrics["numFilesAdded"] == 1
+    assert result.metrics["numAddedFiles"] == 1
     (file,) = DeltaTable(tmp_path).snapshot.files.to_pylist()
     assert (file["deletionVector"]["storageType"] == "u") == (step == 2)
     assert json.loads(file["stats"])["tightBounds"] is False

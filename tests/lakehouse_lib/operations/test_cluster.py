@@ -97,10 +97,10 @@ def read_by(metadata: list[pq.FileMetaData], column: str, value: object) -> int:
 
 def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
     before = read_delta_rs(table)
-    metrics = z_order(snapshot_of(table), engine, ["customer", "item"], target_size=target_for(table, 32))
-    assert metrics["numFilesAdded"] == 32
-    assert metrics["numFilesRemoved"] == 20
-    assert metrics["version"] == 20
+    result = z_order(snapshot_of(table), engine, ["customer", "item"], target_size=target_for(table, 32))
+    assert result.metrics["numAddedFiles"] == 32
+    assert result.metrics["numRemovedFiles"] == 20
+    assert result.version == 20
     assert read_delta_rs(table) == before
     assert read_duckdb(table) == before
     found = footers(table)
@@ -168,8 +168,8 @@ def test_every_type_is_a_key_and_survives(tmp_path, engine):
     before = read_delta_rs(uri)
     keys = [name for name in data.column_names if name not in ("blob", "list", "inner")]
     for by in (keys[:4], keys[4:8], keys[8:]):
-        metrics = z_order(snapshot_of(uri), engine, by, target_size=target_for(uri, 9))
-        assert metrics["numFilesAdded"] >= 6
+        result = z_order(snapshot_of(uri), engine, by, target_size=target_for(uri, 9))
+        assert result.metrics["numAddedFiles"] >= 6
         # NaN is not equal to itself, so compare renderings.
         assert str(read_delta_rs(uri).to_pydict()) == str(before.to_pydict())
 
@@ -216,10 +216,10 @@ def test_partitions_are_never_mixed(tmp_path, engine):
     data = data.append_column("hour", pa.array(random.choice([1, None], 12_000).tolist(), pa.int32()))
     uri = make(tmp_path / "table", data, partition_by=["day", "hour"])
     before = read_delta_rs(uri)
-    metrics = z_order(snapshot_of(uri), engine, ["customer", "item"], target_size=target_for(uri, 18))
-    assert metrics["partitionsOptimized"] == 6
-    assert metrics["numFilesRemoved"] == 24
-    assert 15 <= metrics["numFilesAdded"] <= 24
+    result = z_order(snapshot_of(uri), engine, ["customer", "item"], target_size=target_for(uri, 18))
+    assert result.metrics["partitionsOptimized"] == 6
+    assert result.metrics["numRemovedFiles"] == 24
+    assert 15 <= result.metrics["numAddedFiles"] <= 24
     assert read_delta_rs(uri) == before
     assert read_duckdb(uri) == before
 
@@ -230,8 +230,12 @@ def test_a_predicate_chooses_partitions(tmp_path):
     before = read_delta_rs(uri)
     snapshot = snapshot_of(uri)
     chosen = parse("day = 'a'", snapshot.schema)
-    metrics = z_order(snapshot, ArrowEngine(), ["customer"], target_size=10**9, predicate=chosen)
-    assert (metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["totalConsideredFiles"]) == (1, 4, 4)
+    result = z_order(snapshot, ArrowEngine(), ["customer"], target_size=10**9, predicate=chosen)
+    assert (
+        result.metrics["numAddedFiles"],
+        result.metrics["numRemovedFiles"],
+        result.metrics["totalConsideredFiles"],
+    ) == (1, 4, 4)
     assert read_delta_rs(uri) == before
     with pytest.raises(InvalidArgumentError, match="partition columns only: day"):
         z_order(snapshot, ArrowEngine(), ["customer"], predicate=parse("customer = 1", snapshot.schema))
@@ -317,8 +321,8 @@ def test_statistics_may_be_missing(tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"no statistics are kept of column 'customer'.*dataSkipping"):
         z_order(snapshot_of(uri), ArrowEngine(), ["customer"])
     before = read_delta_rs(uri)
-    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["id"], target_size=target_for(uri, 3))
-    assert metrics["numFilesAdded"] == 3
+    result = z_order(snapshot_of(uri), ArrowEngine(), ["id"], target_size=target_for(uri, 3))
+    assert result.metrics["numAddedFiles"] == 3
     assert read_delta_rs(uri) == before
 
 
@@ -326,24 +330,30 @@ def test_columns_added_later_are_null_before(tmp_path, engine):
     uri = make(tmp_path / "table", rows(2_000).drop_columns(["item"]))
     write_deltalake(uri, rows(2_000, seed=1), mode="append", schema_mode="merge")
     before = read_delta_rs(uri)
-    metrics = z_order(snapshot_of(uri), engine, ["item", "customer"], target_size=target_for(uri, 4))
-    assert metrics["numFilesAdded"] in (3, 4, 5)
+    result = z_order(snapshot_of(uri), engine, ["item", "customer"], target_size=target_for(uri, 4))
+    assert result.metrics["numAddedFiles"] in (3, 4, 5)
     assert read_delta_rs(uri) == before
 
 
 def test_one_file_that_fits_is_left_alone(tmp_path, engine):
     uri = make(tmp_path / "table", rows(100), files=1)
-    metrics = z_order(snapshot_of(uri), engine, ["customer"])
-    assert metrics["numFilesAdded"] == metrics["numFilesRemoved"] == metrics["partitionsOptimized"] == 0
-    assert metrics["filesAdded"] == {"avg": 0.0, "max": 0, "min": 0, "totalFiles": 0, "totalSize": 0}
-    assert metrics["totalConsideredFiles"] == metrics["totalFilesSkipped"] == 1
-    assert metrics["version"] == DeltaTable(uri).version() == 0
+    result = z_order(snapshot_of(uri), engine, ["customer"])
+    assert (
+        result.metrics["numAddedFiles"]
+        == result.metrics["numRemovedFiles"]
+        == result.metrics["partitionsOptimized"]
+        == 0
+    )
+    assert result.metrics["filesAdded"] == {"avg": 0.0, "max": 0, "min": 0, "totalFiles": 0, "totalSize": 0}
+    assert result.metrics["totalConsideredFiles"] == result.metrics["totalFilesSkipped"] == 1
+    assert (result.version, result.read_version) == (None, 0)
+    assert DeltaTable(uri).version() == 0
 
 
 def test_an_empty_table_is_left_alone(tmp_path, engine):
     uri = str(tmp_path / "table")
     DeltaTable.create(uri, rows(1).schema)
-    assert z_order(snapshot_of(uri), engine, ["customer"])["totalConsideredFiles"] == 0
+    assert z_order(snapshot_of(uri), engine, ["customer"]).metrics["totalConsideredFiles"] == 0
     assert DeltaTable(uri).version() == 0
 
 
@@ -361,8 +371,8 @@ def test_files_without_rows_vanish(tmp_path):
     }
     (Path(uri) / "_delta_log" / f"{2:020}.json").write_text(json.dumps({"add": add}))
     before = read_delta_rs(uri)
-    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["customer"], target_size=target_for(uri, 3))
-    assert metrics["numFilesRemoved"] == 3
+    result = z_order(snapshot_of(uri), ArrowEngine(), ["customer"], target_size=target_for(uri, 3))
+    assert result.metrics["numRemovedFiles"] == 3
     assert read_delta_rs(uri) == before
 
 
@@ -389,7 +399,7 @@ def test_columns_that_cannot_be_clustered_by(tmp_path, columns, message):
 
 def test_columns_are_found_regardless_of_case(tmp_path):
     uri = make(tmp_path / "table", rows(100))
-    assert z_order(snapshot_of(uri), ArrowEngine(), ["Customer"])["zOrderBy"] == ["customer"]
+    assert z_order(snapshot_of(uri), ArrowEngine(), ["Customer"]).metrics["zOrderBy"] == ["customer"]
 
 
 @pytest.mark.parametrize("size", [0, -1])
@@ -439,7 +449,7 @@ def test_the_target_size_of_the_table_counts(tmp_path):
     data = rows(20_000)
     write_deltalake(uri, data, configuration={"delta.targetFileSize": "50000"})
     size = sum(snapshot_of(uri).files["size"].to_pylist())
-    metrics = z_order(snapshot_of(uri), ArrowEngine(), ["customer"])
-    assert metrics["numFilesAdded"] == math.ceil(size / 50_000)
-    assert metrics["filesAdded"]["max"] < 75_000
+    result = z_order(snapshot_of(uri), ArrowEngine(), ["customer"])
+    assert result.metrics["numAddedFiles"] == math.ceil(size / 50_000)
+    assert result.metrics["filesAdded"]["max"] < 75_000
     assert plain(DeltaTable(uri).to_pyarrow_table()) == plain(data)

@@ -208,9 +208,9 @@ def test_a_conflict_costs_a_partition_and_the_next_run_does_that_one_alone(tmp_p
     snapshot = load_snapshot(open_store(tmp_path))
     DeltaRs(tmp_path).delete("day = 'a' AND id < 100")
     first = z_order(snapshot, ArrowEngine(), BY, target_size=size)
-    assert first["numFilesRemoved"] == 4
+    assert first.metrics["numRemovedFiles"] == 4
     second = DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)
-    assert second["numFilesAlreadyClustered"] == first["numFilesAdded"]
+    assert second["numFilesAlreadyClustered"] == first.metrics["numAddedFiles"]
     assert second["partitionsOptimized"] == 1
     assert DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)["numFilesAdded"] == 0
 

@@ -44,10 +44,12 @@ def objects(table):
 
 def test_a_sound_table_has_nothing_to_mend(table):
     before = objects(table)
-    report = repair(table.snapshot)
-    assert report.is_sound
-    assert table.repair() == report.to_dict()
-    assert table.repair(dry_run=False) == {**report.to_dict(), "dry_run": False}
+    result = repair(table.snapshot)
+    assert result.is_sound
+    assert result.read_version == table.version()
+    findings = {kind: getattr(result, kind) for kind in result.kinds()}
+    assert table.repair() == {"dry_run": True, **findings, "version": None}
+    assert table.repair(dry_run=False) == {"dry_run": False, **findings, "version": None}
     assert objects(table) == before
 
 

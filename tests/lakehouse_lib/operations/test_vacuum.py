@@ -215,21 +215,23 @@ def in_days(days: float) -> datetime:
 def test_after_vacuum_the_folder_holds_what_delta_rs_lists(table: Path) -> None:
     snapshot = load_snapshot(open_store(table))
     before = read_delta_rs(table)
-    would = vacuum(snapshot, now=in_days(8))
-    assert {table / path for path in would} == parquet_files(table) - files_delta_rs(table)
-    assert len(would) == 5
-    assert vacuum(snapshot, now=in_days(8), dry_run=False) == would
+    dry = vacuum(snapshot, now=in_days(8))
+    assert {table / path for path in dry.files} == parquet_files(table) - files_delta_rs(table)
+    assert (dry.version, dry.read_version, dry.metrics["numFilesToDelete"]) == (None, snapshot.version, 5)
+    result = vacuum(snapshot, now=in_days(8), dry_run=False)
+    assert result.files == dry.files
+    assert (result.version, result.metrics) == (snapshot.version + 2, {**dry.metrics, "numDeletedFiles": 5})
     assert parquet_files(table) == files_delta_rs(table)
     assert read_delta_rs(table) == before
     assert (table / "_ingest" / "orders" / "1.json").exists()
-    assert vacuum(snapshot, now=in_days(8), dry_run=False) == []
+    assert vacuum(snapshot, now=in_days(8), dry_run=False).files == ()
 
 
 def test_a_dry_run_and_a_run_with_nothing_to_do_leave_no_trace(table: Path) -> None:
     files = parquet_files(table)
     snapshot = load_snapshot(open_store(table))
-    assert vacuum(snapshot, dry_run=False) == []
-    assert vacuum(snapshot, now=in_days(8))
+    assert vacuum(snapshot, dry_run=False).files == ()
+    assert vacuum(snapshot, now=in_days(8)).files
     assert parquet_files(table) == files
     assert load_snapshot(snapshot.store).version == snapshot.version
 
@@ -251,8 +253,8 @@ def test_less_than_the_tables_retention_has_to_be_said_out_loud(table: Path) -> 
     assert "24 hours" in str(refused.value)
     assert "168 hours" in str(refused.value)
     assert "enforce_retention_duration=False" in str(refused.value)
-    assert len(vacuum(snapshot, retention_hours=24, enforce_retention_duration=False, now=in_days(1.1))) == 5
-    assert vacuum(snapshot, retention_hours=24, enforce_retention_duration=False, now=in_days(0.9)) == []
+    assert len(vacuum(snapshot, retention_hours=24, enforce_retention_duration=False, now=in_days(1.1)).files) == 5
+    assert vacuum(snapshot, retention_hours=24, enforce_retention_duration=False, now=in_days(0.9)).files == ()
 
 
 @pytest.mark.parametrize("hours", [-1, float("nan"), float("inf"), 10**30, True, "7"])
@@ -264,8 +266,8 @@ def test_a_retention_that_is_none_is_refused(table: Path, hours: float) -> None:
 def test_the_tables_own_retention_counts(table: Path) -> None:
     DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
     snapshot = load_snapshot(open_store(table))
-    assert vacuum(snapshot, now=in_days(1.9)) == []
-    assert len(vacuum(snapshot, now=in_days(2.1))) == 5
+    assert vacuum(snapshot, now=in_days(1.9)).files == ()
+    assert len(vacuum(snapshot, now=in_days(2.1)).files) == 5
     with pytest.raises(RetentionError, match="48 hours"):
         vacuum(snapshot, retention_hours=47)
 
@@ -285,14 +287,14 @@ def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table:
     for file in parquet_files(table):
         os.utime(file, (file.stat().st_mtime - 30 * 86_400,) * 2)
     snapshot = load_snapshot(open_store(table))
-    unknown = vacuum(snapshot, retention_hours=8 * 24)
-    assert unknown == ["leftover.parquet"]
+    unknown = vacuum(snapshot, retention_hours=8 * 24).files
+    assert unknown == ("leftover.parquet",)
     write_deltalake(table, pa.table({"id": [99]}), mode="append")
     checkpoint(load_snapshot(open_store(table)))
     snapshot = load_snapshot(open_store(table))
     assert not len(snapshot.tombstones)
-    assert vacuum(snapshot, retention_hours=8 * 24) == unknown
-    assert len(vacuum(snapshot, retention_hours=2 * 24)) == 5
+    assert vacuum(snapshot, retention_hours=8 * 24).files == unknown
+    assert len(vacuum(snapshot, retention_hours=2 * 24).files) == 5
 
 
 def test_an_old_snapshot_decides_by_the_latest_version(table: Path) -> None:
@@ -369,7 +371,7 @@ def test_a_vacuum_that_dies_half_way_can_be_run_again(table: Path, monkeypatch: 
     with pytest.raises(StoreError, match="Input/output error"):
         vacuum(snapshot, now=in_days(8), dry_run=False)
     monkeypatch.undo()
-    assert len(vacuum(snapshot, now=in_days(8), dry_run=False)) == 3
+    assert len(vacuum(snapshot, now=in_days(8), dry_run=False).files) == 3
     assert parquet_files(table) == files_delta_rs(table)
 
 
@@ -387,5 +389,7 @@ def test_file_times_are_read_as_milliseconds(table: Path) -> None:
     leftover = table / "leftover.parquet"
     os.utime(leftover, (moment.timestamp() - 3600, moment.timestamp() - 3600))
     snapshot = load_snapshot(open_store(table))
-    assert vacuum(snapshot, retention_hours=0.9, enforce_retention_duration=False, now=moment) == ["leftover.parquet"]
-    assert vacuum(snapshot, retention_hours=1.1, enforce_retention_duration=False, now=moment) == []
+    assert vacuum(snapshot, retention_hours=0.9, enforce_retention_duration=False, now=moment).files == (
+        "leftover.parquet",
+    )
+    assert vacuum(snapshot, retention_hours=1.1, enforce_retention_duration=False, now=moment).files == ()

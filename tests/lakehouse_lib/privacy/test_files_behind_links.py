@@ -20,7 +20,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.privacy.key_texts import KeyTexts, spellings
-from lakehouse_lib.privacy.purge import PurgeReport, prove, purge
+from lakehouse_lib.privacy.purge import PurgeResult, prove, purge
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file
 
@@ -42,7 +42,7 @@ def mark_first_row(root: Path) -> None:
     delete_by_vector(root, {path: vector})
 
 
-def purged(root: Path, **options: dict[str, str]) -> PurgeReport:
+def purged(root: Path, **options: dict[str, str]) -> PurgeResult:
     DeltaTable(root, **options).delete(IS_1)
     return purge(str(root), IS_1, writer_grace=NOW, **options)
 
