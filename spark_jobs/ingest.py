@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakehouse_lib.ingestion.load import Report
-    from lakehouse_lib.ingestion.source import Source
+    from lakehouse_lib.ingestion.load_result import LoadResult
 
 
 def _seconds(text: str) -> float:
@@ -107,22 +106,21 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     load = Load(source)
     if options.give_up:
         load.give_up()
-    report = load.nothing_to_do()
-    if report is not None:
-        return _result(report, source, options.refused)
+    result = load.nothing_to_do()
+    if result is not None:
+        return _line(result, options.refused)
 
     def run(spark: SparkSession) -> Result:
-        return _result(load.run(spark), source, options.refused)
+        return _line(load.run(spark), options.refused)
 
     return run
 
 
-def _result(report: Report, source: Source, refused: str) -> Result:
-    result = report.to_json(source)
-    error = report.error(refusals_fail=refused == "fail")
+def _line(result: LoadResult, refused: str) -> Result:
+    error = result.error(refusals_fail=refused == "fail")
     if error is not None:
-        raise FailedAfterWork(error, result)
-    return result
+        raise FailedAfterWork(error, result.to_dict())
+    return result.to_dict()
 
 
 if __name__ == "__main__":

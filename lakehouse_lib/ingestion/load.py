@@ -18,21 +18,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
     SchemaMismatchError,
-    SourceChangedError,
-    SourceRefusedError,
 )
 from lakehouse_lib.ingestion.append import committed, snapshot_if_any
 from lakehouse_lib.ingestion.batch import Batch, Gates
 from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, scan, still_growing
+from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
@@ -40,51 +39,6 @@ from lakehouse_lib.store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass
-class Report:
-    """What a run did; ``batches`` holds one entry a batch."""
-
-    version_before: int | None
-    batches: list[Mapping[str, Any]] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    changed: dict[str, int] = field(default_factory=dict)
-    quarantine_version: int | None = None
-    version: int | None = None
-
-    def to_json(self, source: Source) -> dict[str, Any]:
-        return {
-            "table": source.table,
-            "version": self.version,
-            "version_before": self.version_before,
-            "version_after": self.version,
-            "batches": self.batches,
-            "files_loaded": sum(len(batch["files"]) for batch in self.batches),
-            "rows_loaded": sum(batch["rows_loaded"] for batch in self.batches),
-            "rows_quarantined": sum(batch["rows_quarantined"] for batch in self.batches),
-            "files_waiting": self.waiting,
-            "files_refused": [{"file": name, "error": error} for name, error in sorted(self.refused.items())],
-            "files_changed": [{"file": name, "batch": batch} for name, batch in sorted(self.changed.items())],
-            "quarantine": source.quarantine,
-            "quarantine_version": self.quarantine_version,
-        }
-
-    def error(self, *, refusals_fail: bool) -> IngestError | None:
-        """What the run has to fail with after all that could be loaded is loaded."""
-        problems = [
-            f"{name} was loaded in batch {batch} and has other content now" for name, batch in self.changed.items()
-        ]
-        if refusals_fail:
-            problems += self.refused.values()
-        if not problems:
-            return None
-        if not self.changed:
-            return SourceRefusedError(" | ".join(problems))
-        hint = "Land changed content under a new name, or put the loaded file back"
-        kind = IngestError if refusals_fail and self.refused else SourceChangedError
-        return kind(" | ".join(problems), hint=hint)
 
 
 class Load:
@@ -108,12 +62,12 @@ class Load:
         self._check_table()
         self.past = self._history()
 
-    def nothing_to_do(self) -> Report | None:
-        """The report, if all files are loaded, refused or still growing and no batch is half done; else None."""
+    def nothing_to_do(self) -> LoadResult | None:
+        """The result, if all files are loaded, refused or still growing and no batch is half done; else None."""
         files = self._sort(self.first_look)
         if files.new or self.past.unsettled is not None:
             return None
-        return self._report(files)
+        return self._result(files)
 
     def give_up(self) -> None:
         """Give the half-done batch up, so that its files are new again; quarantined rows of it stay.
@@ -136,13 +90,13 @@ class Load:
             )
         self.past = self._history()
 
-    def run(self, spark: SparkSession) -> Report:
+    def run(self, spark: SparkSession) -> LoadResult:
         """Load whatever has settled; a batch that fails as a whole stops the run, what was loaded before stays."""
         from lakehouse_lib.engine.spark.engine import SparkEngine
 
         engine, gates = SparkEngine(spark), Gates(spark)
         self.store.delete_many(self.intents.staged(self.past.settled))
-        version_before = _version(snapshot_if_any(self.store))
+        read_version = _version(snapshot_if_any(self.store))
         done: list[Mapping[str, Any]] = []
         refused: dict[str, str] = {}
 
@@ -176,22 +130,29 @@ class Load:
             if not load(intent, redo=False):
                 waiting += [file.name for file in batch]
             number += 1
-        report = self._report(files)
-        report.batches, report.waiting, report.version_before = done, sorted(waiting), version_before
-        made = [entry["version"] for entry in done if entry["version"] is not None]
-        report.version = made[-1] if made else report.version  # others may have committed since
-        report.refused.update(refused)
-        return report
+        result = self._result(files)
+        versions = [entry["version"] for entry in done if entry["version"] is not None]
+        return replace(
+            result,
+            read_version=read_version,
+            version=versions[-1] if versions else None,
+            batches=tuple(done),
+            waiting=tuple(sorted(waiting)),
+            refused={**result.refused, **refused},
+        )
 
-    def _report(self, files: Sorted) -> Report:
-        version = _version(snapshot_if_any(self.store))
-        return Report(
-            version,
-            waiting=list(files.waiting),
+    def _result(self, files: Sorted) -> LoadResult:
+        """The result of a run that loads nothing."""
+        return LoadResult(
+            table=self.source.table,
+            read_version=_version(snapshot_if_any(self.store)),
+            version=None,
+            batches=(),
+            waiting=tuple(files.waiting),
             refused=dict(files.refused),
             changed=dict(files.changed),
+            quarantine=self.source.quarantine,
             quarantine_version=_version(snapshot_if_any(self.quarantine)),
-            version=version,
         )
 
     def _check_table(self) -> None:

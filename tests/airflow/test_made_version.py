@@ -118,13 +118,13 @@ def test_a_load_names_the_commit_of_its_last_batch(tmp_path: Path, spark: Any, m
     shop = Shop(tmp_path)
     for number in range(2):
         shop.land(f"{number}.csv", f"{number},1.00,x")
-    report = Load._report
+    result_of = Load._result
 
     def after_another(load: Load, files: Any) -> Any:
         write_deltalake(shop.table, DeltaTable(shop.table).to_pyarrow_table().slice(0, 1), mode="append")
-        return report(load, files)
+        return result_of(load, files)
 
-    monkeypatch.setattr(Load, "_report", after_another)
+    monkeypatch.setattr(Load, "_result", after_another)
     done = Load(shop.source()).run(spark)
     assert done.version == done.batches[-1]["version"]
     assert DeltaTable(shop.table).version() == done.version + 1

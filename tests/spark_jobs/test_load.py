@@ -22,7 +22,8 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.ingestion import batch as batch_module
 from lakehouse_lib.ingestion.batch import Batch
-from lakehouse_lib.ingestion.load import Load, Report
+from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
 from tests.peers import parquet_files
@@ -41,7 +42,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def load(spark: SparkSession, shop: Shop, **options: Any) -> Report:
+def load(spark: SparkSession, shop: Shop, **options: Any) -> LoadResult:
     return Load(shop.source(**options)).run(spark)
 
 
@@ -49,15 +50,15 @@ def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession,
     shop.land("a.csv", "1,1.50,x", "2,,")
     shop.land("b.csv", "3,1,y", "oops,1,y", "4,1")
     shop.land("c.csv", "5,1,z")
-    report = load(spark, shop, files_per_batch=2)
+    result = load(spark, shop, files_per_batch=2)
     assert [
-        (each["batch"], each["files"], each["rows_loaded"], each["rows_quarantined"]) for each in report.batches
+        (each["batch"], each["files"], each["rows_loaded"], each["rows_quarantined"]) for each in result.batches
     ] == [
         (0, ["a.csv", "b.csv"], 3, 2),
         (1, ["c.csv"], 1, 0),
     ]
     table = DeltaTable(str(shop.table))
-    assert [each["version"] for each in report.batches] == [0, 1] == [table.version() - 1, table.version()]
+    assert [each["version"] for each in result.batches] == [0, 1] == [table.version() - 1, table.version()]
     assert shop.ids() == [1, 2, 3, 5]
     assert table.to_pyarrow_table()["price"].to_pylist().count(Decimal("1.50")) == 1
     assert not table.schema().fields[0].nullable
@@ -69,7 +70,7 @@ def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession,
     assert shop.staged() == []
     # Again: nothing is new, so not even Spark is needed.
     assert Load(shop.source()).nothing_to_do() is not None
-    assert load(spark, shop).batches == []
+    assert load(spark, shop).batches == ()
     assert shop.ids() == [1, 2, 3, 5]
 
 
@@ -84,8 +85,8 @@ def test_small_source_file_is_one_data_file(spark: SparkSession, shop: Shop) -> 
 def test_changed_expectation_changes_what_is_quarantined(spark: SparkSession, shop: Shop) -> None:
     suite = {"name": "s", "expectations": [PRICE_RULE]}
     shop.land("a.csv", "1,5,x", "2,-1,x")
-    report = load(spark, shop, suite=suite)
-    assert report.batches[0]["rules_broken"] == {"price not negative": 1}
+    result = load(spark, shop, suite=suite)
+    assert result.batches[0]["rules_broken"] == {"price not negative": 1}
     assert shop.quarantined() == [("a.csv", 3, "price", "price not negative")]
     row = DeltaTable(str(shop.quarantine)).to_pyarrow_table().to_pylist()[0]
     assert (row["id"], row["price"], row["note"], row["_rule"]) == ("2", "-1.00", "x", "price not negative")
@@ -125,14 +126,14 @@ def test_refused_file_leaves_the_version_and_is_reported_until_corrected(spark: 
     shop.land("a.csv", "1,5,x")
     load(spark, shop)
     shop.land("b.csv", "2,5,x", header="id,cost,note")
-    report = load(spark, shop)
-    assert "b.csv does not fit the schema: price: expected decimal(15,2)" in report.refused["b.csv"]
-    assert (report.version_before, report.version) == (0, 0)
-    assert isinstance(report.error(refusals_fail=True), SourceRefusedError)
-    assert report.error(refusals_fail=False) is None
+    result = load(spark, shop)
+    assert "b.csv does not fit the schema: price: expected decimal(15,2)" in result.refused["b.csv"]
+    assert (result.read_version, result.version) == (0, None)
+    assert isinstance(result.error(refusals_fail=True), SourceRefusedError)
+    assert result.error(refusals_fail=False) is None
     again = Load(shop.source()).nothing_to_do()
     assert again is not None
-    assert again.refused == report.refused
+    assert again.refused == result.refused
     # Beside a good file in one batch, only the refused one stays out.
     shop.land("c.csv", "3,5,x")
     shop.land("d.csv", "4,5,x", header="id")
@@ -150,9 +151,9 @@ def test_loaded_name_with_other_content_is_reported_and_not_loaded(spark: SparkS
     shop.land("a.csv", "9,5,x")
     os.utime(path, (1, 1))
     shop.land("b.csv", "2,5,x")
-    report = load(spark, shop)
-    assert report.changed == {"a.csv": 0}
-    error = report.error(refusals_fail=True)
+    result = load(spark, shop)
+    assert result.changed == {"a.csv": 0}
+    error = result.error(refusals_fail=True)
     assert isinstance(error, SourceChangedError)
     assert "a.csv was loaded in batch 0" in str(error)
     assert shop.ids() == [1, 2]
@@ -168,8 +169,8 @@ def test_growing_files_wait(spark: SparkSession, shop: Shop) -> None:
     with growing.open("a") as more:
         more.write("4,5,x\n")
     os.utime(growing, (1_000_000_000, 1_000_000_000))
-    report = loading.run(spark)
-    assert report.waiting == ["b.csv", "c.csv"]
+    result = loading.run(spark)
+    assert result.waiting == ("b.csv", "c.csv")
     assert shop.ids() == [1]
 
 
@@ -187,7 +188,7 @@ def test_file_that_changes_while_it_is_read_waits(
 
     with monkeypatch.context() as patch:
         patch.setattr(batch_module.IntentLog, "put", grow_after)
-        assert load(spark, shop).waiting == ["a.csv"]
+        assert load(spark, shop).waiting == ("a.csv",)
     load(spark, shop)
     assert shop.ids() == [1, 2]
 
@@ -195,8 +196,8 @@ def test_file_that_changes_while_it_is_read_waits(
 def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "bad,5,x")
     shop.land("b.csv")
-    report = load(spark, shop)
-    assert [each["rows_loaded"] for each in report.batches] == [0, 0]
+    result = load(spark, shop)
+    assert [each["rows_loaded"] for each in result.batches] == [0, 0]
     assert shop.ids() == []
     assert shop.transaction() == 1
     assert len(shop.quarantined()) == 1
@@ -294,7 +295,7 @@ def test_giving_up_loses_to_a_run_that_has_decided_to_load(
     load(spark, shop)
     assert "00000000000000000000.outcome.json" in refusals[0]
     assert shop.ids() == [1]
-    assert load(spark, shop).batches == []
+    assert load(spark, shop).batches == ()
 
 
 @pytest.mark.slow
@@ -404,8 +405,8 @@ def test_a_row_that_no_partition_can_hold_does_not_block_the_source(spark: Spark
     schema = Schema([*SCHEMA.fields, Field("at", "timestamp")])
     shop.land("1.csv", f"1,1,{'x' * 300},", "2,1,y,", "3,1,z,9999-12-31T23:59:59-12:00", header="id,price,note,at")
     shop.land("2.csv", "4,1,é,2020-01-01T00:00:00Z", header="id,price,note,at")
-    report = load(spark, shop, schema=schema, partition_by=("note", "at"))
-    assert [(one["rows_loaded"], one["rows_quarantined"]) for one in report.batches] == [(1, 2), (1, 0)]
+    result = load(spark, shop, schema=schema, partition_by=("note", "at"))
+    assert [(one["rows_loaded"], one["rows_quarantined"]) for one in result.batches] == [(1, 2), (1, 0)]
     assert shop.ids() == [2, 4]
     assert shop.quarantined() == [
         ("1.csv", 2, "note", "makes a folder name of more than 255 bytes"),
