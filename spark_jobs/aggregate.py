@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from spark_jobs.job import Arguments, Result, read_text_file, run_job
+from lakehouse_lib.catalogue import Parameter
+from spark_jobs.command_line import Arguments, read_text_file
+from spark_jobs.job import Result, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,29 +21,25 @@ if TYPE_CHECKING:
 _COMMITS = 20
 
 
-def _input(text: str) -> tuple[str, str]:
-    name, separator, uri = text.partition("=")
-    if not separator or not uri or not name.isidentifier():
-        raise ArgumentTypeError(f"{text!r} is not name=URI, with a name that SQL can use")
-    return name, uri
+#: Not in the library's catalogue, because this is a query of the caller's and no verb of the library.
+PARAMETERS = (
+    Parameter("input", "inputs", "a table the query can name", required=True),
+    Parameter("sql_file", "file", "one SELECT", required=True),
+    Parameter("output", "location", "the table to replace", required=True),
+    Parameter("app_id", "text", "who computes it; kept in the table's log", required=True),
+    Parameter(
+        "app_version",
+        "integer",
+        "which computation this is: nothing is done when the table's log has it or a later one",
+        required=True,
+    ),
+)
 
 
 def arguments() -> Arguments:
-    parser = Arguments("aggregate", "Run a SQL query over Delta tables and replace another table by its result.")
-    parser.add_argument(
-        "--input", required=True, action="append", type=_input, metavar="NAME=URI", help="a table the query can name"
+    return Arguments(
+        "aggregate", "Run a SQL query over Delta tables and replace another table by its result.", PARAMETERS
     )
-    parser.add_argument("--sql-file", required=True, metavar="FILE", help="one SELECT")
-    parser.add_argument("--output", required=True, metavar="URI", help="the table to replace")
-    parser.add_argument("--app-id", required=True, metavar="ID", help="who computes it; kept in the table's log")
-    parser.add_argument(
-        "--app-version",
-        required=True,
-        type=int,
-        metavar="N",
-        help="which computation this is: nothing is done when the table's log has it or a later one",
-    )
-    return parser
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:

@@ -12,10 +12,11 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.catalogue import ERASE
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.ledger import check_request
-from spark_jobs.delete_rows import require_predicate
-from spark_jobs.job import Arguments, FailedAfterWork, Result, read_json_file, run_job
+from spark_jobs.command_line import Arguments, read_json_file
+from spark_jobs.job import FailedAfterWork, Result, require_predicate, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,19 +28,7 @@ _WORD = re.compile(r"[0-9A-Za-z_]+")
 
 
 def arguments() -> Arguments:
-    parser = Arguments(
-        "erase",
-        "Delete rows from several tables in the order they are listed in. The first delete that fails is the last one; "
-        "those before it stay, and to run the job again does them no harm.",
-    )
-    parser.add_argument(
-        "--deletes-file",
-        required=True,
-        metavar="FILE",
-        help='JSON: [{"table": URI, "predicate": SQL, "request": ID}, ...]. The tables\' history shows the erasure\'s '
-        "request id in place of the predicate, and no line that the job prints has a value of a predicate",
-    )
-    return parser
+    return Arguments(ERASE.name, ERASE.description, ERASE.parameters)
 
 
 @dataclass(frozen=True)
@@ -52,29 +41,33 @@ class Delete:
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
-    from lakehouse_lib import DeltaTable
+    from lakehouse_lib.snapshot import load_snapshot
+    from lakehouse_lib.store import open_store
 
     deletes = _deletes(options.deletes_file)
-    stores = options.storage_options
-    for each in deletes:
-        DeltaTable(each.table, storage_options=stores.get(each.table))
+    stores = [open_store(each.table, options.storage_options.get(each.table)) for each in deletes]
+    for store in stores:
+        load_snapshot(store)
     if not deletes:
         return {"tables": []}
 
     def run(spark: SparkSession) -> Result:
         from lakehouse_lib.engine.spark.engine import SparkEngine
+        from lakehouse_lib.expressions import parse
 
         # At ERROR, Spark prints what a Python worker raised before this code can mask it.
         spark.sparkContext.setLogLevel("OFF")
         engine = SparkEngine(spark)
         done: list[dict[str, Any]] = []
-        for each in deletes:
+        for each, store in zip(deletes, stores, strict=True):
             try:
-                table = DeltaTable(each.table, storage_options=stores.get(each.table), engine=engine)
-                metrics = table.delete(each.predicate, label=f"erasure {each.request}", rewrite=True)
+                snapshot = load_snapshot(store)
+                label = f"erasure {each.request}"
+                predicate = parse(each.predicate, snapshot.schema, table=store.root, label=label)
+                result = ERASE.load()(snapshot, predicate, engine, rewrite=True)
             except Exception as error:
                 raise FailedAfterWork(_masked(error, each.predicate), {"tables": done}) from None
-            done.append({"table": each.table, "version": metrics["version"], "metrics": metrics})
+            done.append({**result.to_dict(), "table": each.table})
         return {"tables": done}
 
     return run

@@ -6,27 +6,28 @@ properties of its own.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import logging
 import os
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.errors import DeltaError, InvalidPredicateError
+from spark_jobs.command_line import Arguments
 from spark_jobs.parent_process import die_with_parent
-from spark_jobs.private_files import is_private, read_private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakehouse_lib.catalogue import TableOperation
+
 Result = Mapping[str, Any]
 #: Checks the arguments without Spark. Returns what is left to do with it, or the result when that is nothing.
-Prepare = Callable[[argparse.Namespace], "Callable[[SparkSession], Result] | Result"]
+Prepare = Callable[[Namespace], "Callable[[SparkSession], Result] | Result"]
 #: Environment variable of a driver that spark-submit has started: the port of the JVM, which is its parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
@@ -38,26 +39,6 @@ class FailedAfterWork(Exception):
         super().__init__(error, result)
         self.error = error
         self.result = result
-
-
-class Arguments(argparse.ArgumentParser):
-    """A parser whose errors are the job's errors."""
-
-    def __init__(self, job: str, description: str) -> None:
-        super().__init__(prog=f"spark_jobs.{job}", description=description, allow_abbrev=False)
-        self.job = job
-        self.add_argument(
-            "--storage-options-file",
-            dest="storage_options",
-            type=_storage_options,
-            default={},
-            metavar="FILE",
-            help="JSON, {location: {option: value}}, of tables whose store needs some; in a file, because everybody on "
-            "the machine sees command lines",
-        )
-
-    def error(self, message: str) -> NoReturn:
-        raise InvalidArgumentError(message, hint=f"See python -m spark_jobs.{self.job} --help")
 
 
 def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None = None) -> int:
@@ -91,55 +72,38 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     return 0 if line["lakehouse"] == "result" else 1
 
 
-def read_json_file(path: str, what: str) -> Any:
-    """A JSON file named on the command line; InvalidArgumentError when it cannot be read or is none."""
-    return parse_json(read_text_file(path, what), path, what)
+def on_table(operation: TableOperation) -> Prepare:
+    """The ``prepare`` of a job that runs an operation on the table that its arguments name."""
+
+    def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+
+        arguments = {parameter.name: getattr(options, parameter.name) for parameter in operation.parameters}
+        table: str = arguments.pop("table")
+        for parameter in operation.parameters:
+            if parameter.kind == "condition":
+                require_predicate(arguments[parameter.name], table)
+        # A table that is not there needs no Spark to say so.
+        snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))
+
+        def run(spark: SparkSession) -> Result:
+            from lakehouse_lib.engine.spark.engine import SparkEngine
+
+            result = operation.run(snapshot.update(), SparkEngine(spark), **arguments)
+            return {**result.to_dict(), "table": table}
+
+        return run
+
+    return prepare
 
 
-def parse_json(text: str, path: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidArgumentError(f"{what} {path} is not JSON: {error}", hint="Correct the file") from error
-
-
-def read_text_file(path: str, what: str) -> str:
-    """A text file named on the command line, or a private one; InvalidArgumentError when it cannot be read."""
-    try:
-        return read_private(path) if is_private(path) else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidArgumentError(f"{what} {path} cannot be read: {reason}", hint="Name a readable file") from error
-
-
-def _storage_options(path: str) -> dict[str, dict[str, str]]:
-    """Storage options by location from a JSON file; an argparse type. Its error shows no value, which may be secret."""
-    try:
-        options_by_location = read_json_file(path, "the file of storage options")
-    except InvalidArgumentError as error:
-        raise argparse.ArgumentTypeError(error.message) from None
-    if not isinstance(options_by_location, dict) or not all(
-        options is None or isinstance(options, dict) for options in options_by_location.values()
-    ):
-        raise argparse.ArgumentTypeError(
-            f'{path} is no JSON object of objects, such as {{"LOCATION": {{"OPTION": "text"}}}}'
+def require_predicate(predicate: str, table: str) -> None:
+    """The library takes no predicate for every row; a job that got an empty one by mistake must not."""
+    if not predicate.strip():
+        raise InvalidPredicateError(
+            "the predicate is empty", table=table, hint="Write TRUE to delete every row of the table"
         )
-    return {location: options for location, options in options_by_location.items() if options}
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Comma-separated column names; an argparse type."""
-    columns = tuple(name.strip() for name in text.split(","))
-    if not all(columns):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid list of column names")
-    return columns
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1; an argparse type."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import conf
@@ -26,6 +27,14 @@ def version_path(table: str, version: int, connection: str = LakehouseHook.defau
     """
     path = f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
     return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
+
+
+def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The table and the version that a result is about: what was committed, else what was read; None: neither."""
+    version = result.get("version")
+    if version is None:
+        version = result.get("read_version")
+    return None if version is None else (table, version)
 
 
 class TableVersionLink(BaseOperatorLink):

@@ -44,7 +44,8 @@ class JobInThisProcess:
         for each in self.deletes:
             table = DeltaTable(each["table"])
             metrics = table.delete(each["predicate"], label=f"erasure {each['request']}")
-            tables.append({"table": each["table"], "version": table.version(), "metrics": metrics})
+            rows = {"numDeletedRows": metrics["num_deleted_rows"]}
+            tables.append({"table": each["table"], "version": table.version(), "metrics": rows})
         return {"job": "erase", "tables": tables}
 
 
@@ -130,7 +131,7 @@ class Run:
     def delete(self) -> dict[str, int]:
         """Deleted rows by table, of the tables that were deleted from."""
         done = LakehouseEraseOperator(task_id="delete", **TASKS).execute(self.context)
-        return {Path(each["table"]).name: each["metrics"]["num_deleted_rows"] for each in done["tables"]}
+        return {Path(each["table"]).name: each["metrics"]["numDeletedRows"] for each in done["tables"]}
 
     def purge(self) -> dict[str, Any]:
         return LakehousePurgeOperator(task_id="purge", **TASKS).execute(self.context)

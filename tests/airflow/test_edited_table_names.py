@@ -133,6 +133,6 @@ def test_a_cursor_beyond_the_table_is_refused(orders: Path) -> None:
         )
         return report.arguments(LakehouseHook())
 
-    assert arguments(DeltaTable(str(orders)).version())[-1] == "1"
+    assert arguments(DeltaTable(str(orders)).version())[-1] == "--app-version=1"
     with pytest.raises(InvalidArgumentError, match=r"^\[DELTA_INVALID_VERSION\] app_version is 2; expected at most 1"):
         arguments(2)

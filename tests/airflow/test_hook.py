@@ -72,12 +72,12 @@ def test_operators_take_a_table_below_the_connections_root(below_the_root: Path,
     assert health.execute({})["files"] == 2
     assert TableVersionLink().get_link(health, ti_key=None) == ""  # pages are for registered tables
     vacuumed = LakehouseVacuumOperator(task_id="t", table="raw").execute({})
-    assert (vacuumed["version"], vacuumed["retention_hours"]) == (1, None)
+    assert (vacuumed["read_version"], vacuumed["version"], vacuumed["retention_hours"]) == (1, None, None)
     assert LakehouseCleanupOperator(task_id="t", table="raw").execute({})["files_deleted"] == 0
     optimize = LakehouseOptimizeOperator(task_id="t", table="raw")
-    assert optimize.arguments(LakehouseHook()) == ["--table", str(below_the_root)]
+    assert optimize.arguments(LakehouseHook()) == [f"--table={below_the_root}"]
     z_order = LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"])
-    assert z_order.arguments(LakehouseHook()) == ["--table", str(below_the_root), "--columns", "o_custkey"]
+    assert z_order.arguments(LakehouseHook()) == [f"--table={below_the_root}", "--columns=o_custkey"]
     with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*: give columns"):
         LakehouseZOrderOperator(task_id="t", table="raw").execute({})
 
@@ -147,7 +147,7 @@ def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
     assert list(health["clustering"]) == ["o_custkey"]
     json.dumps([history, health])
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
-    assert checkpoint.execute({}) == {"table": "orders", "version": 1}
+    assert checkpoint.execute({}) == {"table": "orders", "read_version": 1, "version": None}
     assert checkpoint.made_version == ("orders", 1)
     assert (orders / "_delta_log" / f"{1:020d}.checkpoint.parquet").exists()
 
@@ -204,7 +204,7 @@ def test_the_link_leads_to_the_version_that_the_task_made(orders: Path, monkeypa
         return result
 
     monkeypatch.setattr(LakehouseCheckpointOperator, "run", before_others)
-    assert checkpoint.execute({})["version"] == 1
+    assert checkpoint.execute({})["read_version"] == 1
     assert TableVersionLink().get_link(checkpoint, ti_key=None).endswith("/tables/orders/versions/1")
     history = LakehouseHistoryOperator(task_id="t", table="orders")
     history.execute({})

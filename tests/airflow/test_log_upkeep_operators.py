@@ -60,7 +60,13 @@ def test_cleanup_forgets_expired_versions_and_counts_them(orders: Path) -> None:
     dry = LakehouseCleanupOperator(task_id="t", table="orders", dry_run=True).execute({})
     assert (dry["files_deleted"], versions(orders)) == (2, [0, 1, 2, 3])
     done = LakehouseCleanupOperator(task_id="t", table="orders")
-    assert done.execute({}) == {"table": "orders", "version": 3, "dry_run": False, "files_deleted": 2}
+    assert done.execute({}) == {
+        "table": "orders",
+        "read_version": 3,
+        "version": None,
+        "dry_run": False,
+        "files_deleted": 2,
+    }
     assert done.made_version == ("orders", 3)
     assert versions(orders) == [2, 3]
     assert len(DeltaTable(str(orders), version=2).to_pyarrow_table()) == 3
@@ -85,14 +91,21 @@ def test_a_log_retention_shorter_than_that_of_files_is_refused_unless_permitted(
 
 def test_repair_reports_first_and_mends_when_asked(orders: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sound = LakehouseRepairOperator(task_id="t", table="orders").execute({})
-    assert sound == {"table": "orders", "version": 3, "dry_run": True, "is_sound": True, "found": {}}
+    assert sound == {
+        "table": "orders",
+        "read_version": 3,
+        "version": None,
+        "dry_run": True,
+        "is_sound": True,
+        "found": {},
+    }
 
     (lost,) = DeltaTable(str(orders), version=0).file_uris()
     Path(lost).unlink()
     (orders / "_delta_log" / "_last_checkpoint").write_text("{torn")
     before = {file: file.read_bytes() for file in orders.rglob("*") if file.is_file()}
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
-    assert (report["is_sound"], report["version"]) == (False, 3)
+    assert (report["is_sound"], report["read_version"], report["version"]) == (False, 3, None)
     assert report["found"] == {
         "files_removed": {"count": 1, "first": [Path(lost).name]},
         "last_checkpoint": {"count": 1, "first": ["it cannot be read"]},
@@ -197,9 +210,9 @@ def test_the_summary_says_table_by_table_what_was_done() -> None:
     left = {
         ("maintain.optimize", 0): {
             "version": 3,
-            "metrics": {"numFilesAdded": 1, "numFilesRemoved": 4, "filesAdded": {}},
+            "metrics": {"numAddedFiles": 1, "numRemovedFiles": 4, "filesAdded": {}},
         },
-        ("maintain.cleanup", 0): {"table": "orders", "version": 3, "dry_run": False, "files_deleted": 2},
+        ("maintain.cleanup", 0): {"table": "orders", "version": None, "dry_run": False, "files_deleted": 2},
         ("maintain.cleanup", 1): None,
     }
     summary = LakehouseSummaryOperator(
@@ -210,7 +223,7 @@ def test_the_summary_says_table_by_table_what_was_done() -> None:
     assert summary.execute({"ti": TaskInstance(left)}) == {
         "orders": {
             "optimize": {"version": 3, "files_removed": 4, "files_added": 1},
-            "cleanup": {"version": 3, "files_deleted": 2},
+            "cleanup": {"files_deleted": 2},
         },
         "customer": {"optimize": None, "cleanup": None},
     }

@@ -1,7 +1,7 @@
 """The version that a task names, and its link leads to, is the one that it made, whatever others commit meanwhile."""
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
-from lakehouse_lib import DeltaTable as OurTable
+from lakehouse_lib.catalogue import TableOperation
 from lakehouse_lib.ingestion.load import Load
 from spark_jobs import aggregate, compact
 from tests.spark_jobs.loading import Shop
@@ -32,13 +32,17 @@ def orders(registry_file: Path) -> Path:
 @pytest.fixture
 def another_writer(orders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """delta-rs commits to ``orders`` as soon as a verb of ours has done so."""
-    move_on = OurTable._move_on
+    load = TableOperation.load
 
-    def after_another(table: OurTable) -> None:
-        write_deltalake(orders, OTHERS, mode="append")
-        move_on(table)
+    def before_another(operation: TableOperation) -> Callable[..., Any]:
+        def verb(**arguments: Any) -> Any:
+            result = load(operation)(**arguments)
+            write_deltalake(orders, OTHERS, mode="append")
+            return result
 
-    monkeypatch.setattr(OurTable, "_move_on", after_another)
+        return verb
+
+    monkeypatch.setattr(TableOperation, "load", before_another)
     return
 
 
@@ -71,14 +75,8 @@ def test_a_vacuum_with_nothing_to_do_names_the_version_it_looked_at(orders: Path
     assert vacuum.made_version == ("orders", 2)
 
 
-def test_a_checkpoint_names_its_version(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = OurTable.create_checkpoint
-
-    def before_another(table: OurTable) -> None:
-        write(table)
-        write_deltalake(orders, OTHERS, mode="append")
-
-    monkeypatch.setattr(OurTable, "create_checkpoint", before_another)
+@pytest.mark.usefixtures("another_writer", "orders")
+def test_a_checkpoint_names_its_version() -> None:
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
     checkpoint.execute({})
     assert checkpoint.made_version == ("orders", 2)

@@ -47,7 +47,7 @@ def test_the_page_has_the_keys_of_a_result(table: str, operator: Any) -> None:
 
 
 def test_the_page_has_the_keys_of_a_summary() -> None:
-    every = {"version": 1, "files_deleted": 1, "metrics": {"numFilesAdded": 1, "numFilesRemoved": 1}}
+    every = {"version": 1, "files_deleted": 1, "metrics": {"numAddedFiles": 1, "numRemovedFiles": 1}}
     named = set(re.findall(r"`(\w+)`", told(LakehouseSummaryOperator)))
     assert set(_numbers(every) or {}) <= named
 

@@ -115,7 +115,7 @@ def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[st
         (["--schema", "/nowhere"], "InvalidArgumentError", "the schema file /nowhere cannot be read"),
         (["--source", "a/b"], "InvalidArgumentError", "is no source name"),
         (["--files-per-batch", "0"], "InvalidArgumentError", "not a whole number of at least 1"),
-        (["--settle-seconds", "-1"], "InvalidArgumentError", "no number of seconds"),
+        (["--settle-seconds", "-1"], "InvalidArgumentError", "not a number of at least 0"),
         (["--delimiter", ",,"], "InvalidArgumentError", "is no delimiter"),
         (["--suite", "/dev/null"], "InvalidArgumentError", "is not JSON"),
         (["--give-up"], "IngestError", "no batch of source 'erp' is half done"),

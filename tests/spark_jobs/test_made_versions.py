@@ -1,6 +1,7 @@
 """The version that a job reports is the one it has made, whatever others have committed since."""
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib import write_deltalake
+from lakehouse_lib.catalogue import TableOperation
 
 LINES = {
     "compact": [],
@@ -26,13 +28,17 @@ def test_a_job_reports_the_version_that_it_made(
     table = str(tmp_path / "t")
     for number in range(3):
         write_deltalake(table, pa.table({"a": [number]}), mode="append")
-    move_on = DeltaTable._move_on
+    load = TableOperation.load
 
-    def after_others(self: DeltaTable) -> None:
-        deltalake.write_deltalake(table, pa.table({"a": [9]}), mode="append")
-        move_on(self)
+    def before_others(operation: TableOperation) -> Callable[..., Any]:
+        def verb(**arguments: Any) -> Any:
+            result = load(operation)(**arguments)
+            deltalake.write_deltalake(table, pa.table({"a": [9]}), mode="append")
+            return result
 
-    monkeypatch.setattr(DeltaTable, "_move_on", after_others)
+        return verb
+
+    monkeypatch.setattr(TableOperation, "load", before_others)
     module = importlib.import_module(f"spark_jobs.{job}")
     run = module.prepare(module.arguments().parse_args(["--table", table, *LINES[job]]))
     assert run(spark)["version"] == 3

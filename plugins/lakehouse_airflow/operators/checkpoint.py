@@ -6,12 +6,11 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_lib.catalogue import CHECKPOINT
 
 
 class LakehouseCheckpointOperator(LakehouseTableOperator):
     """Writes a checkpoint of the latest version, so that readers need not replay the log."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
-        table = hook.table(self.table)
-        table.create_checkpoint()
-        return {"table": self.table, "version": table.version()}
+        return {**CHECKPOINT.run(hook.table(self.table).snapshot).to_dict(), "table": self.table}

@@ -8,7 +8,8 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
-from lakehouse_airflow.operators.vacuum import vacuum_policy
+from lakehouse_airflow.operators.vacuum import vacuum_policy, without_paths
+from lakehouse_lib.catalogue import CLEANUP
 
 
 class LakehouseCleanupOperator(LakehouseTableOperator):
@@ -35,5 +36,5 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         if log_retention(table.metadata().configuration) is None:
             raise AirflowSkipException(f"the table {self.table!r} keeps its log for ever")
-        files = table.cleanup_metadata(dry_run=self.dry_run, enforce_retention_duration=enforce)
-        return {"table": self.table, "version": table.version(), "dry_run": self.dry_run, "files_deleted": len(files)}
+        result = CLEANUP.run(table.snapshot, dry_run=self.dry_run, enforce_retention_duration=enforce)
+        return without_paths(self.table, result)

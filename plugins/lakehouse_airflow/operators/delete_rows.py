@@ -6,6 +6,7 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
+from lakehouse_lib.catalogue import DELETE_ROWS
 
 
 class LakehouseDeleteRowsOperator(LakehouseJobOperator):
@@ -15,15 +16,16 @@ class LakehouseDeleteRowsOperator(LakehouseJobOperator):
         predicate: SQL over the table's columns (templated).
     """
 
-    job = "delete_rows"
+    job = DELETE_ROWS.name
+    job_parameters = DELETE_ROWS.parameters
     template_fields = ("table", "predicate")
 
     def __init__(self, *, predicate: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.predicate = predicate
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:
-        return ["--table", hook.uri(self.table)]
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        return {"table": hook.uri(self.table)}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        return {"--predicate-file": self.predicate}
+        return {"predicate_file": self.predicate}

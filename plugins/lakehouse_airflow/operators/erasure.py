@@ -20,6 +20,7 @@ from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import SubmitOperator
+from lakehouse_lib.catalogue import ERASE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,15 +44,16 @@ class LakehouseEraseOperator(SubmitOperator):
         approved_by: task id of the LakehouseErasureApprovalOperator.
 
     Returns:
-        ``{"job", "request", "tables": [{"table" (URI), "version", "metrics"}]}``, without those in which no row was
-        found.
+        ``{"job", "request", "tables": [{"table" (URI), "read_version", "version", "metrics"}]}``, without those in
+        which no row was found.
 
     Raises:
         AirflowFailException: there is no valid approval; rows have arrived that are not in the plan; or the registry
             has moved a table. Nothing is deleted.
     """
 
-    job = "erase"
+    job = ERASE.name
+    job_parameters = ERASE.parameters
     ui_color = "#fce8e6"
 
     def __init__(self, *, subject: str, located_by: str, approved_by: str, **kwargs: Any) -> None:
@@ -118,7 +120,7 @@ class LakehouseEraseOperator(SubmitOperator):
         return [delete["table"] for delete in self._deletes]
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        return {"--deletes-file": json.dumps(self._deletes)}
+        return {"deletes_file": json.dumps(self._deletes)}
 
 
 class LakehousePurgeOperator(BaseOperator):
@@ -214,7 +216,7 @@ def _note_deletes(erasure: Erasure, result: dict[str, Any]) -> None:
     """Notes in the ledger how many rows a try has deleted, for the record."""
     tables = {place.uri: place.table for place in erasure.places.values()}
     deleted = [
-        {"table": tables[each["table"]], "version": each.get("version"), "rows": each["metrics"]["num_deleted_rows"]}
+        {"table": tables[each["table"]], "version": each["version"], "rows": each["metrics"]["numDeletedRows"]}
         for each in result.get("tables", ())
         if each["table"] in tables
     ]

@@ -8,8 +8,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.operators.optimize import file_size_arguments
+from lakehouse_airflow.operators.optimize import file_size
 from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.catalogue import INGEST
 
 
 class LakehouseIngestOperator(LakehouseJobOperator):
@@ -18,7 +19,8 @@ class LakehouseIngestOperator(LakehouseJobOperator):
     Returns the job's result: batches and files loaded, rows appended, rows quarantined and why.
     """
 
-    job = "ingest"
+    job = INGEST.name
+    job_parameters = INGEST.parameters
 
     def __init__(self, *, table: str, **kwargs: Any) -> None:
         super().__init__(table=table, registered_only=True, **kwargs)
@@ -27,27 +29,23 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         quarantine = load_registry().table(self.table).quarantine
         return [*super().locations(hook), *([quarantine] if quarantine else [])]
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         table = load_registry().table(self.table)
         source = table.source
         if source is None:
             raise AirflowFailException(f"the table {self.table!r} has no source in the registry: add one to load it")
-        arguments = [
-            *("--table", hook.uri(self.table)),
-            *("--landing", source.landing),
-            *("--source", source.name),
-            *("--format", source.format),
-            # One token, so that a delimiter or an encoding can never be taken for an option.
-            f"--delimiter={source.delimiter}",
-            f"--encoding={source.encoding}",
-            *("--files-per-batch", str(source.files_per_batch)),
-            *("--settle-seconds", f"{source.settle_seconds:g}"),
-            *("--schema", str(table.schema_file)),
-            *("--quarantine", str(table.quarantine)),
-            *file_size_arguments(None, table),
-        ]
-        if table.suite is not None:
-            arguments += ["--suite", table.suite]
-        if table.partition_by:
-            arguments += ["--partition-by", ",".join(table.partition_by)]
-        return arguments
+        return {
+            "table": hook.uri(self.table),
+            "landing": source.landing,
+            "source": source.name,
+            "format": source.format,
+            "delimiter": source.delimiter,
+            "encoding": source.encoding,
+            "files_per_batch": source.files_per_batch,
+            "settle_seconds": source.settle_seconds,
+            "schema": table.schema_file,
+            "quarantine": table.quarantine,
+            "target_file_size": file_size(None, table),
+            "suite": table.suite,
+            "partition_by": tuple(table.partition_by),
+        }

@@ -14,8 +14,10 @@ from airflow.sdk.bases.xcom import BaseXCom
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.job_submission import JobSubmission
-from lakehouse_airflow.links import TableVersionLink
+from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
+from lakehouse_lib.catalogue import Parameter
+from spark_jobs.command_line import command_line, file_option
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,6 +40,7 @@ class SubmitOperator(BaseOperator):
     """
 
     job: ClassVar[str]
+    job_parameters: ClassVar[tuple[Parameter, ...]]
     ui_color = "#e8f0fe"
 
     def __init__(
@@ -57,12 +60,16 @@ class SubmitOperator(BaseOperator):
         self._submission: JobSubmission | None = None
         self._is_killed = False
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
-        """The job's command line; default none. It is logged, and everyone on the machine sees it."""
-        return []
+    def arguments(self, hook: LakehouseHook) -> list[str]:
+        """The job's command line. It is logged, and everyone on the machine sees it."""
+        return command_line(self.job_parameters, self.job_values(hook))
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:  # noqa: ARG002
+        """Values of the job's parameters by name, for its command line; default none. None: as without it."""
+        return {}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        """Options of the job that name a file, each with the file's text; default none.
+        """Parameters of the job that name a file (a condition's with ``_file``), each with its text; default none.
 
         For what is secret, personal or too long for a command line. The text is on no disk (spark_jobs.private_files).
         """
@@ -76,10 +83,11 @@ class SubmitOperator(BaseOperator):
         with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
             arguments = self.arguments(hook)
-            private_files = self.private_files(hook)
+            files = self.private_files(hook)
             options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
             if any(options.values()):
-                private_files["--storage-options-file"] = json.dumps(options)
+                files["storage_options_file"] = json.dumps(options)
+            private_files = {file_option(self.job_parameters, name): text for name, text in files.items()}
             self._submission = JobSubmission(
                 self.job,
                 arguments,
@@ -104,7 +112,8 @@ class SubmitOperator(BaseOperator):
 
 
 class LakehouseJobOperator(SubmitOperator):
-    """Runs one job on one table; the result has at least ``job``, ``table`` (URI) and ``version``.
+    """Runs one job on one table; the result has at least ``job``, ``table`` (URI) and ``version``, None where it
+    committed nothing.
 
     Args:
         table: a table's name in the registry, or its location (templated).
@@ -128,6 +137,5 @@ class LakehouseJobOperator(SubmitOperator):
             with as_task_failure():
                 require_registered(self.table)
         result = super().execute(context)
-        if result.get("version") is not None:
-            self.made_version = (self.table, result["version"])
+        self.made_version = made_version(self.table, result)
         return result

@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
 from lakehouse_airflow.registry import registered
+from lakehouse_lib.catalogue import COMPACT
 from lakehouse_lib.fleet.registry import Table
 
 
@@ -20,27 +21,27 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         skip_clustered: skip a table that the registry clusters: ``LakehouseZOrderOperator`` merges its small files.
     """
 
-    job = "compact"
+    job = COMPACT.name
+    job_parameters = COMPACT.parameters
 
     def __init__(self, *, target_file_size: int | None = None, skip_clustered: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_file_size = target_file_size
         self.skip_clustered = skip_clustered
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:
-        uri, entry = hook.uri(self.table), registered(self.table)
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        entry = registered(self.table)
         if self.skip_clustered and entry is not None and entry.cluster_by:
             raise AirflowSkipException(
                 f"the table {self.table!r} is clustered by {', '.join(entry.cluster_by)}, which merges its small files"
             )
-        return ["--table", uri, *file_size_arguments(self.target_file_size, entry)]
+        return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
 
 
-def file_size_arguments(target_file_size: int | None, entry: Table | None) -> list[str]:
-    """The job's option for a target file size: the operator's in bytes, else the registry's; none: the job decides.
+def file_size(target_file_size: int | None, entry: Table | None) -> int | None:
+    """The target file size in bytes: the operator's, else the registry's; None: the job decides.
 
     Args:
         entry: the table in the registry; None: it is not there.
     """
-    size = target_file_size or (entry.target_file_size if entry is not None else None)
-    return [] if size is None else ["--target-file-size", str(size)]
+    return target_file_size or (entry.target_file_size if entry is not None else None)

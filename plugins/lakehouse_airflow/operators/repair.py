@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -14,10 +14,12 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.catalogue import REPAIR
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakehouse_lib.operations.results import RepairResult
     from lakehouse_lib.store.base import ObjectStore
 
 #: The kind of plan that an approval of a repair is about.
@@ -40,8 +42,8 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
     A repair takes missing data files out of the log; the rows in them are lost, and the commit says so.
 
-    Returns ``{"table", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: only kinds of which
-    something was found, ``first`` the first 20 (with the reason, where there is one).
+    Returns ``{"table", "read_version", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: only
+    kinds of which something was found, ``first`` the first 20 (with the reason, where there is one).
 
     Args:
         dry_run: True only reports. False repairs, and fails when something is left that needs a backup. Holes in the
@@ -57,7 +59,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         self.dry_run = dry_run
         self.approved_by = approved_by
         self._left: list[str] = []
-        self._before_repair: Callable[[dict[str, Any]], None] | None = None
+        self._before_repair: Callable[[RepairResult], None] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         if str(self.dry_run) not in ("True", "False"):  # a template renders to text
@@ -77,7 +79,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             )
         return report
 
-    def _approved(self, context: Context, task_id: str) -> Callable[[dict[str, Any]], None]:
+    def _approved(self, context: Context, task_id: str) -> Callable[[RepairResult], None]:
         """Returns a function that compares findings with the approved ones.
 
         Raises:
@@ -97,8 +99,8 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         decision = require_approval(ledger, pointer, plan, registry.repair_policy(), run, run.question(task_id, index))
         self.log.info("request %s: approved by %s", pointer.request, decision["approver"]["id"])
 
-        def compare(report: dict[str, Any]) -> None:
-            findings = findings_of(report)
+        def compare(result: RepairResult) -> None:
+            findings = result.findings
             # None: a try that was killed has repaired them.
             if findings and digest(findings) != plan["findings"]:
                 raise NotApprovedError(
@@ -110,29 +112,23 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         table = hook.table(self.table)
-        looked_at = table.version()
-        report = table.repair(dry_run=self._only_reports, before_repair=self._before_repair)
-        findings = findings_of(report)
+        result: RepairResult = REPAIR.run(table.snapshot, dry_run=self._only_reports, before_repair=self._before_repair)
+        findings = result.findings
         self._left = [kind for kind in findings if kind not in REPAIRED]
         if "commits_missing" in findings and not _are_versions_lost(findings["commits_missing"], table.store):
             self._left.remove("commits_missing")
         return {
             "table": self.table,
-            # Where it made no commit, the version that it has looked at.
-            "version": looked_at if report["version"] is None else report["version"],
-            "dry_run": self._only_reports,
-            "is_sound": not findings,
+            "read_version": result.read_version,
+            "version": result.version,
+            "dry_run": result.dry_run,
+            "is_sound": result.is_sound,
             "found": {kind: first_named(value) for kind, value in findings.items()},
         }
 
     @property
     def _only_reports(self) -> bool:
         return str(self.dry_run) == "True"
-
-
-def findings_of(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The findings of a library report, by kind."""
-    return {kind: value for kind, value in report.items() if kind not in ("dry_run", "version") and value}
 
 
 def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:

@@ -12,7 +12,8 @@ from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.markdown import code
 from lakehouse_airflow.operators.approval import LakehouseApprovalOperator
-from lakehouse_airflow.operators.repair import KIND, REPAIRED, findings_of, first_named
+from lakehouse_airflow.operators.repair import KIND, REPAIRED, first_named
+from lakehouse_lib.catalogue import REPAIR
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
         from lakehouse_lib.ledger import digest, new_request
 
         hook = LakehouseHook(self.lakehouse_conn_id)
-        findings = findings_of(hook.table(self.table).repair(dry_run=True))
+        findings = REPAIR.run(hook.table(self.table).snapshot, dry_run=True).findings
         run = Run.of(context)
         about = ledger.find_claim(run.question(self.task_id, map_index(context)))
         if about is not None:

@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from spark_jobs import aggregate
 
 
 class LakehouseReadCursorOperator(LakehouseTableOperator):
@@ -44,6 +45,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
     """
 
     job = "aggregate"
+    job_parameters = aggregate.PARAMETERS
     template_fields = ("table", "app_version")
 
     def __init__(
@@ -58,7 +60,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [*super().locations(hook), *(hook.uri(name) for name in self.inputs)]
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         from lakehouse_lib.errors import InvalidArgumentError
 
         try:
@@ -72,10 +74,10 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
                 hint="Where XCom has it, which users may edit, run the DAG again",
                 code="DELTA_INVALID_VERSION",
             )
-        return [
-            *(argument for name in self.inputs for argument in ("--input", f"{name}={hook.uri(name)}")),
-            *("--sql-file", self.sql_file),
-            *("--output", hook.uri(self.table)),
-            *("--app-id", self.app_id),
-            *("--app-version", str(version)),
-        ]
+        return {
+            "input": [(name, hook.uri(name)) for name in self.inputs],
+            "sql_file": self.sql_file,
+            "output": hook.uri(self.table),
+            "app_id": self.app_id,
+            "app_version": version,
+        }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class LakehouseSummaryOperator(BaseOperator):
     """Returns and logs, for each table of a run, what each step has left as its result; null where it left none.
 
-    Numbers only, of ``files_deleted`` and of the metrics ``numFilesAdded`` and ``numFilesRemoved``.
+    Numbers only, of ``files_deleted`` and of the metrics ``numAddedFiles`` and ``numRemovedFiles``.
 
     Args:
         tables: the tables that the steps are mapped over, in that order (templated).
@@ -50,8 +50,8 @@ def _numbers(result: Any) -> dict[str, int] | None:
     names = {
         "version": "version",
         "files_deleted": "files_deleted",
-        "numFilesRemoved": "files_removed",
-        "numFilesAdded": "files_added",
+        "numRemovedFiles": "files_removed",
+        "numAddedFiles": "files_added",
     }
     return {name: int(metrics[key]) for key, name in names.items() if metrics.get(key) is not None}
 
@@ -59,4 +59,6 @@ def _numbers(result: Any) -> dict[str, int] | None:
 def _sentence(step: str, numbers: Mapping[str, int] | None) -> str:
     if numbers is None:
         return f"{step} left nothing"
+    if not numbers:
+        return f"{step} committed nothing"
     return f"{step} " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.links import TableVersionLink
+from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class LakehouseTableOperator(BaseOperator):
     """Runs ``run`` on one table and returns what it returns (XCom).
 
-    The link "Table version" leads to the ``version`` of what ``run`` returns; without one there is no link.
+    The link "Table version" leads to the ``version`` of what ``run`` returns, else to its ``read_version``; without
+    either there is no link.
 
     Args:
         table: a table's name in the registry, or its location.
@@ -61,7 +62,5 @@ class LakehouseTableOperator(BaseOperator):
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
         # Not the latest: others may have committed since.
-        version = result.get("version") if isinstance(result, Mapping) else None
-        if version is not None:
-            self.made_version = (self.table, version)
+        self.made_version = made_version(self.table, result) if isinstance(result, Mapping) else None
         return result

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import registered
+from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy
 
 if TYPE_CHECKING:
-    from lakehouse_lib import DeltaTable
+    from lakehouse_lib.operations.results import CleanupResult, VacuumResult
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
@@ -40,27 +41,20 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         policy = vacuum_policy(self.table)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
-        table = hook.table(self.table)
-        before = table.version()
-        files = table.vacuum(retention_hours=hours, dry_run=self.dry_run, enforce_retention_duration=enforce)
-        # Counts, not names: XCom is not for a million paths.
-        return {
-            "table": self.table,
-            "version": _ended(table, before),
-            "dry_run": self.dry_run,
-            "retention_hours": hours,
-            "files_deleted": len(files),
-        }
+        result = VACUUM.run(
+            hook.table(self.table).snapshot,
+            retention_hours=hours,
+            dry_run=self.dry_run,
+            enforce_retention_duration=enforce,
+        )
+        return without_paths(self.table, result)
 
 
-def _ended(table: DeltaTable, before: int) -> int:
-    """The version in which a vacuum that began after ``before`` has ended; ``before`` where it made none.
-
-    Not the latest: others may have committed since.
-    """
-    later = table.version() - before
-    commits = table.history(later) if later else []
-    return min((int(commit["version"]) for commit in commits if commit["operation"] == "VACUUM END"), default=before)
+def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:
+    """The result with the count of its files in place of their paths: XCom is not for a million of them."""
+    values = {**result.to_dict(), "table": table, "files_deleted": len(result.files)}
+    del values["files"]
+    return values
 
 
 def vacuum_policy(table: str) -> VacuumPolicy:

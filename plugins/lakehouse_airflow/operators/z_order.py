@@ -9,8 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.operators.optimize import file_size_arguments
+from lakehouse_airflow.operators.optimize import file_size
 from lakehouse_airflow.registry import registered
+from lakehouse_lib.catalogue import Z_ORDER
 from lakehouse_lib.fleet.registry import Table
 
 
@@ -23,7 +24,8 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         full: rewrite files, too, that are clustered already.
     """
 
-    job = "z_order"
+    job = Z_ORDER.name
+    job_parameters = Z_ORDER.parameters
 
     def __init__(
         self,
@@ -38,14 +40,14 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         self.target_file_size = target_file_size
         self.full = full
 
-    def arguments(self, hook: LakehouseHook) -> list[str]:
-        uri, entry = hook.uri(self.table), registered(self.table)
-        return [
-            *("--table", uri),
-            *("--columns", ",".join(self.columns if self.columns is not None else self._registered_columns(entry))),
-            *file_size_arguments(self.target_file_size, entry),
-            *(["--full"] if self.full else []),
-        ]
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        entry = registered(self.table)
+        return {
+            "table": hook.uri(self.table),
+            "columns": self.columns if self.columns is not None else self._registered_columns(entry),
+            "target_file_size": file_size(self.target_file_size, entry),
+            "full": self.full,
+        }
 
     def _registered_columns(self, entry: Table | None) -> Sequence[str]:
         if entry is None:

@@ -1,0 +1,229 @@
+"""A job's command line: the parser that is made of its parameters, and the arguments that the parser reads.
+
+Both sides are here, so that what an operator writes is what the job understands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lakehouse_lib.catalogue import Kind, Parameter
+from lakehouse_lib.errors import InvalidArgumentError
+from spark_jobs.private_files import is_private, read_private
+
+_STORAGE_OPTIONS = "storage_options_file"
+
+
+class Arguments(argparse.ArgumentParser):
+    """The parser of a job, whose errors are the job's errors.
+
+    A parameter ``target_file_size`` is the option ``--target-file-size``. Of a condition there are two options, one
+    for its text and one for a file that holds it. Every job takes ``--storage-options-file``.
+    """
+
+    def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
+        super().__init__(prog=f"spark_jobs.{job}", description=description, allow_abbrev=False)
+        self.job = job
+        self.add_argument(
+            option(_STORAGE_OPTIONS),
+            dest="storage_options",
+            type=_storage_options,
+            default={},
+            metavar="FILE",
+            help="JSON, {location: {option: value}}, of tables whose store needs some; in a file, because everybody on "
+            "the machine sees command lines",
+        )
+        for parameter in parameters:
+            _add(self, parameter)
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidArgumentError(message, hint=f"See python -m spark_jobs.{self.job} --help")
+
+
+def option(name: str) -> str:
+    """The option of a parameter, or of a file that holds it."""
+    return "--" + name.replace("_", "-")
+
+
+def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:
+    """The arguments that give a job these values; None, and what is as without the option, is left out.
+
+    An option and its value are one argument, so that no value is taken for an option.
+
+    Args:
+        values: by the names of parameters.
+
+    Raises:
+        InvalidArgumentError: the job has no such parameter.
+    """
+    by_name = {parameter.name: parameter for parameter in parameters}
+    arguments = []
+    for name, value in values.items():
+        if name not in by_name:
+            raise InvalidArgumentError(f"the parameter is {name!r}; expected one of {', '.join(by_name)}")
+        parameter = by_name[name]
+        if value is None or value == parameter.default:
+            continue
+        if parameter.kind == "flag":
+            arguments.append(_flag(parameter))
+        elif parameter.kind == "inputs":
+            arguments += [f"{option(name)}={each}={uri}" for each, uri in value]
+        else:
+            arguments.append(f"{option(name)}={_KINDS[parameter.kind].text(value)}")
+    return arguments
+
+
+def file_option(parameters: Sequence[Parameter], name: str) -> str:
+    """The option that names the file ``name``.
+
+    Args:
+        name: a parameter that is a file, a condition's with ``_file`` behind it, or ``storage_options_file``.
+
+    Raises:
+        InvalidArgumentError: the job reads no such file.
+    """
+    files = [parameter.name for parameter in parameters if parameter.kind == "file"]
+    files += [f"{parameter.name}_file" for parameter in parameters if parameter.kind == "condition"]
+    if name not in [*files, _STORAGE_OPTIONS]:
+        raise InvalidArgumentError(f"the file is {name!r}; expected one of {', '.join([*files, _STORAGE_OPTIONS])}")
+    return option(name)
+
+
+def read_json_file(path: str, what: str) -> Any:
+    """A JSON file named on the command line; InvalidArgumentError when it cannot be read or is none."""
+    return parse_json(read_text_file(path, what), path, what)
+
+
+def parse_json(text: str, path: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{what} {path} is not JSON: {error}", hint="Correct the file") from error
+
+
+def read_text_file(path: str, what: str) -> str:
+    """A text file named on the command line, or a private one; InvalidArgumentError when it cannot be read."""
+    try:
+        return read_private(path) if is_private(path) else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidArgumentError(f"{what} {path} cannot be read: {reason}", hint="Name a readable file") from error
+
+
+def _add(parser: Arguments, parameter: Parameter) -> None:
+    name = parameter.name
+    if parameter.kind == "flag":
+        action = "store_false" if parameter.default else "store_true"
+        parser.add_argument(_flag(parameter), dest=name, action=action, help=parameter.help)
+        return
+    kind = _KINDS[parameter.kind]
+    keywords: dict[str, Any] = {"type": kind.parse, "default": parameter.default, "help": parameter.help}
+    if parameter.choices:
+        keywords["choices"] = parameter.choices
+    else:
+        keywords["metavar"] = kind.metavar
+    if parameter.kind == "condition":
+        group = parser.add_mutually_exclusive_group(required=parameter.required)
+        group.add_argument(option(name), **keywords)
+        about = f"a file that holds the {name}, for a long one"
+        group.add_argument(f"{option(name)}-file", dest=name, type=_text_of(name), metavar="FILE", help=about)
+        return
+    if parameter.kind == "inputs":
+        keywords["action"] = "append"
+    parser.add_argument(option(name), required=parameter.required, **keywords)
+
+
+def _flag(parameter: Parameter) -> str:
+    """The option that makes a flag what it is not by default."""
+    return option(f"no_{parameter.name}" if parameter.default else parameter.name)
+
+
+def _text_of(name: str) -> Callable[[str], str]:
+    """An argparse type: the text of the file that holds a condition."""
+
+    def read(path: str) -> str:
+        try:
+            return read_text_file(path, f"the {name} file")
+        except InvalidArgumentError as error:
+            raise argparse.ArgumentTypeError(error.message) from None
+
+    return read
+
+
+def _storage_options(path: str) -> dict[str, dict[str, str]]:
+    """Storage options by location from a JSON file; an argparse type. Its error shows no value, which may be secret."""
+    try:
+        options_by_location = read_json_file(path, "the file of storage options")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    if not isinstance(options_by_location, dict) or not all(
+        options is None or isinstance(options, dict) for options in options_by_location.values()
+    ):
+        raise argparse.ArgumentTypeError(
+            f'{path} is no JSON object of objects, such as {{"LOCATION": {{"OPTION": "text"}}}}'
+        )
+    return {location: options for location, options in options_by_location.items() if options}
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Comma-separated column names; an argparse type."""
+    columns = tuple(name.strip() for name in text.split(","))
+    if not all(columns):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid list of column names")
+    return columns
+
+
+def _positive(text: str) -> int:
+    """A whole number of at least 1; an argparse type."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    """A number of at least 0; an argparse type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+    return value
+
+
+def _input(text: str) -> tuple[str, str]:
+    """A name and a location; an argparse type."""
+    name, separator, uri = text.partition("=")
+    if not separator or not uri or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not name=URI, with a name that SQL can use")
+    return name, uri
+
+
+@dataclass(frozen=True)
+class _ValueKind:
+    """How a value is shown in ``--help``, read, and written."""
+
+    metavar: str
+    parse: Callable[[str], Any] = str
+    text: Callable[[Any], str] = str
+
+
+_KINDS: Mapping[Kind, _ValueKind] = {
+    "bytes": _ValueKind("BYTES", _positive),
+    "condition": _ValueKind("SQL"),
+    "count": _ValueKind("N", _positive),
+    "file": _ValueKind("FILE"),
+    "folder": _ValueKind("DIR"),
+    "hours": _ValueKind("HOURS", _number, "{:g}".format),
+    "inputs": _ValueKind("NAME=URI", _input),
+    "integer": _ValueKind("N", int),
+    "location": _ValueKind("URI"),
+    "names": _ValueKind("A,B", _names, ",".join),
+    "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
+    "text": _ValueKind("TEXT"),
+}
