@@ -1,39 +1,39 @@
-"""Every error the library raises.
+"""The errors that the library raises.
 
 DeltaError
-├── TableNotFoundError            no table there, or a folder without a log
-├── StoreError                    the store failed or refused
-│   ├── ObjectNotFoundError       an object that should be there is not
-│   └── StoreRefusedError         it would not take an object, and stored nothing: no space, no permission, too large
-├── CommitUnknownError            the store did not say: committed or not, the log will show
-├── LogCorruptedError             torn or contradictory log: a gap, half a line, no protocol
-├── VersionNotFoundError          a version or time that never was, or is cleaned up
-├── DeltaProtocolError            the protocol forbids it
-│   └── UnsupportedFeatureError   a table feature this library does not have
-├── PathOutsideTableError         a log entry that points out of the table
-├── SchemaMismatchError           data does not fit the table's schema
+├── TableNotFoundError            the location has no table: no folder, or a folder without a log
+├── StoreError                    the store failed or refused a request
+│   ├── ObjectNotFoundError       an object that should exist does not
+│   └── StoreRefusedError         the store refused an object and stored nothing: no space, no permission, too large
+├── CommitUnknownError            the store did not answer: the commit may or may not be in the log
+├── LogCorruptedError             the log is torn or contradicts itself: a gap, half a line, no protocol
+├── VersionNotFoundError          the version or time does not exist, or its log entries were cleaned up
+├── DeltaProtocolError            the protocol forbids the operation
+│   └── UnsupportedFeatureError   the table uses a table feature that this library does not support
+├── PathOutsideTableError         a log entry points outside the table
+├── SchemaMismatchError           the data does not fit the table's schema
 │   └── ConstraintViolatedError   rows violate NOT NULL or another rule of the table
-├── InvalidSchemaError            a schema that is not valid
-├── InvalidPredicateError         SQL that does not parse, or names no column
-├── InvalidArgumentError          a value no verb can take
-├── RetentionError                vacuum, cleanup_metadata, repair, purge: what a reader may need would be deleted
+├── InvalidSchemaError            the schema is not valid
+├── InvalidPredicateError         the SQL condition does not parse, or names a column that does not exist
+├── InvalidArgumentError          an argument is not valid
+├── RetentionError                vacuum, cleanup_metadata, repair or purge would delete what a reader may need
 ├── LedgerError                   a document of the ledger is missing, edited, copied, or sealed with another key
-├── CommitFailedError             not committed; the table is as it was
-│   ├── ConcurrentAppendError     another writer added rows we should have seen
-│   ├── ConcurrentDeleteReadError another writer deleted rows we read
-│   ├── ConcurrentDeleteDeleteError  another writer deleted files we delete
-│   ├── MetadataChangedError      the schema or properties changed meanwhile
-│   ├── ProtocolChangedError      the protocol changed meanwhile
-│   ├── ConcurrentTransactionError   the same application id committed meanwhile
-│   └── TooManyRetriesError       every attempt lost the race
-└── IngestError                   a load that did not happen
+├── CommitFailedError             nothing was committed; the table is unchanged
+│   ├── ConcurrentAppendError     another writer added rows that this transaction should have read
+│   ├── ConcurrentDeleteReadError another writer deleted rows that this transaction read
+│   ├── ConcurrentDeleteDeleteError  another writer deleted files that this transaction deletes
+│   ├── MetadataChangedError      the schema or the properties changed since the read version
+│   ├── ProtocolChangedError      the protocol changed since the read version
+│   ├── ConcurrentTransactionError   another commit has the same application id
+│   └── TooManyRetriesError       every attempt lost the race to another writer
+└── IngestError                   a load failed
     ├── LandingError              the landing folder cannot be used
-    ├── SourceRefusedError        a source file whose columns do not fit
-    ├── SourceChangedError        a loaded file name that came back with other content
-    └── QualityError              the quality suite is unusable or the data failed it as a whole
+    ├── SourceRefusedError        the columns of a source file do not fit
+    ├── SourceChangedError        a file that was loaded came back under the same name with other content
+    └── QualityError              the quality suite cannot be used, or a batch breaks a rule about the whole batch
 
-The names that the ``deltalake`` package has (TableNotFoundError, DeltaProtocolError, SchemaMismatchError,
-CommitFailedError) mean here what they mean there. Each error has a stable ``code``; docs/errors.md lists them.
+TableNotFoundError, DeltaProtocolError, SchemaMismatchError and CommitFailedError mean what they mean in the
+``deltalake`` package. Each error has a stable ``code``; docs/errors.md lists them.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _LONGEST = 4_000
 
 
 class DeltaError(Exception):
-    """Root of the tree.
+    """The root of all errors of the library.
 
     Args:
-        message: what is wrong, with the offending value; the middle of one that fills screens is left out.
+        message: what is wrong, with the offending value; the middle of a very long message is left out.
         table: the table's location.
         version: the version concerned.
-        hint: the way out, as an instruction.
-        code: a stable name of the condition, of those in docs/errors.md; default the class's own.
+        hint: what to do about it, as an instruction.
+        code: the stable name of the condition, from docs/errors.md; default: the code of the class.
     """
 
     code: str = "DELTA_ERROR"
@@ -63,7 +63,7 @@ class DeltaError(Exception):
         hint: str | None = None,
         code: str | None = None,
     ) -> None:
-        # What is wrong may be a path or a name of any length.
+        # A message may quote a path or a name of any length.
         message = message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
         super().__init__(message, table, version, hint, code)
         self.message = message
@@ -78,7 +78,7 @@ class DeltaError(Exception):
 
     @property
     def description(self) -> str:
-        """The text without the code: what is wrong, where, and the way out."""
+        """The text without the code: what is wrong, the table and version, and the hint."""
         where = ", ".join(
             part
             for part in (
@@ -91,7 +91,7 @@ class DeltaError(Exception):
         return f"{text}. {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders (Spark workers, thread pools), and keyword-only arguments do not by default.
+        # Errors cross process borders (Spark workers, process pools); by default pickle drops keyword-only arguments.
         return _rebuild, (type(self), self.message, self.table, self.version, self.hint, self.code)
 
 

@@ -1,4 +1,4 @@
-"""A version of the table as Arrow: its files, its schema, its properties."""
+"""A version of the table: its files as Arrow, its schema, its properties."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
-#: Files of a commit that is remembered at most.
+#: ``remember`` keeps a commit with at most this many files.
 _REMEMBERED_FILES = 1000
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version, complete and unchanging. Of its files only what is asked for is read, and kept.
+    """One version of the table, immutable. File columns are read when they are first needed, and then kept.
 
     Attributes:
         store: the table's store.
@@ -59,36 +59,39 @@ class Snapshot:
 
     @property
     def checkpoint_version(self) -> int | None:
-        """The checkpoint it is built from; None when from commits alone."""
+        """The version of the checkpoint that this snapshot is built from; None when it is built from commits alone."""
         return self._loaded.checkpoint.version if self._loaded.checkpoint is not None else None
 
     @property
     def state(self) -> TableState:
-        """What the log says."""
+        """The table state: protocol, metadata, live files, tombstones, transactions and domains."""
         return self._loaded.state
 
     @property
     def landmark(self) -> Landmark:
-        """What shows that a log is the one this was read from."""
+        """The identity of this version's commit, by which a later look at the log detects a recreated table."""
         loaded = self._loaded
         return Landmark(loaded.version, loaded.commit, loaded.info, self.metadata.id)
 
     @property
     def modified(self) -> int:
-        """When its commit file was put by the store's clock, ms since the epoch."""
+        """The modification time of the commit file by the store's clock, ms since the epoch."""
         return self._loaded.modified
 
     @cached_property
     def timestamp(self) -> int:
-        """When its commit happened, ms since the epoch: the in-commit timestamp where the table has them."""
+        """The commit timestamp, ms since the epoch: the in-commit timestamp where the table has it enabled."""
         loaded = self._loaded
         properties = effective_properties(self.configuration, self.protocol)
         return commit_time(self.store, self.version, loaded.modified, properties, loaded.info)
 
     @property
     def files(self) -> pa.Table:
-        """The live files (``FILE_SCHEMA``). Of two questions the answers may come in different orders, where a
-        checkpoint turns out unreadable in between: rows are joined by path, or asked for at once."""
+        """The live files (``FILE_SCHEMA``).
+
+        Two calls may return them in different orders, if a checkpoint becomes unreadable in between. So join rows by
+        path, or read all columns in one call.
+        """
         return self.ask(lambda state: state.files.table)
 
     @property
@@ -96,24 +99,26 @@ class Snapshot:
         return self.ask(lambda state: state.files.num_rows)
 
     def file_columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of the live files; nothing else of a checkpoint is read."""
+        """Some columns of the live files; no other column of a checkpoint is read."""
         return self.ask(lambda state: state.files.columns(names))
 
     def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
-        """``work`` on some columns of the live files, piece by piece, while the next pieces are read. Where a
-        checkpoint turns out unreadable it begins anew."""
+        """The results of ``work`` on batches of the live files with some columns, while later batches are read.
+
+        If a checkpoint becomes unreadable, the work starts again from the first batch.
+        """
         return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
     def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``selection.schema``), and some columns of the same files in the same order.
 
-        They are read from the struct form where a checkpoint has all of it, else from the JSON; neither is kept.
+        They are read from the struct form if the checkpoint has all of them, else from the JSON. They are not kept.
         """
         return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:
-        """Removed files that the log still remembers (``TOMBSTONE_SCHEMA``)."""
+        """Tombstones that the log still has (``TOMBSTONE_SCHEMA``)."""
         return self.ask(lambda state: state.tombstones.table)
 
     @property
@@ -151,25 +156,25 @@ class Snapshot:
 
     @cached_property
     def layout(self) -> TableLayout:
-        """How its data files hold its rows, without the columns in which rows keep their ids."""
+        """How the data files hold the table's rows, without the materialized row tracking columns."""
         mapping = column_mapping.mode_of(self.protocol, self.metadata, table=self.store.root)
         return TableLayout(self.schema, self.partition_columns, mapping)
 
     def layout_with_row_ids(self) -> TableLayout:
-        """The layout of rows that are copied: with the columns in which they keep their ids, where they do.
+        """The layout for copying rows: with the materialized row tracking columns if row tracking is enabled.
 
         Raises:
-            DeltaProtocolError: rows keep their ids, and the table does not say where.
+            DeltaProtocolError: row tracking is enabled and the table does not configure those columns.
         """
         columns = row_tracking.columns_of(self.protocol, self.metadata, table=self.store.root, version=self.version)
         return replace(self.layout, row_ids=columns)
 
     def field(self, name: str) -> Field:
-        """The column of that name, regardless of case; InvalidArgumentError when there is none."""
+        """The column with this name, regardless of case; raises InvalidArgumentError if the table has none."""
         match = self.schema.get(name) if isinstance(name, str) else None
         if match is None:
             raise InvalidArgumentError(
-                f"there is no column {name!r}",
+                f"the column {name!r} does not exist",
                 table=self.store.root,
                 version=self.version,
                 hint=f"The columns are {', '.join(self.schema.names)}",
@@ -178,14 +183,14 @@ class Snapshot:
         return match
 
     def names_of(self, columns: Sequence[str] | None) -> list[str]:
-        """These columns as the schema spells them; None: all of them.
+        """The names of these columns as the schema spells them; for None all names.
 
         Raises:
-            InvalidArgumentError: no such column, or one that is named twice.
+            InvalidArgumentError: a column does not exist, or is named twice.
         """
         if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
             raise InvalidArgumentError(
-                f"the columns are {columns!r}",
+                f"columns is {columns!r}; expected a list of names",
                 table=self.store.root,
                 version=self.version,
                 hint="Give a list of names",
@@ -194,7 +199,7 @@ class Snapshot:
         names = self.schema.names if columns is None else [self.field(name).name for name in columns]
         if len(set(names)) < len(names):
             raise InvalidArgumentError(
-                f"a column is asked for twice in {names}",
+                f"columns names a column twice: {names}",
                 table=self.store.root,
                 version=self.version,
                 hint="Name each column once",
@@ -203,13 +208,13 @@ class Snapshot:
         return names
 
     def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The files that may hold a row for which ``predicate`` is true; all of them for None. No data is read.
+        """The files that may hold a row for which ``predicate`` is true; all files for None. No data file is read.
 
-        Of a checkpoint only what the predicate needs is read and parsed, and kept; the other columns only where there
-        are files to keep.
+        Of a checkpoint, the columns that the predicate needs are read and kept. The other columns are read only if
+        some file may match.
 
         Args:
-            columns: of ``FILE_SCHEMA``; None: all of them.
+            columns: the columns of ``FILE_SCHEMA`` to return; None: all of them.
         """
         names = FILE_SCHEMA.names if columns is None else columns
         if predicate is None:
@@ -226,9 +231,9 @@ class Snapshot:
         return self.ask(lambda state: state.files.select(needs, decide, may_match, names))
 
     def update(self) -> Snapshot:
-        """The latest version, reading only the commits after this one; this very snapshot when there are none.
+        """The latest version, reading only the commits after this one; this snapshot itself if there are none.
 
-        Where those commits are cleaned up already, or very many, the latest version is loaded whole.
+        If those commits were cleaned up, or are very many, the latest version is loaded from scratch.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
@@ -237,20 +242,20 @@ class Snapshot:
         commit_file = commit_file or self.store.head(names.commit(self.version))
         is_there = False
         if commit_file is not None:
-            with contextlib.suppress(VersionNotFoundError):  # cleaned up since they were listed
+            with contextlib.suppress(VersionNotFoundError):  # cleaned up after they were listed
                 self.landmark.check(self.store, commit_file)
                 is_there = True
                 if commits is not None:
-                    with contextlib.suppress(PathTwiceError):  # this version's own sources may be wrong
+                    with contextlib.suppress(PathTwiceError):  # the sources of this snapshot may be wrong
                         return self._after(commits)
         latest = load_snapshot(self.store)
-        # A listing that is behind may lack even this version.
+        # A stale listing may end before this version.
         if latest.metadata.id != self.metadata.id or (latest.version < self.version and not is_there):
             raise replaced(self.store, self.version)
         return latest if latest.version > self.version else self
 
     def check_same_table(self) -> None:
-        """Check that the table was not recreated since this version was read: a new table's versions are other ones.
+        """Check that the table was not deleted and recreated since this version was read.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
@@ -263,21 +268,21 @@ class Snapshot:
         self.update()
 
     def remember(self, own: OwnCommit) -> None:
-        """A later commit, so that ``update`` need not read back what this process has put; a large one is not kept."""
+        """Keep a later commit of this process so that ``update`` need not read it; large commits are not kept."""
         if len(own.actions.adds) + len(own.actions.removes) <= _REMEMBERED_FILES:
             self.__dict__["_own"] = own
 
     def with_files(self, files: pa.Table, metadata: Metadata) -> Snapshot:
-        """This version as if it had other files (``FILE_SCHEMA``) and metadata: to read files of its past, say."""
+        """This version with other files (``FILE_SCHEMA``) and metadata, for example to read files of its past."""
         state = replace(self.state, files=FileSet(self.store, FILE_SCHEMA, None, files), metadata=metadata)
         return Snapshot(self.store, replace(self._loaded, state=state))
 
     def check_writable(self) -> None:
-        """Refuse to write what this library cannot keep right; ``UnsupportedFeatureError`` names the features."""
+        """Raise ``UnsupportedFeatureError`` if the table uses a feature that this library cannot write."""
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
 
     def compare_checksum(self) -> None:
-        """Warn of a checksum that contradicts the log, which counts. Only files in memory are compared with it."""
+        """Warn if the checksum file disagrees with the log. The log wins. Only files in memory are compared."""
         meta = self._loaded.checksum
         if meta is None:
             return
@@ -298,11 +303,11 @@ class Snapshot:
             )
 
     def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
-        """The answer of this version's state.
+        """The result of ``question`` on this version's state.
 
-        A checkpoint that turns out unreadable is opened once more, for a sidecar may have been put back since, and then
-        skipped for other sources of the version. Where a path is live twice, the log compactions are passed over
-        first, and then the checkpoint.
+        If a checkpoint turns out to be unreadable, it is opened once more, because a sidecar may have been restored,
+        and then skipped for other sources of the version. If a path is live twice, the log compactions are skipped
+        first, then the checkpoint.
         """
         opened_again: set[Checkpoint] = set()
         without: frozenset[ObjectMeta] = frozenset()
@@ -345,38 +350,41 @@ class Snapshot:
 
 
 def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: datetime | None = None) -> Snapshot:
-    """Build a version from the log.
+    """Load a version from the log.
 
     Args:
         version: None for the latest.
-        timestamp: instead of a version: the latest version committed at or before this time (without a zone: UTC).
+        timestamp: instead of a version: load the latest version committed at or before this time (without a zone: UTC).
 
     Raises:
-        TableNotFoundError: no table there.
-        VersionNotFoundError: a version or time that never was, or is cleaned up.
+        TableNotFoundError: the location has no table.
+        VersionNotFoundError: the version or time does not exist, or was cleaned up.
         LogCorruptedError: the log is torn.
-        UnsupportedFeatureError: the table cannot be read right.
-        InvalidArgumentError: a version that is not a whole number, a timestamp that is not a datetime, or both.
+        UnsupportedFeatureError: the table uses a feature that this library cannot read.
+        InvalidArgumentError: the version is not a whole number, the timestamp is not a datetime, or both are given.
     """
     if timestamp is not None:
         if version is not None:
             raise InvalidArgumentError(
-                f"both version {version} and timestamp {timestamp}",
+                f"version is {version} and timestamp is {timestamp}; expected only one of them",
                 table=store.root,
-                hint="Give one of them",
+                hint="Leave one of them out",
                 code="DELTA_INVALID_VERSION",
             )
-        if not isinstance(timestamp, datetime) or timestamp != timestamp:  # NaT of pandas is a datetime
+        if not isinstance(timestamp, datetime) or timestamp != timestamp:  # the NaT of pandas is a datetime
             raise InvalidArgumentError(
-                f"the timestamp {timestamp!r}",
+                f"timestamp is {timestamp!r}; expected a datetime",
                 table=store.root,
-                hint="Give a datetime; without a zone it is UTC",
+                hint="A datetime without a zone is UTC",
                 code="DELTA_INVALID_VERSION",
             )
         version = version_at(store, timestamp)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise InvalidArgumentError(
-            f"the version {version!r}", table=store.root, hint="Give a whole number", code="DELTA_INVALID_VERSION"
+            f"version is {version!r}; expected a whole number",
+            table=store.root,
+            hint="history() lists the versions",
+            code="DELTA_INVALID_VERSION",
         )
     snapshot = _checked(Snapshot(store, load_state(store, version)))
     snapshot.compare_checksum()

@@ -1,4 +1,4 @@
-"""Optimistic transactions (PROTOCOL.md, section Writing Data; delta-spark's isolation levels)."""
+"""Optimistic transactions (PROTOCOL.md, section Writing Data; isolation levels as in delta-spark)."""
 
 from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction, engine_info
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown, version_of

@@ -1,4 +1,4 @@
-"""What a commit takes over from the version before it: row ids and the in-commit timestamp."""
+"""The version that a commit follows; row ids and the in-commit timestamp of a commit depend on it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Predecessor:
     """The version that a commit follows.
 
     Attributes:
-        version: -1 before the first one.
-        protocol, metadata: its own; None before the first version.
-        moment: when it was committed, ms since the epoch; None: not asked yet.
-        highest_id: that a row has got so far; -1: none has.
-        landmark: how it was met in the log; None before the first one.
-        files_with_ids: files (a files table) to which other writers have given ids since the commit was planned, the
+        version: -1 before the first commit.
+        protocol, metadata: of that version; None before the first commit.
+        moment: its commit timestamp, ms since the epoch; None: not read yet.
+        highest_id: the row id high water mark; -1: no row has an id.
+        landmark: the identity of its commit file; None before the first commit.
+        files_with_ids: files (a files table) to which winning commits have assigned row ids since the read version,
             newest first.
     """
 
@@ -51,11 +51,11 @@ class Predecessor:
         )
 
     def after(self, winners: Sequence[CommitActions], table: str) -> Predecessor:
-        """The last of the versions that others have put after this one.
+        """The last of the winning commits, as the version that the next attempt follows.
 
         Raises:
-            LogCorruptedError: it has no in-commit timestamp, though the table has them, or one of them says nonsense
-                of the ids of rows.
+            LogCorruptedError: the table has in-commit timestamps and that commit has none, or a row id high water mark
+                is not valid.
         """
         protocol, metadata, highest_id = self.protocol, self.metadata, self.highest_id
         for winner in winners:
@@ -74,14 +74,14 @@ class Predecessor:
         return Predecessor(last.version, protocol, metadata, moment, highest_id, None, files_with_ids)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
-        """The commit as the version after this one.
+        """The commit as the version after this one, with its row ids and in-commit timestamp.
 
         Args:
-            commit: what every attempt has in common.
+            commit: the part that all attempts share.
             now: ms since the epoch.
 
         Raises:
-            DeltaProtocolError: rows get ids, and a file does not say how many it has.
+            DeltaProtocolError: rows need ids, and an added file has no row count.
         """
         commit = replace(commit, version=self.version + 1)
         return self._with_time(self._with_row_ids(commit, store.root), now, store)
@@ -91,7 +91,7 @@ class Predecessor:
         assert metadata is not None
         if not is_enabled(effective_properties(metadata.configuration, commit.protocol or self.protocol)):
             return commit
-        # Also where this commit is the first to have its time inside: time must not fall back there.
+        # A commit that enables in-commit timestamps must not be older than the version before it, either.
         moment = now if self.version < 0 else max(now, self._moment(store) + 1)
         if commit.metadata is not None:
             before = self.metadata
@@ -121,9 +121,9 @@ class Predecessor:
         written = store.head(file_names.commit(self.version))
         if written is None:
             raise VersionNotFoundError(
-                f"the commit file of version {self.version} is not there",
+                f"the commit file of version {self.version} does not exist",
                 table=store.root,
                 version=self.version,
-                hint="The log was cleaned up meanwhile; open the table again",
+                hint="The log was cleaned up concurrently; open the table again",
             )
         return written.modified

@@ -1,6 +1,6 @@
-"""What a caller may say about a commit.
+"""Properties of a commit that a caller may set.
 
-What no log can hold is refused at once: an operation writes data files before it commits, and would leave them behind.
+They are checked before an operation writes data files: a commit that fails later would leave those files behind.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Transaction
 
-#: Fields of commitInfo that not every commit of this library has, and that readers take for the commit's own.
+#: Fields of commitInfo that readers interpret and that this library sets itself in some commits.
 _RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))
-#: Fields of commitInfo and their kinds. Other engines cannot parse a commit, and so no table, that has another there.
+#: Fields of commitInfo and their types. Other engines cannot parse a commit, and so the table, with another type.
 _FIELDS = {
     "clusterId": "text",
     "job": "a dictionary",
@@ -31,18 +31,19 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class CommitProperties:
-    """What a caller may say about a commit.
+    """Properties of a commit that a caller may set.
 
     Args:
-        custom_metadata: put as it is into commitInfo, but for what the commit says itself (its operation, its time).
-            Where Delta has a field of the name, it is of its kind: text for ``userId``, ``userName``, ``userMetadata``
-            and ``clusterId``, dictionaries for ``tags`` (of text), ``job``, ``notebook`` and ``lastManifestCommit``.
+        custom_metadata: extra fields of commitInfo. They do not replace fields that the commit sets (operation, time).
+            A field that Delta defines needs Delta's type: text for ``userId``, ``userName``, ``userMetadata`` and
+            ``clusterId``, a dictionary for ``tags`` (of text), ``job``, ``notebook`` and ``lastManifestCommit``.
         max_commit_retries: attempts after a lost race; default 50.
-        app_transactions: txn actions to put into the same commit (idempotent writes), one of each application.
+        app_transactions: txn actions of the commit (idempotent writes), at most one for each application.
 
     Raises:
-        InvalidArgumentError: metadata that is not a mapping of names to JSON values, or of another kind than Delta's
-            field; retries that are not a whole number from 0; transactions of another type, or two of one application.
+        InvalidArgumentError: the metadata does not map names to JSON values, or a value does not have the type of
+            Delta's field; the retries are not a whole number from 0; a transaction has another type, or two have the
+            same application.
     """
 
     custom_metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -54,8 +55,8 @@ class CommitProperties:
         retries = self.max_commit_retries
         if retries is not None and (type(retries) is not int or retries < 0):
             raise InvalidArgumentError(
-                f"max_commit_retries is {excerpt(retries)}",
-                hint="Give a whole number from 0, or None for the default",
+                f"max_commit_retries is {excerpt(retries)}; expected a whole number from 0, or None",
+                hint="None is the default of 50",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         _check_transactions(self.app_transactions)
@@ -65,7 +66,8 @@ def check_commit_properties(properties: object, *, table: str) -> None:
     """Check the ``commit_properties`` argument of an operation.
 
     Raises:
-        InvalidArgumentError: neither ``CommitProperties`` nor None, such as the class of that name in ``deltalake``.
+        InvalidArgumentError: the value is not a ``CommitProperties`` of this library; the ``deltalake`` package has a
+            class of the same name.
     """
     if properties is not None and not isinstance(properties, CommitProperties):
         raise InvalidArgumentError(
@@ -80,26 +82,26 @@ def check_commit_properties(properties: object, *, table: str) -> None:
 def _check_metadata(metadata: object) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
         raise InvalidArgumentError(
-            f"custom_metadata is {excerpt(metadata)}",
-            hint="Give a dictionary from names to what JSON can hold",
+            f"custom_metadata is {excerpt(metadata)}; expected a dictionary of names to JSON values",
+            hint="Give a dictionary with text as its keys",
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
     for name, value in metadata.items():
         if name in _RESERVED_FIELDS:
             raise InvalidArgumentError(
-                f"custom_metadata has {name} = {excerpt(value)}, which is the commit's own to say",
-                hint="Leave it out, or give it a name that Delta does not have",
+                f"custom_metadata has {name} = {excerpt(value)}, but the commit sets {name} itself",
+                hint="Leave it out, or use a name that commitInfo does not have",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         kind = _FIELDS.get(name)
         if kind is not None and value is not None and not _is_of(kind, value):
             raise InvalidArgumentError(
-                f"custom_metadata has {name} = {excerpt(value)}, with which other engines could not read the table",
-                hint=f"Give {kind}, as Delta has it there, or take another name",
+                f"custom_metadata has {name} = {excerpt(value)}; expected {kind}",
+                hint="Other engines could not read the table; give Delta's type, or use another name",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
     try:
-        # Python would write NaN and Infinity, and no other reader could open the table any more.
+        # Python would write NaN and Infinity, which are not JSON: no other reader could open the table.
         json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
@@ -120,7 +122,7 @@ def _check_transactions(transactions: object) -> None:
         isinstance(transaction, Transaction) for transaction in transactions
     ):
         raise InvalidArgumentError(
-            f"app_transactions is {excerpt(transactions)}",
+            f"app_transactions is {excerpt(transactions)}; expected a list of transactions",
             hint='Give a list: [lakehouse_lib.Transaction("my job", 7)]',
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
@@ -128,10 +130,10 @@ def _check_transactions(transactions: object) -> None:
     for transaction in transactions:
         first = by_application.setdefault(transaction.app_id, transaction)
         if first is not transaction:
-            # Actions of a commit have no order, so neither version would count before the other.
+            # The actions of a commit have no order, so it is undefined which version is the later one.
             raise InvalidArgumentError(
                 f"app_transactions has the versions {first.version} and {transaction.version} of the application "
                 f"{excerpt(transaction.app_id)}",
-                hint="Give each application one transaction a commit",
+                hint="Give one transaction for each application",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )

@@ -1,8 +1,8 @@
-"""Whether a commit that won a race contradicts what a transaction has read and wants to write.
+"""The conflict check of a transaction against the winning commits.
 
 The rules are delta-spark's, in its order: protocol, metadata, domains, application transactions, adds, deletes against
-reads, deletes against deletes. Where it gives up and need not, the loser goes on: see ``is_harmless`` and
-``_still_writable``; and overlap is judged by file statistics besides partition values.
+reads, deletes against deletes. Some changes that fail in delta-spark pass here: see ``is_harmless`` and
+``_still_writable``. Overlap is decided by file statistics as well as by partition values.
 """
 
 from __future__ import annotations
@@ -46,21 +46,22 @@ from lakehouse_lib.transaction.conflict_messages import (
 
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
-_AS_IT_IS_NOW = f"{_NOTHING}; open the table again, see that what you write still fits it, and run it again"
+_AS_IT_IS_NOW = f"{_NOTHING}; open the table again, check that the data still fits it, and run it again"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a transaction has read and wants to write.
+    """What a transaction read and is about to write.
 
     Attributes:
-        protocol, metadata, layout: of the version it was planned on.
-        isolation: of this commit.
-        reads: predicates of the rows it depended on; ``None`` among them is the whole table. Empty: a blind write.
-        live: those of the snapshot's files (a files table) that have one of these keys; asked only when files went.
-        removes: the files it removes (a files table).
-        applications: the version that it writes of each application.
-        domains: names it writes.
+        protocol, metadata, layout: of the read version.
+        isolation: the isolation level of this commit.
+        reads: predicates of the rows that it read; ``None`` is the whole table. Empty: a blind write.
+        live: returns the snapshot's files (a files table) that have one of the given keys. It is called only if a
+            winning commit removed files.
+        removes: the files that it removes (a files table).
+        applications: the version that it writes for each application.
+        domains: names of the domains that it writes.
         writes_metadata, writes_protocol: whether it changes them.
     """
 
@@ -78,7 +79,7 @@ class Attempt:
 
 
 def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
-    """The error that the first contradicting one of ``winners`` means for ``attempt``; None when all may stand."""
+    """The error for the first of ``winners`` that conflicts with ``attempt``; None if there is no conflict."""
     appended = _appended(attempt, winners)
     removed = _Removed.of(winners, store)
     read, both = removed.meeting_reads(attempt, store), removed.meeting_removes(attempt, store)
@@ -106,32 +107,32 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             version = attempt.applications[rival.app_id]
             what = (
                 f"has version {rival.version} of the application {excerpt(rival.app_id)}, "
-                f"of which this is version {version}"
+                f"and this transaction writes version {version}"
             )
             again = (
-                "what was to be written is there: go on with its next version"
+                "this version is already committed: go on with its next version"
                 if rival.version >= version
-                else "open the table again, see what it wrote, and run it again"
+                else "open the table again, check what the other writer committed, and run it again"
             )
             return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
         if number in appended:
-            return conflict(ConcurrentAppendError, f"added rows that {read_in_words(appended[number])} may cover")
+            return conflict(ConcurrentAppendError, f"added rows that may match {read_in_words(appended[number])}")
         if number in read:
             count, covering = read[number]
-            what = f"removed {files_in_words(count)} of those that were read ({read_in_words(covering)})"
+            what = f"removed {files_in_words(count)} that this transaction read ({read_in_words(covering)})"
             return conflict(ConcurrentDeleteReadError, what)
         if number in both:
-            return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} of the files that were to be removed")
+            return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} files that this transaction removes")
     return None
 
 
 def find_change(
     before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata], commits: range, store: ObjectStore
 ) -> CommitFailedError | None:
-    """The error that a change of protocol or metadata means for files written before it; None when they still fit.
+    """The error if a change of protocol or metadata invalidates files written before it; None if they still fit.
 
     Args:
-        commits: the versions that brought it.
+        commits: the versions that made the change.
     """
     kind: type[CommitFailedError]
     if before[0] != after[0] and not _still_writable(before[0], after[0], after[1], store):
@@ -146,10 +147,10 @@ def find_change(
 
 
 def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:
-    """Winners that added rows which the transaction should have read, each with what read them."""
+    """Winning commits that added rows which the transaction should have read, each with the matching predicate."""
     if attempt.isolation is IsolationLevel.SNAPSHOT_ISOLATION or not attempt.reads:
         return {}
-    # Under WriteSerializable what was appended blindly may count as appended afterwards.
+    # Under WriteSerializable a blind append may be ordered after this transaction.
     later = attempt.isolation is IsolationLevel.WRITE_SERIALIZABLE and not attempt.writes_metadata
     chosen = [
         (number, winner.adds)
@@ -158,7 +159,7 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
     ]
     if not chosen:
         return {}
-    # In one piece: what is asked of it is asked once, not once a winner.
+    # One table of all winners, so that each predicate is evaluated once and not once for each winner.
     files = pa.concat_tables([adds for _, adds in chosen]).combine_chunks()
     owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
     changed = may_be_true(files["dataChange"])
@@ -172,7 +173,7 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
 
 @dataclass(frozen=True)
 class _Removed:
-    """Keys of the files that winners removed, and the winner of each."""
+    """Keys of the files that the winning commits removed, with the winning commit of each."""
 
     keys: pa.Array
     owners: NDArray[np.int64]
@@ -184,7 +185,7 @@ class _Removed:
         return cls(pa.concat_arrays([pa.array([], pa.string()), *keys]), owners)
 
     def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
-        """Winners that removed files which the transaction has read, each with how many, and what first read some."""
+        """Winning commits that removed files which the transaction read: how many, and the first matching predicate."""
         if not attempt.reads or not len(self.keys):
             return {}
         gone = attempt.live(self.keys)
@@ -196,22 +197,21 @@ class _Removed:
         return conflicts
 
     def meeting_removes(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
-        """Winners that removed files which the transaction removes, each with how many."""
+        """Winning commits that removed files which the transaction removes too, and how many."""
         if not len(self.keys) or not len(attempt.removes):
             return {}
         return self._counted(file_keys(attempt.removes.select(KEY_COLUMNS), store))
 
     def _counted(self, keys: pa.Array) -> dict[int, int]:
-        """Winners that removed some of these, each with how many."""
+        """Winning commits that removed some of these files, and how many."""
         hits = self.owners[_is_in(self.keys, keys)]
         return dict(zip(*(array.tolist() for array in np.unique(hits, return_counts=True)), strict=True))
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only names, comments and harmless properties changed.
+    """Whether only the name, the description and harmless properties changed.
 
-    A writer that had seen the change would have written the same, but for the in-commit timestamp, which each attempt
-    sets anew.
+    Such a change cannot affect the data files of this transaction. In-commit timestamps are set anew by each attempt.
     """
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
         return False
@@ -222,9 +222,9 @@ def is_harmless(before: Metadata, after: Metadata) -> bool:
 
 
 def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store: ObjectStore) -> bool:
-    """Whether files written under one protocol may be committed under the other.
+    """Whether files written under ``before`` may be committed under ``after``.
 
-    The other has dropped no feature, and has none that this library cannot write.
+    True if ``after`` has all features of ``before``, and none that this library cannot write.
     """
     if not features.writer_features(before) <= features.writer_features(after):
         return False

@@ -1,4 +1,4 @@
-"""What commits changed, in a few words for an error."""
+"""Short descriptions of commits, reads and changes for error messages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST_PREDICATE = 500
 
 
 def commit_in_words(commit: CommitActions) -> str:
-    """A commit by its operation and version."""
+    """The operation and version of a commit."""
     operation = commit.info.get("operation")
     is_named = isinstance(operation, str) and 0 < len(operation) <= 100
     return f"{operation if is_named else 'a commit'} of version {commit.version}"
 
 
 def metadata_change(before: Metadata, after: Metadata) -> str:
-    """What a change of metadata changed: the id, columns, the partitioning, properties by their keys."""
+    """The differences between two metadata actions: id, columns, partitioning, keys of properties."""
     parts = [f"changed the table's id from {excerpt(before.id)} to {excerpt(after.id)}"] * (before.id != after.id)
     if before.schema_string != after.schema_string:
         parts += _schema_change(before.schema_string, after.schema_string)
@@ -38,16 +38,16 @@ def metadata_change(before: Metadata, after: Metadata) -> str:
             parts.append(f"changed the table's {what} to {excerpt(getattr(after, what))}")
     if (before.format_provider, before.format_options) != (after.format_provider, after.format_options):
         parts.append("changed the format of the files")
-    return ", ".join(parts) or "wrote the metadata as it was"
+    return ", ".join(parts) or "wrote the same metadata again"
 
 
 def protocol_change(before: Protocol, after: Protocol) -> str:
-    """What a change of protocol changed: versions and features."""
+    """The differences between two protocol actions: versions and features."""
     return f"changed the protocol from {_protocol(before)} to {_protocol(after)}"
 
 
 def read_in_words(read: Predicate | None) -> str:
-    """What was read."""
+    """A read predicate as text, cut where it is long."""
     if read is None:
         return "the whole table"
     text = read.text

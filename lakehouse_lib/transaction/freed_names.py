@@ -1,9 +1,9 @@
-"""Whether the name of a version was free for a commit only because a cleanup of the log had freed it.
+"""The check that a commit did not reuse a version name that a log cleanup had freed.
 
-A cleanup deletes the commits below a checkpoint. Where other writers commit this version and later ones, write a
-checkpoint and clean up, all between the look at the log and the put, the put of this version succeeds again: below
-their checkpoint, where no reader looks. That takes a retention (``delta.logRetentionDuration``) that is shorter than
-the time between look and put.
+A cleanup deletes the commits below a checkpoint. Other writers may commit this version and later ones, write a
+checkpoint and clean up, all between the last listing of the log and the put. Then the put of this version succeeds
+again, below their checkpoint, where no reader looks. This takes a retention (``delta.logRetentionDuration``) shorter
+than the time between listing and put.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from lakehouse_lib.transaction.read_version import outrun
 def check_name(
     commit: CommitActions, looked: int, configuration: Mapping[str, str], store: ObjectStore
 ) -> CommitFailedError | DeltaError | None:
-    """Look whether a commit that was just put is below a checkpoint that others have written without it.
+    """Check whether a commit that was just put is below a checkpoint that other writers made without it.
 
-    Nothing is read where the retention is longer than the time since ``looked`` plus an hour for wrong clocks.
+    Nothing is read if the retention is longer than the time since ``looked`` plus an hour for clock differences.
 
     Args:
-        commit: as it was put, by this writer.
+        commit: the commit that this writer put.
         looked: when the log was last seen to end before the commit, ms since the epoch.
         configuration: the table's properties.
 
     Returns:
-        None: the version is this commit. CommitFailedError: it is not; the commit's file is deleted again. Another
-        error: the log does not say. Nothing is raised, for the commit is put, and its files may be in use.
+        None: the version is this commit. CommitFailedError: it is not, and the commit file was deleted again. Another
+        error: the outcome is unknown. Nothing is raised, because the commit was put and its files may be in use.
     """
     if not may_free_the_next(configuration, looked, clock.now()):
         return None
@@ -47,40 +47,42 @@ def check_name(
         listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
-            return None  # and so no cleanup has deleted a commit of this version
-        # First of all: a put without an answer may have been stored, built upon and cleaned up before it was repeated.
+            return None  # so no cleanup has deleted a commit of this version
+        # Check this first: a put without an answer may have been stored, followed and cleaned up before its repeat.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):
-            with contextlib.suppress(StoreError):  # no reader looks at it, and its data files are deleted next
+            with contextlib.suppress(StoreError):  # no reader looks at it, and the caller deletes its data files
                 store.delete_many([file_names.commit(commit.version)])
             return outrun(store, commit.version)
     except DeltaError as error:
         return error
     return StoreError(
-        "other writers made a checkpoint of this version or a later one meanwhile, which lacks this commit",
+        "other writers made a checkpoint of this version or a later version, and it does not have this commit",
         table=store.root,
         version=commit.version,
-        hint="Raise delta.logRetentionDuration above the time that a commit may take",
+        hint="Set delta.logRetentionDuration longer than a commit may take",
     )
 
 
 def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], version: int) -> bool:
-    """Whether one of the checkpoints is older than the commit of ``version``, by the store's clock."""
+    """Whether one of the checkpoints is older than the commit file of ``version``, by the store's clock."""
     own = next((commit.modified for commit in commits if commit.version == version), None)
     return own is not None and any(checkpoint.modified < own for checkpoint in checkpoints)
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
-    """Whether the latest version has a file that the commit added, or a tombstone that it wrote; others may have
-    removed what was added since."""
+    """Whether the latest version has a file that the commit added, or a tombstone that it wrote.
+
+    Tombstones of added files count too: other commits may have removed those files since.
+    """
     latest = load_snapshot(store)
     tombstones = latest.tombstones
     gone = canonical(tombstones["path"], store)
     if len(commit.adds):
         present_paths = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
         return _any_among(canonical(commit.adds["path"], store), present_paths)
-    # Others may have removed the same files, but not at the same moment.
+    # Other commits may have removed the same files, but not with the same deletion timestamp.
     times = commit.removes["deletionTimestamp"].combine_chunks()
     at_that_time = pc.is_in(tombstones["deletionTimestamp"], value_set=times)
     return _any_among(canonical(commit.removes["path"], store), gone.filter(at_that_time))

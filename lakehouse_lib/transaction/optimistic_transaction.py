@@ -1,6 +1,6 @@
-"""What was read, what will be written, and one attempt after another to be the next version.
+"""Optimistic transaction: read set, staged actions and the commit retry loop.
 
-A crash at any point before the log entry is put leaves only files that no version refers to.
+A crash before the commit file is put leaves only data files that no version refers to.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ from lakehouse_lib.transaction.winning_commits import read_winners
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01
 _LONGEST_WAIT_SECONDS = 1.0
-#: However many retries are left; by then the table has moved on a long way.
+#: Time limit of the retry loop, however many retries are left.
 _DEADLINE_SECONDS = 600.0
 
 
 class OptimisticTransaction:
-    """Collects the actions of the next version.
+    """A transaction that collects the actions of the next version and commits them.
 
     Args:
-        snapshot: what the operation was planned on; None to create the table.
+        snapshot: the read version; None to create the table.
         store: the table's store.
-        operation: commitInfo's name of it, as delta-spark writes it ("WRITE", "DELETE", "OPTIMIZE", ...).
-        parameters: commitInfo's operationParameters.
+        operation: the operation in commitInfo, as delta-spark names it ("WRITE", "DELETE", "OPTIMIZE", ...).
+        parameters: the operationParameters in commitInfo.
 
-    ``metrics`` becomes commitInfo's operationMetrics.
+    ``metrics`` becomes the operationMetrics in commitInfo.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class OptimisticTransaction:
         self._parameters = dict(parameters)
         self._adds: list[pa.Table] = []
         self._keeps_row_ids = True
-        self._removes: list[pa.Table] = []  # files tables whose dataChange says whether rows go
+        self._removes: list[pa.Table] = []  # files tables; dataChange says whether rows are removed
         self._change_files: list[pa.Table] = []
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
@@ -97,28 +97,29 @@ class OptimisticTransaction:
         self.metrics: dict[str, Any] = {}
 
     def add(self, files: pa.Table, *, keeps_row_ids: bool = False) -> None:
-        """Files to add, of FILE_SCHEMA; their ``dataChange`` says whether they bring new rows.
+        """Add files (FILE_SCHEMA); their ``dataChange`` says whether they have new rows.
 
         Args:
-            keeps_row_ids: rows that were copied into them have what they keep beside them, where the table's rows do.
+            keeps_row_ids: copied rows in them have their row ids in the materialized row tracking columns, if the table
+                has row tracking enabled.
         """
         self._keeps_row_ids &= keeps_row_ids or not len(files)
         if len(files):
             self._adds.append(files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
 
     def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
-        """Live files of the snapshot to remove; ``data_change=False`` when their rows live on in added files."""
+        """Remove live files of the snapshot; ``data_change=False`` if added files have the same rows."""
         if len(files):
             change = pa.repeat(literal(data_change, pa.bool_()), len(files))
             self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
 
     def add_change_files(self, files: pa.Table) -> None:
-        """Files of the change data feed (CHANGE_FILE_SCHEMA), which say what the commit did to each row."""
+        """Add files of the change data feed (CHANGE_FILE_SCHEMA), with the changes of each row."""
         if len(files):
             self._change_files.append(files.cast(CHANGE_FILE_SCHEMA))
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Change the schema, the properties or the partitioning; at most once."""
+        """Change the schema, the properties or the partitioning; at most once in a transaction."""
         if self._metadata is not None:
             raise DeltaProtocolError("the metadata may change only once in a commit", table=self._store.root)
         self._metadata = metadata
@@ -127,7 +128,7 @@ class OptimisticTransaction:
         self._protocol = protocol
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Make the write idempotent: it conflicts when ``app_id`` has committed ``version`` or a later one."""
+        """Make the write idempotent: it conflicts if ``app_id`` has committed ``version`` or a later version."""
         self._write(Transaction(app_id, version, clock.now()))
 
     def _write(self, transaction: Transaction) -> None:
@@ -137,7 +138,7 @@ class OptimisticTransaction:
                 f"the commit would write the versions {earlier.version} and {transaction.version} of the application "
                 f"{excerpt(transaction.app_id)}",
                 table=self._store.root,
-                hint="Give each application one transaction a commit",
+                hint="Give one transaction for each application",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
 
@@ -145,19 +146,19 @@ class OptimisticTransaction:
         self._domains[domain.domain] = domain
 
     def read(self, predicate: Predicate | None) -> None:
-        """Rows the operation depended on; None: the whole table. Without any call the write is a blind one."""
+        """Record the rows that the operation read; None: the whole table. Without any call it is a blind write."""
         self._reads.append(predicate)
 
     def commit(self, properties: CommitProperties | None = None) -> Outcome:
-        """Be the next version, retrying after lost races that do not conflict.
+        """Commit as the next version; retry after winning commits that do not conflict.
 
         Raises:
-            UnsupportedFeatureError: the table uses a feature that cannot be written yet.
-            DeltaProtocolError: what is written breaks a rule of the table (append-only, ...).
-            InvalidArgumentError: the commit could not be read back (a line that is too long, a time after the year
-                9999, a file added and removed at once): nothing is put.
-            TableNotFoundError: the log that the snapshot was taken of is gone, or another table's.
-            StoreError: the store failed, and the commit did not happen.
+            UnsupportedFeatureError: the table uses a feature that this library cannot write.
+            DeltaProtocolError: the commit breaks a rule of the table (append-only, ...).
+            InvalidArgumentError: readers could not parse the commit (a line that is too long, a time after the year
+                9999, a file added and removed at once); nothing is put.
+            TableNotFoundError: the log of the snapshot is gone, or belongs to another table.
+            StoreError: the store failed, and nothing was committed.
         """
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions:
@@ -168,11 +169,11 @@ class OptimisticTransaction:
             return Conflict(stale)
         unsynced: StoreError | None = None
         try:
-            # Before the log is looked at, to keep the time between look and put short.
+            # Sync before listing the log, to keep the time between listing and put short.
             for table in (*self._adds, *self._change_files):
                 self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         except StoreError as error:
-            unsynced = error  # unless the files went with their table or their version
+            unsynced = error  # raised below, unless the table or the read version is gone
         looked = clock.now()
         lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
         if lost is not None:
@@ -187,7 +188,7 @@ class OptimisticTransaction:
         before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
         if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
-            # The names of versions that are gone are free again, and a commit there would be reported and never seen.
+            # Names of cleaned-up versions are free again; a commit under such a name would never be visible.
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following
@@ -218,7 +219,7 @@ class OptimisticTransaction:
                         hint="Open the table and append to it",
                     )
                 )
-            # Before the winners are read, not after: what is put next should be as fresh as can be.
+            # Wait before the winning commits are read, not after, so that the next put follows the latest version.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
             looked = clock.now()
             following = self._after_winners(self._snapshot, before)
@@ -226,7 +227,7 @@ class OptimisticTransaction:
                 return following
             before = following
             if attempt <= retries and time.monotonic() > deadline:
-                limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit has"
+                limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit may take"
                 hint = "More retries would not help: write less often or more at a time, or let writers take turns"
                 break
         else:
@@ -242,7 +243,7 @@ class OptimisticTransaction:
         )
 
     def _after_winners(self, snapshot: Snapshot, before: Predecessor) -> Predecessor | Conflict:
-        """The last version that others have put after ``before``, if none of them contradicts this commit."""
+        """The last winning commit after ``before``, or the conflict of this transaction with one of them."""
         assert before.landmark is not None
         try:
             winners, landmark = read_winners(self._store, before.landmark)
@@ -256,7 +257,7 @@ class OptimisticTransaction:
         return replace(before.after(winners, self._store.root), landmark=landmark)
 
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
-        """The commit without what the version before it has a say in."""
+        """The commit without the fields that depend on the preceding version (in-commit timestamp, row ids)."""
         info: dict[str, Any] = {
             **properties.custom_metadata,
             "timestamp": now,
@@ -271,7 +272,7 @@ class OptimisticTransaction:
         removed = now
         if self._snapshot is not None:
             info["readVersion"] = self._snapshot.version
-            # A clock that is behind would say that the files were removed long ago, and vacuum would take them.
+            # With a clock that is behind, the tombstones would look old, and vacuum would delete the files too early.
             removed = max(now, self._snapshot.modified)
         return CommitActions(
             0,
@@ -335,7 +336,7 @@ class OptimisticTransaction:
 
             if not pc.any(among(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
                 return pa.Table.from_batches([], FILE_SCHEMA)
-            files = snapshot.files  # asked for again: two answers of a snapshot may differ in order
+            files = snapshot.files  # read again in one call: two calls may return files in different orders
             return files.filter(among(files))
 
         return Attempt(
@@ -353,11 +354,11 @@ class OptimisticTransaction:
         )
 
     def _isolation(self) -> IsolationLevel:
-        """The table's level; a commit of files alone that changes no row need not see what others add."""
+        """The isolation level: the table's; snapshot isolation for a commit of files alone that changes no row."""
         metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
         assert metadata is not None
         if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
-            metadata = self._metadata  # the way out of a level that is not valid
+            metadata = self._metadata  # so that a commit can replace a level that is not valid
         if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
             return ISOLATION_LEVEL.of(metadata.configuration, self._store.root)
         return IsolationLevel.SNAPSHOT_ISOLATION
@@ -382,5 +383,5 @@ def _text(value: object) -> str:
 
 
 def engine_info() -> str:
-    """This library's name and version, as commits have it."""
+    """The name and version of this library, as in commitInfo."""
     return "/".join(filter(None, (distribution.NAME, distribution.version())))

@@ -1,4 +1,4 @@
-"""What came of a commit, as a value: ``Committed``, ``Conflict`` or ``Unknown``."""
+"""The outcome of a commit: ``Committed``, ``Conflict`` or ``Unknown``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaErr
 
 @dataclass(frozen=True)
 class Committed:
-    """The commit is version ``version``; ``attempts`` counts the puts it took."""
+    """The commit is version ``version``, after ``attempts`` puts."""
 
     version: int
     attempts: int
@@ -17,16 +17,16 @@ class Committed:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Nothing was committed; ``error`` says who won, what overlapped and what to do."""
+    """Nothing was committed; ``error`` names the winning commit, the overlap and what to do."""
 
     error: CommitFailedError
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """The store stopped answering: version ``version`` is this commit if its commitInfo has the txnId ``txn_id``.
+    """The store did not answer the put: ``version`` is this commit if its commitInfo has the txnId ``txn_id``.
 
-    Files that it added may be in use, so only vacuum may delete them.
+    The files that it added may be in use, so only vacuum may delete them.
     """
 
     version: int
@@ -35,13 +35,13 @@ class Unknown:
 
     @classmethod
     def of(cls, version: int, txn_id: str, cause: DeltaError, *, table: str) -> Unknown:
-        """The outcome of a put that failed with ``cause`` before the store answered it."""
+        """The outcome of a put that failed with ``cause`` before the store confirmed it."""
         error = CommitUnknownError(
-            f"the store did not say that it has the commit, so it may be this version or may not be: {cause.message}",
+            f"the store did not confirm the commit, so this version may or may not be the commit: {cause.message}",
             table=table,
             version=version,
             hint=f"When the store answers again, history() shows whether the version's txnId is {txn_id}; "
-            "only what carries an application transaction is safe to be written again without looking",
+            "without that check, only a write with an application transaction is safe to repeat",
         )
         error.__cause__ = cause
         return cls(version, txn_id, error)
@@ -51,11 +51,11 @@ Outcome = Committed | Conflict | Unknown
 
 
 def version_of(outcome: Outcome) -> int:
-    """The version of a commit that happened.
+    """The version of a commit that succeeded.
 
     Raises:
-        CommitFailedError: it did not; the table is as it was.
-        CommitUnknownError: whether it happened is not known.
+        CommitFailedError: nothing was committed; the table is unchanged.
+        CommitUnknownError: it is not known whether the commit is in the log.
     """
     if isinstance(outcome, Committed):
         return outcome.version

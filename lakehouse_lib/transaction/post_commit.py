@@ -1,6 +1,6 @@
-"""What follows a commit: its checksum, the checkpoint that is due, and the log's cleanup after that.
+"""Post-commit hooks: the checksum of the commit, the checkpoint that is due, and the log cleanup after it.
 
-The commit has happened, so a failure here is only logged.
+A failing hook is logged and does not fail the commit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 
 
 def run_hooks(before: Snapshot, commit: CommitActions) -> None:
-    """Do what is due after a commit.
+    """Run the hooks that are due after a commit.
 
     Args:
-        before: the snapshot the commit was planned on, which may be several versions older.
+        before: the read version of the commit, which may be several versions older.
     """
     version = commit.version
     with _logged_failure("checksum", before, version):
@@ -41,19 +41,19 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
         if version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root):
             return
         latest = before.update()
-        latest.check_writable()  # others have committed since, and a checkpoint leaves out what is unknown here
+        latest.check_writable()  # a later commit may need a feature whose actions a checkpoint here would leave out
         checkpoint_snapshot(latest)
         with _logged_failure("checksum", latest, latest.version):
             complete_checksum(latest)
-        with _logged_failure("cleanup of the log", latest, version):
+        with _logged_failure("log cleanup", latest, version):
             clean_up_log(latest, commit)
 
 
 def write_checksum(before: Snapshot, commit: CommitActions) -> None:
-    """Write the checksum of a commit from that of the version before, at a cost independent of the table's size.
+    """Write the checksum of a commit from the checksum before it, at a cost independent of the table's size.
 
-    Where that is missing and the table has a checkpoint, none is written until the next checkpoint, which has all the
-    numbers at hand; before the first checkpoint the whole table is in memory.
+    If that checksum is missing and the table has a checkpoint, no checksum is written until the next checkpoint, which
+    counts all files anyway. Before the first checkpoint all files are in memory, and the checksum is counted from them.
     """
     store, version = before.store, commit.version
     was_latest = before.version == version - 1
@@ -66,7 +66,7 @@ def write_checksum(before: Snapshot, commit: CommitActions) -> None:
         wrong = contradictions(previous, before.state, counting=False)
         if wrong:
             path = file_names.checksum(version - 1)
-            logger.warning("nothing is built on the checksum %s of %s: %s", path, store.root, "; ".join(wrong))
+            logger.warning("no checksum is derived from the checksum %s of %s: %s", path, store.root, "; ".join(wrong))
             return
     checksum = next_checksum(previous, commit, newer_than=before.timestamp)
     if checksum is not None:
@@ -86,7 +86,7 @@ def complete_checksum(snapshot: Snapshot) -> None:
 
 
 def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
-    """Delete what of the log has expired, unless the clock that the commit was made by was ahead of the store's."""
+    """Delete log files that have expired, unless the clock that set the commit's time is ahead of the store's."""
     if not is_due(latest.store, latest.metadata):
         return
     timestamp = int(commit.info["timestamp"])
@@ -99,10 +99,10 @@ def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:
-    """Write the checkpoint of this version, forgetting removes older than the table's retention.
+    """Write the checkpoint of this version without tombstones older than the table's retention.
 
-    It counts back from the time of the version's commit file where the clock is ahead of it: a remove that is forgotten
-    too early would leave its file to the next vacuum.
+    The retention counts from the commit file's time if the local clock is ahead of it: the next vacuum would not know
+    a file whose tombstone is dropped too early.
     """
     retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
     since = min(clock.now(), snapshot.modified) - int(retention.total_seconds() * 1000)
@@ -114,4 +114,4 @@ def _logged_failure(what: str, snapshot: Snapshot, version: int) -> Iterator[Non
     try:
         yield
     except Exception:
-        logger.warning("no %s after version %d of %s", what, version, snapshot.store.root, exc_info=True)
+        logger.warning("%s failed after version %d of %s", what, version, snapshot.store.root, exc_info=True)

@@ -1,4 +1,4 @@
-"""The put of the next commit file, and whose file it is afterwards."""
+"""The put of the next commit file, and the check of whose commit the log has afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.protocol.actions import parse_line
 from lakehouse_lib.store.base import ObjectStore
 
-#: About twenty seconds of waiting; a store retries what it knows to be worth it by itself, and may take long over that.
+#: About twenty seconds of waiting; a store has its own retries for errors that may pass, and they may take long.
 _ATTEMPTS = 10
 _PATIENCE_SECONDS = 60.0
 _FIRST_WAIT_SECONDS = 0.05
@@ -21,16 +21,17 @@ _LONGEST_WAIT_SECONDS = 5.0
 def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
     """Put the commit file of ``version``.
 
-    A put without an answer may have been stored, may yet be, or never will. The log is asked who has the version; while
-    no writer has it, the same bytes are put again, so that a put still under way finds the version taken.
+    A put without an answer may have been stored, may still be stored, or may never be. So the log is read for the
+    version's owner. While the version does not exist, the same bytes are put again, and a put still under way will find
+    the version taken.
 
     Returns:
-        True: the commit is this writer's. False: another commit has that version, and this one never will. An error,
-        the store's last one: it gave no answer for so long that the outcome is unknown.
+        True: the commit is this writer's. False: the version is another commit, and this commit will never appear.
+        The last error of the store: it gave no answer for so long that the outcome is unknown.
 
     Raises:
-        StoreRefusedError: the store would not take it; nothing was stored.
-        TableNotFoundError: the version existed, and now neither it nor the one before does.
+        StoreRefusedError: the store refused the file and stored nothing.
+        TableNotFoundError: the version existed, and now neither it nor the version before it does.
     """
     failure: StoreError | None = None
     taken = in_doubt = False
@@ -42,7 +43,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
-            # A version that was taken is never put again: were it gone, the log would be, or this part of it.
+            # A version that was taken is not put again: if it is missing now, a cleanup or a deletion removed it.
             taken = taken or not store.put_if_absent(file_names.commit(version), data)
             if not taken:
                 return True
@@ -53,7 +54,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         try:
             is_ours = _holder(store, version) == txn_id
             if is_ours and in_doubt:
-                # It is there, but the put did not get as far as to say that a power cut will not take it.
+                # The commit file exists, but the failed put may not have synced it to disk.
                 store.sync([file_names.commit(version)])
             return is_ours
         except ObjectNotFoundError as missing:
@@ -69,20 +70,20 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             failure = error
             continue
         if newest is not None and newest > version:
-            return False  # it was cleaned up since
+            return False  # the version was cleaned up meanwhile
         if newest is None or newest < version - 1:
             raise TableNotFoundError(
-                "the log is gone",
+                "the log no longer exists",
                 table=store.root,
                 version=version,
-                hint="The table was deleted while this was written to it; nothing is committed",
+                hint="The table was deleted during this write; nothing is committed",
             )
     assert failure is not None
     return failure
 
 
 def _holder(store: ObjectStore, version: int) -> str | None:
-    """The transaction id in the commitInfo of ``version``; None for a commit that has none."""
+    """The txnId in the commitInfo of ``version``; None if the commit has none."""
     try:
         name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
     except ValueError:

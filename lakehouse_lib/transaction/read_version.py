@@ -1,4 +1,4 @@
-"""The version that a transaction was planned on: whether the log still has it, and what follows it."""
+"""The check that the log still has the read version of a transaction."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from lakehouse_lib.store.base import ObjectStore
 
 
 def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
-    """Check that the log still has the version that a transaction was planned on.
+    """Check that the log still has the read version of a transaction.
 
-    A table that was deleted would get a commit after a gap and be unreadable; one that was deleted and created again
-    would get a commit meant for another table. Where the version was cleaned up, the next version's name is free again,
-    too, and a commit there would be lost.
+    After a deletion of the table, a commit would follow a gap and could not be read. After a recreation it would reach
+    another table. After a cleanup of the read version the next version's name is free again, and a commit under it
+    would never be visible.
 
     Returns:
-        The error for a version that was cleaned up; None when the log has it.
+        The error if the version was cleaned up; None if the log has it.
 
     Raises:
-        TableNotFoundError: the log is gone, or another table's.
+        TableNotFoundError: the log is gone, or belongs to another table.
     """
     commit_file = store.head(file_names.commit(snapshot.version))
     if commit_file is None:
         newest = latest_version(store)
         if newest is None or newest < snapshot.version:
             raise TableNotFoundError(
-                f"the log ends at version {newest}" if newest is not None else "the log is gone",
+                f"the log ends at version {newest}" if newest is not None else "the log no longer exists",
                 table=store.root,
                 version=snapshot.version,
                 hint="The table was deleted or replaced after it was opened; open it again",
@@ -45,9 +45,9 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
 
 
 def outrun(store: ObjectStore, version: int) -> CommitFailedError:
-    """The error for a version whose name a cleanup has freed, or may have."""
+    """The error for a version whose name a log cleanup has freed, or may have freed."""
     return CommitFailedError(
-        "the log was cleaned up past the version this was planned on, so what it conflicts with is unknown",
+        "log cleanup removed commits after the read version, so conflicts cannot be checked",
         table=store.root,
         version=version,
         hint="Run it again on the new version",
@@ -55,7 +55,7 @@ def outrun(store: ObjectStore, version: int) -> CommitFailedError:
 
 
 def may_follow_a_cleanup(snapshot: Snapshot, store: ObjectStore, now: int) -> bool:
-    """Whether there are later versions, of which a cleanup of the log may take or have taken the next one.
+    """Whether later versions exist, and a log cleanup may have deleted the next one or may do so soon.
 
     Args:
         now: ms since the epoch.

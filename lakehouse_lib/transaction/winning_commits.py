@@ -1,4 +1,4 @@
-"""The commits that others have put since a transaction's snapshot was taken."""
+"""The winning commits: commits of other writers after the read version of a transaction."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from lakehouse_lib.store.concurrent import at_once
 
 
 def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
-    """The commits after ``before`` in the order of their versions, and the last of them as the next landmark.
+    """The commits after ``before`` in the order of their versions, and the identity of the last of them.
 
-    At least one such commit exists.
-    The newest may be missing from a listing that is a little behind; the next put meets them.
+    At least one such commit must exist. A stale listing may lack the newest; the next put then finds it.
 
     Raises:
-        TableNotFoundError: ``before`` is another table's by now, and so are they.
-        VersionNotFoundError: it or one of them was cleaned up already.
-        LogCorruptedError: a torn one.
+        TableNotFoundError: ``before`` belongs to another table now.
+        VersionNotFoundError: ``before`` or a later commit was cleaned up.
+        LogCorruptedError: a commit is torn.
     """
     listed = {commit.version: commit.object for commit in list_commits(store, before.version)}
     path = file_names.commit(before.version)

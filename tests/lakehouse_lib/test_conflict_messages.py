@@ -71,7 +71,7 @@ BEFORE = Metadata("t", schema(("id", "long", 1), ("p", "string", 2)), ("p",), {"
         ({"partition_columns": ()}, "changed the partitioning from ('p') to ()"),
         ({"name": "n", "description": "d"}, "changed the table's name to 'n', changed the table's description to 'd'"),
         ({"format_provider": "orc"}, "changed the format of the files"),
-        ({}, "wrote the metadata as it was"),
+        ({}, "wrote the same metadata again"),
     ],
 )
 def test_a_change_of_metadata_says_what_changed(change, said):
@@ -118,7 +118,7 @@ def test_files_that_were_read_and_are_gone(tmp_path, sql, said):
     predicate = None if sql is None else parse(sql, snapshot.schema)
     error = loser_of(snapshot, lambda one: one.remove(files("a", "b")), lambda one: one.read(predicate))
     assert isinstance(error, ConcurrentDeleteReadError)
-    assert f"removed 2 files of those that were read ({said})" in str(error)
+    assert f"removed 2 files that this transaction read ({said})" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_application_that_wrote_meanwhile(tmp_path, theirs, hint, name):
     )
     assert isinstance(error, ConcurrentTransactionError)
     assert f"has version {theirs} of the application '{name[:3]}" in str(error)
-    assert "of which this is version 5" in str(error)
+    assert "this transaction writes version 5" in str(error)
     assert hint in error.hint
 
 
@@ -168,5 +168,5 @@ def test_a_commit_has_ten_minutes(tmp_path, monkeypatch):
     loser.add(files("a"))
     error = loser.commit().error
     assert isinstance(error, TooManyRetriesError)
-    assert "3 attempts lost the race to other writers in the 600 seconds that a commit has" in str(error)
+    assert "3 attempts lost the race to other writers in the 600 seconds that a commit may take" in str(error)
     assert "More retries would not help" in error.hint

@@ -223,7 +223,7 @@ def test_a_checksum_that_cannot_be_written_fails_no_commit(tmp_path, monkeypatch
     monkeypatch.setattr(type(snapshot.store), "put_if_absent", refuse)
     with caplog.at_level(logging.WARNING):
         assert change(snapshot, [2]).version == 2
-    assert "no checksum after version 2" in caplog.text
+    assert "checksum failed after version 2" in caplog.text
 
 
 # Wrong ones.

@@ -380,7 +380,7 @@ def test_files_without_rows_vanish(tmp_path):
     ("columns", "message"),
     [
         ([], "no column to cluster by.*Name the columns"),
-        (["nope"], "no column 'nope'.*The columns are id, customer, item, status, day, tags"),
+        (["nope"], "the column 'nope' does not exist.*The columns are id, customer, item, status, day, tags"),
         (["customer", "customer"], "named twice"),
         (["customer", "CUSTOMER"], "named twice"),
         (["DAY"], "'day' is a partition column"),

@@ -224,7 +224,7 @@ def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, mo
         return Answer.error(503, "SlowDown") if request.verb == "PUT" and "_delta_log" in request.key else forward()
 
     options = {**s3_server.options, "retry_timeout": "100ms"}
-    told = r"did not say that it has the commit.*S3 answered SlowDown.*tried for 0.1 s.*history\(\) shows"
+    told = r"did not confirm the commit.*S3 answered SlowDown.*tried for 0.1 s.*history\(\) shows"
     with s3_server.interfering(interfere), pytest.raises(CommitUnknownError, match=told):
         write_deltalake(location, rows(100), mode="append", storage_options=options)
 
