@@ -1,8 +1,8 @@
-"""Objects of logs that were read in this process, so that opening a table again reads only what is new.
+"""A cache of log objects that this process has read, so that opening a table again reads only new objects.
 
-The log's objects never change, but a table may be deleted and another one put in its place. An entry is therefore
-known by the store, the path, the size and the modification time; and an object so young that a rewrite could have
-left its time the same is not kept at all.
+Log objects never change, but a table may be deleted and another one created in its place. So the key of an entry has
+the store, the path, the size and the modification time. An object is not cached while it is so young that a rewrite
+could have the same modification time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 from lakehouse_lib.log import clock
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: Bytes that tables which are not open any more may keep.
+#: Bytes that the cache may keep for tables that are no longer open.
 BOUND = 256 << 20
 
-#: What an entry takes beside the columns that it counts: the Arrow objects of a commit of one file, most of all.
+#: Bytes that an entry takes besides the columns that it counts: mostly the Arrow objects of a commit with one file.
 ENTRY = 32 << 10
 
-#: So many of the entries that may grow are measured at a time, those first that were not for the longest.
+#: How many of the growing entries are measured in one call, the least recently measured first.
 _MEASURED_AT_ONCE = 4
 
-#: File systems keep times in steps of up to this many milliseconds.
+#: Resolution of a file system's modification times, in milliseconds, at most.
 _STEP_OF_TIME = 2_000
 
 _Value = TypeVar("_Value")
@@ -39,15 +39,15 @@ class _Entry:
     size: int = 0
 
     def measure(self) -> int:
-        """Bytes by which the value has grown since it was measured last."""
+        """Bytes by which the value has grown since the last measurement."""
         before, self.size = self.size, ENTRY + self.nbytes(self.value)
         return self.size - before
 
 
 class LogCache:
-    """Values by the objects they were read from; the least recently used go first. Safe among threads.
+    """Values by the objects that they were read from; the least recently used are dropped first. Safe among threads.
 
-    No call takes longer the more there is in it.
+    The time of a call does not depend on the number of entries.
     """
 
     def __init__(self, bound: int = BOUND) -> None:
@@ -66,11 +66,11 @@ class LogCache:
         *,
         grows: bool = False,
     ) -> _Value:
-        """The value that ``read`` makes of these objects, now or earlier.
+        """The value that ``read`` makes of these objects, cached.
 
         Args:
-            nbytes: the value's bytes in memory, without the few tens of kilobytes that any entry takes.
-            grows: whether they become more while the value is used.
+            nbytes: returns the value's bytes in memory, without the tens of kilobytes that every entry takes.
+            grows: whether the value's size may grow while it is used.
         """
         key = _key(store, objects)
         with self._lock:
@@ -81,7 +81,7 @@ class LogCache:
             if clock.now() - youngest <= _STEP_OF_TIME:
                 return value
             with self._lock:
-                entry = self._look_up(key)  # of another thread that was faster, to share its columns
+                entry = self._look_up(key)  # another thread may have been faster: share its columns
                 if entry is None:
                     entry = self._entries[key] = _Entry(value, nbytes)
                     self._nbytes += entry.measure()
@@ -95,7 +95,7 @@ class LogCache:
         return result
 
     def forget(self, store: ObjectStore, objects: Sequence[ObjectMeta]) -> None:
-        """Read these anew the next time."""
+        """Drop these objects from the cache, so that they are read again."""
         with self._lock:
             self._drop(_key(store, objects))
 
@@ -107,7 +107,7 @@ class LogCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values, as they were measured last."""
+        """Bytes of all values, as of their last measurement."""
         with self._lock:
             return self._nbytes
 

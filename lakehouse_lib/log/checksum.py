@@ -1,7 +1,7 @@
-"""Version checksums: ``N.crc`` says in one object what version N comes to (PROTOCOL.md, section Version Checksum File).
+"""Version checksums: ``N.crc`` has the counts and the few actions of version N (PROTOCOL.md, Version Checksum File).
 
-A wrong one is worse than none: delta-spark takes the protocol and the metadata from it. So one is written only where
-each of its numbers is certain, and the log counts where they differ.
+A wrong checksum is worse than a missing one, because delta-spark takes the protocol and the metadata from it. So a
+checksum is written only if all of its numbers are certain. Where a checksum and the log differ, the log wins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.store.base import ObjectStore
 
-#: More of them are left out, as delta-spark does: a checksum is read at every commit.
+#: Larger lists are left out, as in delta-spark, because a checksum is read at every commit.
 _MOST_TRANSACTIONS = 100
 _MOST_DOMAINS = 10
 
@@ -36,10 +36,10 @@ class Checksum:
 
     Attributes:
         size: bytes of all live files.
-        files: how many live files there are.
+        files: number of live files.
         transactions, domains: the live ones; None: not listed.
-        txn_id: of the commit.
-        in_commit_timestamp: ms since the epoch, where the table has them.
+        txn_id: the txnId of the commit.
+        in_commit_timestamp: ms since the epoch, if the table has in-commit timestamps.
     """
 
     size: int
@@ -53,11 +53,11 @@ class Checksum:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Checksum:
-        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        """The checksum in a JSON object; LogCorruptedError names a field that is missing or has another type."""
         for name in ("numMetadata", "numProtocol"):
             if _number(body, name) != 1:
                 raise LogCorruptedError(
-                    f"a checksum whose {name} is {excerpt(body.get(name))}", code="DELTA_CHECKSUM_CORRUPTED"
+                    f"{name} is {excerpt(body.get(name))}; expected 1", code="DELTA_CHECKSUM_CORRUPTED"
                 )
         transactions = _objects(body, "setTransactions")
         domains = _objects(body, "domainMetadata")
@@ -93,10 +93,10 @@ class Checksum:
 
 
 def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
-    """The checksum of a version, or None when there is none.
+    """The checksum of a version, or None if it has none.
 
     Raises:
-        LogCorruptedError: one that cannot be read.
+        LogCorruptedError: the checksum cannot be read.
     """
     try:
         data = store.read(file_names.checksum(version))
@@ -105,7 +105,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
     try:
         body = parse_json(data)
         if not isinstance(body, dict):
-            raise LogCorruptedError(f"not a JSON object: {excerpt(body)}", code="DELTA_CHECKSUM_CORRUPTED")
+            raise LogCorruptedError(f"it is {excerpt(body)}; expected an object", code="DELTA_CHECKSUM_CORRUPTED")
         return Checksum.from_json(body)
     except (ValueError, LogCorruptedError) as error:
         why = error.message if isinstance(error, LogCorruptedError) else str(error)
@@ -119,18 +119,18 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
 
 
 def put_checksum(store: ObjectStore, version: int, checksum: Checksum) -> bool:
-    """Write the checksum of a committed version; False when it has one, which stays."""
+    """Write the checksum of a committed version; False if it has one already, which is not replaced."""
     data = json.dumps(checksum.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
     return store.put_if_absent(file_names.checksum(version), data)
 
 
 def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int) -> Checksum | None:
-    """The checksum after a commit, by the one before it and what the commit says; None where that is not certain.
+    """The checksum after a commit, derived from the previous checksum; None if it is not certain.
 
     Args:
-        newer_than: ms since the epoch, when the version was committed that the commit's writer had read. What was
-            written after it cannot be among the files of that version, and an add of it is one file more. That is as
-            true as the writer's clock and the store's agree; no verb adds a live file without removing it.
+        newer_than: commit time of the writer's read version, ms since the epoch. A file written after it cannot be live
+            in that version, so its add increases the number of files. This assumes that the clocks of the writer and
+            the store agree; no verb adds a live file without removing it.
     """
     adds, removes = commit.adds, commit.removes
     replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
@@ -167,7 +167,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
 
 
 def checksum_of(state: TableState) -> Checksum | None:
-    """The checksum of a version by all of its files, of which one column is read; None where a size is not known."""
+    """The checksum of a version from all of its files, of which one column is read; None if a size is missing."""
     if state.metadata is None or state.protocol is None:
         return None
     size = files = 0
@@ -180,8 +180,10 @@ def checksum_of(state: TableState) -> Checksum | None:
 
 
 def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
-    """The checksum with what only the version's own commitInfo tells; None where the table has in-commit timestamps,
-    without which a checksum of it is wrong, and the commitInfo has none."""
+    """The checksum with the fields that only the version's own commitInfo has.
+
+    None if the table has in-commit timestamps and the commitInfo has none: the checksum would be wrong without it.
+    """
     txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
     enabled = in_commit_timestamp.is_enabled(checksum.metadata.configuration)
     if enabled and not isinstance(moment, int):
@@ -194,30 +196,30 @@ def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
 
 
 def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> list[str]:
-    """What a checksum says against the log, a phrase each.
+    """The differences between a checksum and the log, as phrases.
 
     Args:
-        counting: read what it takes to count the files and their bytes; otherwise only what is in memory is compared.
+        counting: also count the files and their bytes, reading what is needed; else only data in memory is compared.
     """
     files = state.files
     phrases = []
     if checksum.metadata != state.metadata:
-        phrases.append("the metadata is another one")
+        phrases.append("the metadata differs")
     if checksum.protocol != state.protocol:
-        phrases.append("the protocol is another one")
+        phrases.append("the protocol differs")
     if (counting or files.is_counted) and checksum.files != files.num_rows:
-        phrases.append(f"numFiles is {checksum.files}, and there are {files.num_rows}")
+        phrases.append(f"numFiles is {checksum.files}; expected {files.num_rows}")
     if counting or files.base is None:
         truth = checksum_of(state)
         if truth is not None and checksum.size != truth.size:
-            phrases.append(f"tableSizeBytes is {checksum.size}, and they are {truth.size}")
+            phrases.append(f"tableSizeBytes is {checksum.size}; expected {truth.size}")
     for name, entries, log_entries in (
         ("setTransactions", checksum.transactions, state.transactions),
         ("domainMetadata", checksum.domains, state.domains),
     ):
-        # Those that have expired may be left out.
+        # Expired entries may be left out.
         if entries is not None and any(log_entries.get(key) != entry for key, entry in entries.items()):
-            phrases.append(f"{name} are others")
+            phrases.append(f"{name} differ")
     return phrases
 
 
@@ -228,14 +230,16 @@ def _sum(sizes: Any) -> int:
 def _number(body: Mapping[str, Any], name: str) -> int:
     value = body.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
+        raise LogCorruptedError(
+            f"{name} is {excerpt(value)}; expected a number from 0", code="DELTA_CHECKSUM_CORRUPTED"
+        )
     return value
 
 
 def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = body.get(name)
     if not isinstance(value, dict):
-        raise LogCorruptedError(f"a checksum whose {name} is {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
+        raise LogCorruptedError(f"{name} is {excerpt(value)}; expected an object", code="DELTA_CHECKSUM_CORRUPTED")
     return value
 
 
@@ -244,5 +248,5 @@ def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | No
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
-        raise LogCorruptedError(f"a checksum whose {name} are {excerpt(value)}", code="DELTA_CHECKSUM_CORRUPTED")
+        raise LogCorruptedError(f"{name} is {excerpt(value)}; expected objects", code="DELTA_CHECKSUM_CORRUPTED")
     return value

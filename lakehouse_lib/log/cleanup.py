@@ -1,8 +1,9 @@
-"""Delete what the log has kept long enough (PROTOCOL.md, section Metadata Cleanup).
+"""Delete expired log files (PROTOCOL.md, section Metadata Cleanup).
 
-Everything stays from one checkpoint on, the *base*: the newest one that is not newer than the last commit of the
-retention's first midnight. Deciding is pure. The deletions come in steps, and after any part of them every version from
-the base on is as it was, and every older one is either whole or not there.
+One checkpoint is the *base* of a cleanup, and everything from its version on is kept. It is the newest checkpoint that
+is not newer than the last commit before the cutoff (the midnight at which the retention begins). Planning is pure. The
+deletions come in steps. After any part of them every version from the base on can be read as before, and every older
+version is either complete or does not exist.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ logger = logging.getLogger(__name__)
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _CHECKPOINTS = ("classic", "part", "uuid-json", "uuid-parquet")
-#: Hadoop keeps the checksum of a file beside it, on file systems that have none of their own.
+#: On file systems without checksums of their own, Hadoop keeps a file's checksum in a file beside it.
 _COMPANION = re.compile(r"\.(.+)\.crc")
-#: What the local store writes aside and a killed process leaves.
+#: Temporary files of the local store, which a killed process leaves behind.
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 
 @dataclass(frozen=True)
 class CleanupPlan:
-    """What a cleanup deletes.
+    """The files that a cleanup deletes.
 
     Attributes:
-        base: the checkpoint from which on everything stays; None when nothing older is to go.
-        steps: paths. One step is done before the next one begins; the order within a step is free.
+        base: the checkpoint from which on everything is kept; None if nothing is to be deleted.
+        steps: paths. A step is complete before the next one begins; the order within a step is free.
     """
 
     base: Checkpoint | None
@@ -59,7 +60,7 @@ class CleanupPlan:
 
     @property
     def paths(self) -> list[str]:
-        """All of them, in the order of the steps."""
+        """All paths, in the order of the steps."""
         return [path for step in self.steps for path in step]
 
 
@@ -72,15 +73,15 @@ def clean_up(
     dry_run: bool = False,
     enforce_retention_duration: bool = True,
 ) -> list[str]:
-    """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to any more,
-    and temporary files of ours that are older than a day.
+    """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to, and
+    temporary files of the local store that are older than a day.
 
-    A table with ``delta.enableExpiredLogCleanup = false`` keeps all of it.
+    With ``delta.enableExpiredLogCleanup = false`` nothing is deleted.
 
     Args:
         metadata, protocol: of the latest version.
-        now: the moment to count back from, ms since the epoch; None: the clock.
-        dry_run: only say what would go.
+        now: the time from which the retention counts back, ms since the epoch; None: the clock.
+        dry_run: delete nothing, only return the paths.
         enforce_retention_duration: refuse a ``delta.logRetentionDuration`` that is shorter than the table's
             ``delta.deletedFileRetentionDuration``.
 
@@ -88,9 +89,9 @@ def clean_up(
         The paths, in the order of their deletion.
 
     Raises:
-        RetentionError: the log would be forgotten before the files that it removed.
-        InvalidArgumentError: a property that cannot be read.
-        StoreError: the store failed; what is deleted by then was to go.
+        RetentionError: the log retention is shorter than the retention of deleted files.
+        InvalidArgumentError: a property is not valid.
+        StoreError: the store failed; some of the files may be deleted.
     """
     retention = log_retention(metadata.configuration, store.root)
     if retention is None:
@@ -99,14 +100,14 @@ def clean_up(
     if enforce_retention_duration and retention < of_files:
         raise RetentionError(
             f"{LOG_RETENTION.key} ({retention}) is shorter than {DELETED_FILE_RETENTION.key} "
-            f"({of_files}): versions would be forgotten whose files are still kept for them",
+            f"({of_files}): versions would be lost whose data files are still kept",
             table=store.root,
             hint="Pass enforce_retention_duration=False if these versions are not needed, or set the first property to "
             f"at least the second by {SET_BY}",
         )
     moment = clock.now() if now is None else now
     a_day_ago = cutoff(moment, timedelta(days=1))
-    # The sidecars are listed before the checkpoints that may refer to them.
+    # List the sidecars before the checkpoints that may refer to them.
     sidecars = list(store.list_from(file_names.SIDECARS))
     listing = list(store.list_from(file_names.LOG))
     commits = sort_listing(listing)[1]
@@ -114,7 +115,7 @@ def clean_up(
         properties = effective_properties(metadata.configuration, protocol)
         expired = newest_at(store, commits, cutoff(moment, retention), properties)
     except VersionNotFoundError:
-        return []  # another cleanup is at work, and what it leaves is for the next one
+        return []  # another cleanup is running; the next cleanup deletes what it leaves
     plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
     steps = (
         *plan.steps,
@@ -129,8 +130,10 @@ def clean_up(
 
 
 def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
-    """Whether ``clean_up`` may find something older than its base. Lists the log from its start, and only as far as
-    the modification times have expired; reads nothing."""
+    """Whether ``clean_up`` may find files older than its base.
+
+    Lists the log from its start, only as far as the modification times have expired; reads no file.
+    """
     retention = log_retention(metadata.configuration)
     if retention is None:
         return False
@@ -152,19 +155,19 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
 
 
 def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
-    """Whether a cleanup may by now have deleted the version after one committed at ``committed``, ms since the epoch.
+    """Whether a cleanup may have deleted the version after the one committed at ``committed``, ms since the epoch.
 
     True once ``committed`` is older than the retention; clocks may differ by an hour. The retention is not rounded to
     midnight, because other engines (delta-rs) do not round it either.
     """
     try:
         return committed <= now + _HOUR - int(LOG_RETENTION.of(configuration) / timedelta(milliseconds=1))
-    except InvalidArgumentError:  # the cleanup itself may read it otherwise
+    except InvalidArgumentError:  # the engine that cleans up may accept the value
         return True
 
 
 def cutoff(now: int, retention: timedelta) -> int:
-    """The midnight (UTC) before the moment at which the retention began; both ms since the epoch."""
+    """The last midnight (UTC) before the retention began; ``now`` and the result are ms since the epoch."""
     since = now - int(retention / timedelta(milliseconds=1))
     return since - since % _DAY
 
@@ -177,14 +180,14 @@ def plan_cleanup(
     protected_below: int = 0,
     unreadable: Collection[int] = (),
 ) -> CleanupPlan:
-    """What goes of the log's folder. Reads nothing.
+    """The plan which files of the log folder a cleanup deletes. Reads nothing.
 
     Args:
         listing: of ``_delta_log``.
         expired: the newest version that was committed at or before the cutoff; None: there is none.
-        pointed_to: the version that ``_last_checkpoint`` names. It stays, for readers begin there.
-        protected_below: versions up to this one go together or not at all (the feature checkpointProtection).
-        unreadable: versions whose checkpoints nothing can be built on.
+        pointed_to: the version in ``_last_checkpoint``. It is kept, because readers begin there.
+        protected_below: versions below this are deleted all together or not at all (the feature checkpointProtection).
+        unreadable: versions whose checkpoints cannot be the base.
     """
     checkpoints, commits, _ = sort_listing(listing)
     if expired is None or not commits:
@@ -192,7 +195,7 @@ def plan_cleanup(
     commit_versions = {commit.version for commit in commits}
     checkpoint_versions = {checkpoint.version for checkpoint in checkpoints}
     last = expired if pointed_to not in checkpoint_versions or pointed_to is None else min(expired, pointed_to)
-    # Of one version's the first is taken. Its commit has what a checkpoint leaves out, and stays beside it.
+    # Each version has its cheapest checkpoint first. The base keeps its commit, which has more than the checkpoint.
     base = max(
         (
             checkpoint
@@ -207,19 +210,19 @@ def plan_cleanup(
     if base is None or base.version < protected_below:
         return CleanupPlan(None)
     if not commit_versions.issuperset(range(base.version, max(commit_versions) + 1)):
-        return CleanupPlan(None)  # a commit is missing: what is older may be all there is to mend it with
+        return CleanupPlan(None)  # a commit is missing: older files may be needed to restore it
     going = sorted((version, path, kind) for path, version, kind in _before(listing, base.version))
     chains = [path for version, path, kind in going if version == 0 and kind in ("commit", "compacted")]
     bases = [path for _, path, kind in going if kind in _CHECKPOINTS]
     first = {*chains, *bases}
-    # Without what begins a chain of commits and without a checkpoint, an older version is not there; with one of them
-    # and half of the chain it would be corrupt.
+    # An older version does not exist without the first commits of a chain and without a checkpoint. With one of them
+    # and half of the chain it would be corrupt, so these are deleted first.
     steps = (tuple(chains), tuple(bases), tuple(path for _, path, _ in going if path not in first))
     return CleanupPlan(base, tuple(step for step in steps if step))
 
 
 def plan_sidecars(sidecars: Iterable[ObjectMeta], referenced: Collection[str], before: int) -> tuple[str, ...]:
-    """The sidecars that go: written before ``before`` (ms since the epoch), and none of the names ``referenced``."""
+    """The sidecars to delete: written before ``before`` (ms since the epoch) and not among the names ``referenced``."""
     return tuple(
         sidecar.path
         for sidecar in sidecars
@@ -231,15 +234,15 @@ def plan_sidecars(sidecars: Iterable[ObjectMeta], referenced: Collection[str], b
 
 
 def plan_temporary(listing: Iterable[ObjectMeta], before: int) -> tuple[str, ...]:
-    """What a process of ours left that was killed, before ``before`` (ms since the epoch), as it wrote an object."""
+    """Temporary files that killed processes left before ``before`` (ms since the epoch)."""
     return tuple(meta.path for meta in listing if meta.modified < before and _TEMPORARY.fullmatch(_name(meta.path)))
 
 
 def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> set[str]:
-    """The names of the sidecars that checkpoints of a listing refer to.
+    """The names of the sidecars that the checkpoints in a listing refer to.
 
     Raises:
-        LogCorruptedError: a checkpoint that cannot be read, so that its sidecars are unknown.
+        LogCorruptedError: a checkpoint cannot be read, so its sidecars are unknown.
     """
     sidecar_names = set()
     for meta in listing:
@@ -252,7 +255,7 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
 
 
 def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None, protected_below: int) -> CleanupPlan:
-    """A plan whose base can be read to its last byte: what it replaces is the only other source of its version."""
+    """The plan with a base that can be read completely: after the cleanup no other source of its version is left."""
     unreadable: set[int] = set()
     hint = read_hint(store)
     while True:
@@ -265,9 +268,9 @@ def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None
 
 
 def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None:
-    """Why nothing can be built on a checkpoint: it cannot be read to its last byte, or has a live file twice. None when
-    it is sound. None of it is kept in memory."""
-    forget_checkpoint(store, checkpoint)  # what was read earlier says nothing of what is there
+    """Why a checkpoint cannot be the base: it cannot be read completely, or has a live path twice. None if it is sound.
+    Nothing of it is kept in memory."""
+    forget_checkpoint(store, checkpoint)  # the cached state may differ from the objects as they are now
     try:
         state = read_checkpoint(store, checkpoint)
         if state.metadata is None or state.protocol is None:
@@ -294,17 +297,17 @@ def _unreferenced(
     staying = [meta for meta in listing if meta.path not in going]
     oldest = min(sort_listing(staying)[0], key=lambda checkpoint: checkpoint.version, default=None)
     if oldest is None or oldest.modified >= before:
-        # A checkpoint that is being written may share sidecars with one that goes now, or went today.
+        # A checkpoint that is being written may share sidecars with one that is deleted now or was deleted today.
         return ()
     try:
         return plan_sidecars(sidecars, referenced_sidecars(store, staying), before)
     except LogCorruptedError as error:
-        logger.warning("all sidecars stay, because it is unknown which of them a checkpoint needs: %s", error)
+        logger.warning("no sidecars are deleted, because it is unknown which of them a checkpoint needs: %s", error)
         return ()
 
 
 def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
-    """What the base replaces, each with its version and kind; "beside" what is neither commit nor checkpoint."""
+    """The files that the base replaces, with version and kind; "beside" is neither a commit nor a checkpoint."""
     for meta in listing:
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)

@@ -1,8 +1,8 @@
-"""This process's clock, and whether it may say what is old enough to be deleted.
+"""The clock of this process, and the check that it may decide what is old enough to be deleted.
 
-How old an object is, the store's clock tells. So what this process takes for now is held against the time that the
-store gives to an object that was put just then. A clock that is behind deletes less; one that is ahead would delete
-what is within its retention.
+The age of an object comes from the store's clock. So this process's time is compared with the time that the store gives
+to an object that was just put. With a clock that is behind, less is deleted. With a clock that is ahead, files within
+their retention would be deleted.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from lakehouse_lib.errors import RetentionError, StoreError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: How far ahead of the store's a clock may be that something is deleted by. Clocks that a time server keeps differ by
-#: less than a second, retentions are counted in hours at least, and some stores tell whole seconds only.
+#: How far this clock may be ahead of the store's before a deletion is refused. Clocks that a time server keeps differ
+#: by less than a second, retentions are hours at least, and some stores have a resolution of seconds.
 MOST_AHEAD = timedelta(minutes=10)
 
 
 def now() -> int:
-    """This process's clock, ms since the epoch. Everything here that decides by the time reads it so."""
+    """The time of this process's clock, ms since the epoch. All decisions by time in this library use it."""
     return time.time_ns() // 1_000_000
 
 
 def check(store: ObjectStore, local_time: int, stored: int) -> None:
-    """Refuse to delete by a clock that is ahead.
+    """Refuse a deletion if this process's clock is ahead of the store's.
 
     Args:
-        local_time: what this process's clock said, ms since the epoch.
+        local_time: the time of this process's clock, ms since the epoch.
         stored: the store's time of an object that was put after that.
 
     Raises:
-        RetentionError: the clock was ahead by more than ``MOST_AHEAD``.
+        RetentionError: the clock is ahead by more than ``MOST_AHEAD``.
     """
     if timedelta(milliseconds=local_time - stored) > MOST_AHEAD:
         raise RetentionError(
-            f"this machine's clock said {_text(local_time)}, and the store's {_text(stored)} after that: by a clock "
-            "that is ahead files within their retention would be deleted",
+            f"this machine's clock was at {_text(local_time)} when the store's was at {_text(stored)}, so files within "
+            "their retention would be deleted",
             table=store.root,
-            hint="Set this machine's clock (or the store's, if that one is wrong), and run it again",
+            hint="Set this machine's clock, or the store's if that is wrong, and run it again",
         )
 
 
 def check_by_commit(store: ObjectStore, local_time: int, version: int) -> None:
-    """``check`` by a commit that was put after ``local_time``, at the cost of a look at it."""
+    """Run ``check`` with a commit file that was put after ``local_time``, at the cost of one request."""
     _check_by(store, local_time, file_names.commit(version), store.head(file_names.commit(version)))
 
 
 def check_by_probe(store: ObjectStore) -> int:
-    """``check`` by an object that is put for it and deleted. What this process's clock said, ms since the epoch.
+    """Run ``check`` with an object that is put and deleted for it; the local time of the check, ms since the epoch.
 
     Raises:
         RetentionError: as ``check``.
-        StoreError: the store failed, or the object was deleted by another process.
+        StoreError: the store failed, or another process deleted the object.
     """
-    # The name of what a killed process leaves of a put: a cleanup takes it after a day.
+    # The name is that of a temporary file: if this process is killed, a cleanup deletes it after a day.
     path = f"{file_names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
     local_time = now()
     store.put(path, b"")
@@ -71,7 +71,7 @@ def check_by_probe(store: ObjectStore) -> int:
 def _check_by(store: ObjectStore, local_time: int, path: str, meta: ObjectMeta | None) -> None:
     if meta is None:
         raise StoreError(
-            f"{path}, put just now to see the store's clock, is gone",
+            f"{path}, which was just put to read the store's clock, is gone",
             table=store.root,
             hint="Run it again",
         )

@@ -1,4 +1,4 @@
-"""Names in ``_delta_log`` (PROTOCOL.md, section Delta Log Entries and Checkpoints)."""
+"""Names of objects in ``_delta_log`` (PROTOCOL.md, section Delta Log Entries and Checkpoints)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
-#: Versions are 64-bit numbers, and twenty digits are more than those have.
+#: The greatest version: versions are 64-bit numbers, and a name has room for twenty digits, which is more.
 LAST = 2**63 - 1
 
 _NAME = re.compile(
@@ -22,7 +22,7 @@ _NAME = re.compile(
     r"|\.checkpoint\.[0-9A-Fa-f-]{36}\.(?P<uuid>json|parquet)"
     r"|\.(?P<end>\d{20})\.compacted\.json"
     r")",
-    re.ASCII,  # other scripts have digits, too
+    re.ASCII,  # \d would match digits of other scripts
 )
 
 _CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)

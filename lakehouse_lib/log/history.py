@@ -1,7 +1,7 @@
-"""What happened to a table: commit times, commitInfo, and the version of a moment.
+"""The history of a table: commit times, commitInfo, and the version at a time.
 
-A commit's time is the ``inCommitTimestamp`` of its commitInfo from the version on at which the table has them, and the
-modification time of its file before (PROTOCOL.md, section In-Commit Timestamps).
+A commit's time is the ``inCommitTimestamp`` of its commitInfo from the version on at which the table enables them, and
+before that the modification time of its file (PROTOCOL.md, section In-Commit Timestamps).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     """The commits that are still in the log, newest first, each as commitInfo with ``version`` and ``timestamp`` (ms).
 
     Args:
-        limit: at most so many; None for all.
+        limit: the greatest number of commits to return; None for all.
 
     Raises:
-        InvalidArgumentError: a limit that is not a valid number of commits.
+        InvalidArgumentError: the limit is not a whole number from 0.
     """
     if limit is not None and (type(limit) is not int or limit < 0):
         raise InvalidArgumentError(
-            f"the limit {limit!r}", table=store.root, hint="Give a whole number from 0, or None for all commits"
+            f"limit is {limit!r}; expected a whole number from 0", table=store.root, hint="None returns all commits"
         )
     commits = list_commits(store)
     if not commits:
@@ -45,7 +45,7 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     for commit, modified in list(zip(commits, rising, strict=True))[::-1][:limit]:
         try:
             info = dict(read_commit(store, commit.version, size=commit.size).info)
-        except VersionNotFoundError:  # a cleanup took it after it was listed
+        except VersionNotFoundError:  # it was cleaned up after it was listed
             continue
         inside = has_time(properties, commit.version)
         moment = _in_commit_time(store, commit.version, info) if inside else modified
@@ -54,8 +54,10 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
 
 
 def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> dict[int, int]:
-    """When each of these commits, ascending, happened, ms since the epoch, by their versions. Those with a time inside
-    are read, and left out where a cleanup has taken them since they were listed."""
+    """The commit times, ms since the epoch, of these commits (ascending), by version.
+
+    Commits with an in-commit timestamp are read. They are left out if they were cleaned up after they were listed.
+    """
     properties = _properties(store)
     times: dict[int, int] = {}
     for commit, modified in zip(commits, _rising(commits), strict=True):
@@ -68,12 +70,12 @@ def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> dict[int, int
 def commit_time(
     store: ObjectStore, version: int, modified: int, properties: Mapping[str, str], info: Mapping[str, Any]
 ) -> int:
-    """When a version was committed, ms since the epoch.
+    """The time at which a version was committed, ms since the epoch.
 
     Args:
         modified: the modification time of its commit file.
-        properties: the table's, at this version or a later one, as its protocol lets them count.
-        info: its commitInfo; empty where it was not read, which is made up for if need be.
+        properties: the effective properties of the table (``effective_properties``) at this version or a later one.
+        info: its commitInfo; if it is empty, it is read when needed.
     """
     if not has_time(properties, version):
         return modified
@@ -83,15 +85,15 @@ def commit_time(
 def version_at(store: ObjectStore, moment: datetime) -> int:
     """The latest version that was committed at or before ``moment`` (without a zone: UTC).
 
-    Modification times are moved to rise with the versions. Of commits with a time inside, only as many are read as it
-    takes to halve the log down to one.
+    Modification times are adjusted to rise with the versions. Commits with an in-commit timestamp are read as a binary
+    search needs them.
 
     Raises:
-        VersionNotFoundError: before the first commit in the log, or in the future.
+        VersionNotFoundError: the time is before the first commit in the log, or in the future.
     """
     commits = list_commits(store)
     if not commits:
-        raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=store.root)
+        raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=store.root)
     aware = moment_of(moment, store.root)
     target = int(aware.timestamp() * 1000)
     properties = _properties(store)
@@ -102,7 +104,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
                 f"{aware.isoformat()} is in the future; the latest commit is from {_text(latest)}",
                 table=store.root,
                 version=commits[-1].version,
-                hint="Ask for a time up to now",
+                hint="Give a time up to now",
             )
     commits, version = _newest_left_at(store, commits, target, properties)
     if version is None:
@@ -111,22 +113,22 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
             f"{aware.isoformat()} is before the oldest commit in the log, {_text(first)}",
             table=store.root,
             version=commits[0].version,
-            hint=f"Ask for a time from {_text(first)} on",
+            hint=f"Give a time from {_text(first)} on",
         )
     return version
 
 
 def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:
-    """The newest of these commits, ascending, that happened at or before ``moment`` (ms since the epoch), or None.
+    """The newest of these commits (ascending) at or before ``moment`` (ms since the epoch), or None.
 
-    Times rise with the versions, as ``commit_times``; of commits with a time inside, only as many are read as it takes
-    to halve the log down to one.
+    Times rise with the versions, as in ``commit_times``. Commits with an in-commit timestamp are read as a binary
+    search needs them.
 
     Args:
-        properties: the table's, at the last of the commits or later, as its protocol lets them count.
+        properties: the effective properties of the table at the last of the commits or later.
 
     Raises:
-        VersionNotFoundError: a cleanup took one of them after it was listed.
+        VersionNotFoundError: a commit was cleaned up after it was listed.
     """
     inside = [c for c in commits if has_time(properties, c.version)]
     outside = commits[: len(commits) - len(inside)]
@@ -143,12 +145,12 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
 def _newest_left_at(
     store: ObjectStore, commits: list[Commit], moment: int, properties: Mapping[str, str]
 ) -> tuple[list[Commit], int | None]:
-    """``newest_at`` of those commits that no cleanup takes meanwhile."""
+    """``newest_at`` among the commits that no concurrent cleanup deletes; with those commits."""
     while True:
         try:
             return commits, newest_at(store, commits, moment, properties)
         except VersionNotFoundError as gone:
-            # What is older is gone, too; with each time the list is shorter.
+            # Older commits are gone, too, so the list gets shorter each time.
             commits = [] if gone.version is None else list_commits(store, gone.version + 1)
             if not commits:
                 raise
@@ -160,7 +162,7 @@ def _properties(store: ObjectStore) -> Mapping[str, str]:
 
 
 def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:
-    """When the first (0) or the last (-1) of some commits, ascending, happened."""
+    """The commit time of the first (0) or the last (-1) of some commits, ascending."""
     version = commits[position].version
     return _in_commit_time(store, version) if has_time(properties, version) else _rising(commits)[position]
 
@@ -170,7 +172,7 @@ def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | 
 
 
 def _rising(commits: Sequence[Commit]) -> list[int]:
-    """Modification times, each moved past the one before where a copy of the files made them fall back."""
+    """Modification times, adjusted to rise: a time that is not later than the previous one becomes 1 ms later."""
     times: list[int] = []
     for commit in commits:
         times.append(commit.modified if not times or commit.modified > times[-1] else times[-1] + 1)
@@ -178,7 +180,7 @@ def _rising(commits: Sequence[Commit]) -> list[int]:
 
 
 def moment_of(value: str | datetime, table: str) -> datetime:
-    """A time as users give it, ISO 8601 or a datetime; in UTC where it names no zone.
+    """A time that a user gave, as ISO 8601 text or a datetime; UTC if it has no zone.
 
     Raises:
         InvalidArgumentError: it is not a time.
@@ -186,7 +188,7 @@ def moment_of(value: str | datetime, table: str) -> datetime:
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        moment.timestamp()  # NaT of pandas is a datetime and has none
+        moment.timestamp()  # fails for the NaT of pandas, which is a datetime
     except (ValueError, AttributeError, OverflowError):
         raise InvalidArgumentError(
             f"the time is {value!r}; expected a datetime or ISO 8601 text",

@@ -1,7 +1,7 @@
-"""``_last_checkpoint``: a hint where to start listing. It may be missing, stale, torn or wrong; never an error.
+"""``_last_checkpoint``: a hint where to start listing. It may be missing, stale, torn or wrong without an error.
 
-PROTOCOL.md, sections Last Checkpoint File and Last Checkpoint File Schema; a checkpoint by the V2 spec is named under
-``v2Checkpoint``, as delta-spark has it.
+PROTOCOL.md, sections Last Checkpoint File and Last Checkpoint File Schema. A checkpoint by the V2 spec is in
+``v2Checkpoint``, as in delta-spark.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class LastCheckpoint:
-    """What ``_last_checkpoint`` says of a checkpoint.
+    """The fields of ``_last_checkpoint``.
 
     Attributes:
-        size: its actions, those in sidecars included.
-        size_in_bytes: of its objects, sidecars included.
-        top: the object that names the sidecars, of a checkpoint by the V2 spec.
+        size: the number of actions, including those in sidecars.
+        size_in_bytes: of the checkpoint's objects, including sidecars.
+        top: the object that names the sidecars of a checkpoint by the V2 spec.
     """
 
     version: int
@@ -54,7 +54,7 @@ class LastCheckpoint:
 
 
 def read_hint(store: ObjectStore) -> int | None:
-    """The version the hint names, or None when there is none that can be read."""
+    """The version in the hint, or None if the hint is missing or cannot be read."""
     try:
         return _version(store.read(file_names.LAST_CHECKPOINT))
     except StoreError:
@@ -62,7 +62,7 @@ def read_hint(store: ObjectStore) -> int | None:
 
 
 def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
-    """Point to a newer checkpoint; a hint that is already there for this version or a later one stays."""
+    """Write the hint for a newer checkpoint; an existing hint for this version or a later one is kept."""
     text = json.dumps(hint.to_json())
     body = json.dumps(hint.to_json() | {"checksum": checksum(text)}).encode()
     for _ in range(_ATTEMPTS):
@@ -78,28 +78,28 @@ def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
 
 
 def checksum(text: str | bytes) -> str:
-    """The MD5 of a JSON object's canonical form (PROTOCOL.md, section JSON checksum), its own ``checksum`` left out.
+    """The MD5 of a JSON object's canonical form (PROTOCOL.md, section JSON checksum), without its own ``checksum``.
 
     Raises:
-        ValueError: no JSON object, or one with a key twice.
+        ValueError: the text is not a JSON object, or has a key twice.
     """
     body = json.loads(text, object_pairs_hook=_distinct, parse_int=_Number, parse_float=_Number)
     if not isinstance(body, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("it is not a JSON object")
     leaves = {path: value for path, value in _leaves(body) if path != b'"checksum"'}
     form = b",".join(path + b"=" + leaves[path] for path in sorted(leaves))
     return hashlib.md5(form, usedforsecurity=False).hexdigest()
 
 
 class _Number(str):
-    """A number as it is spelled."""
+    """A number as it is spelled in the JSON."""
 
     __slots__ = ()
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key twice")
+        raise ValueError("it has a key twice")
     return dict(pairs)
 
 
@@ -123,7 +123,7 @@ def _quoted(text: str) -> bytes:
 
 
 def _version(data: bytes) -> int | None:
-    """The version of a hint; None where the hint cannot be read, or contradicts its own checksum."""
+    """The version of a hint; None if the hint cannot be read, or contradicts its own checksum."""
     try:
         body = json.loads(data)
         version = body["version"]

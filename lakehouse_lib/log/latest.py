@@ -1,4 +1,4 @@
-"""The latest version, by listing alone: what a sensor asks every few seconds. Imports nothing heavy."""
+"""The latest version, found by listing alone, for sensors that ask every few seconds. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store.base import ObjectStore
 
-#: What shows that a version is there; one part of a checkpoint or a compaction does not.
+#: Objects that prove that a version exists; one part of a checkpoint or a compaction does not.
 _TELLING = ("commit", "classic", "uuid-json", "uuid-parquet")
 
 
 def latest_version(store: ObjectStore) -> int | None:
-    """The latest version of the table, or None while there is none."""
+    """The latest version of the table, or None if the log has no version."""
     hint = read_hint(store)
     latest = _newest(store, hint or 0)
     return latest if latest is not None or not hint else _newest(store, 0)

@@ -1,4 +1,4 @@
-"""Which objects of the log make up a version: one checkpoint, if there is one, and the commits after it."""
+"""The log segment of a version: its checkpoint, if there is one, and the commits after it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: On an eventually consistent store a listing may miss a fresh object, or show one that is gone: what does not fit is
-#: listed again this often, seconds apart.
+#: Seconds to wait before each repeated listing. On an eventually consistent store a listing may lack a new object, or
+#: have a deleted one, so a listing with a gap is repeated.
 LISTING_WAITS = (0.05, 0.2, 0.5, 1.0)
 
-#: Commits of which a later checkpoint is read rather than each of them.
+#: With more new commits than this, a newer checkpoint is read instead of the commits.
 _MOST_READ_AGAIN = 100
 
-#: Kinds of checkpoints, the one that is read at the least cost first.
+#: Kinds of checkpoints, the cheapest to read first.
 _BY_COST: tuple[file_names.Kind, ...] = ("classic", "uuid-parquet", "part", "uuid-json")
 
 
@@ -40,12 +40,12 @@ class Commit:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The reconciled actions of the commits ``start`` to ``version``; they carry no commitInfo.
+    """The reconciled actions of the commits ``start`` to ``version``; a compaction has no commitInfo.
 
     Attributes:
         modified: when it was written, ms since the epoch.
-        began: when the oldest of its commits was put, ms since the epoch; None: a commit is missing, or it was not
-            looked up.
+        began: when the oldest of its commits was put, ms since the epoch; None: a commit is missing, or the time was
+            not looked up.
     """
 
     start: int
@@ -62,7 +62,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint: one object, or the parts in order. Sidecars are found inside."""
+    """A complete checkpoint: one object, or its parts in order. Its sidecars are named inside."""
 
     version: int
     parts: tuple[ObjectMeta, ...]
@@ -78,14 +78,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogSegment:
-    """A checkpoint and what comes after it, ascending and without a gap or an overlap."""
+    """A checkpoint and the commits and compactions after it, ascending, without gaps or overlaps."""
 
     version: int
     checkpoint: Checkpoint | None
     deltas: tuple[Commit | Compaction, ...]
     modified: int  # of the version's own commit file, ms since the epoch
     checksum: ObjectMeta | None = None
-    commit: ObjectMeta | None = None  # the version's own file, unless only a checkpoint or a compaction is there
+    commit: ObjectMeta | None = None  # the version's commit file; None: only a checkpoint or a compaction exists
 
 
 def load_segment(
@@ -94,12 +94,12 @@ def load_segment(
     """The segment of ``version`` (None: the latest).
 
     Args:
-        without: objects of checkpoints and compactions that turned out unreadable and must not be used again.
+        without: objects of checkpoints and compactions that could not be read and must not be used again.
 
     Raises:
-        TableNotFoundError: no log there.
-        VersionNotFoundError: a version that never was, or is cleaned up.
-        LogCorruptedError: a commit in the middle is missing and stays missing.
+        TableNotFoundError: the location has no log.
+        VersionNotFoundError: the version does not exist, or was cleaned up.
+        LogCorruptedError: a commit between others is missing, also after repeated listings.
     """
     for wait in (*LISTING_WAITS, None):
         try:
@@ -112,11 +112,10 @@ def load_segment(
 
 
 def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, tuple[Commit, ...] | None]:
-    """The commit file of ``version``, if it is listed, and the commits after it, ascending and without a gap; empty
-    when there are none.
+    """The commit file of ``version``, if it is listed, and the commits after it, ascending and without a gap.
 
-    None for these when they are not all there, cleaned up in the meantime or not listed yet, or when they are many and
-    a checkpoint spares reading them. Load the segment again then.
+    The commits are None if some are missing (cleaned up, or not listed yet), or if there are many and a newer
+    checkpoint saves reading them. Then load the segment again.
     """
     checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(version))))
     own = next((c.object for c in commits if c.version == version), None)
@@ -129,7 +128,7 @@ def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, 
 
 
 def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
-    """Every commit file from ``start`` on, ascending, gaps and all."""
+    """Every commit file from ``start`` on, ascending; there may be gaps."""
     return [
         commit
         for meta in store.list_from(file_names.LOG, file_names.first_name(start))
@@ -138,7 +137,7 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
 
 
 def oldest_version(store: ObjectStore) -> int | None:
-    """The oldest version that can still be built, or None when there is no log."""
+    """The oldest version that can still be read, or None if there is no log."""
     listed = list(store.list_from(file_names.LOG, file_names.first_name(0)))
     checkpoints, commits, _ = sort_listing(listed)
     candidates = [c.version for c in checkpoints]
@@ -148,8 +147,8 @@ def oldest_version(store: ObjectStore) -> int | None:
 
 
 def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
-    """The complete checkpoints of a listing, of each version the cheapest to read first; its commits
-    and compactions as they were listed."""
+    """The complete checkpoints of a listing, for each version the cheapest to read first; its commits and compactions
+    in the order of the listing."""
     commits: list[Commit] = []
     compactions: list[Compaction] = []
     ranked: list[tuple[int, Checkpoint]] = []
@@ -176,7 +175,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
     hint = read_hint(store)
-    # A hint past the requested version, or one to nothing usable, costs a second listing and nothing else.
+    # A hint that is past the requested version or leads to no checkpoint costs only a second listing.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
@@ -186,7 +185,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
             break
     if not checkpoints and not commits:
         raise _no_table(store)
-    # Of one version's the first is taken, which is read at the least cost.
+    # ``max`` returns the first of equals, which is the cheapest to read of its version.
     newest = max(usable, key=lambda c: c.version, default=None)
     compactions = [c for c in compactions if c.object not in without]
     segment = _assemble(store, version, newest, [*commits, *compactions], checkpoints)
@@ -209,7 +208,7 @@ def _assemble(
             f"version {version} does not exist; the latest is {latest}",
             table=store.root,
             version=version,
-            hint=f"Ask for a version up to {latest}",
+            hint=f"Give a version up to {latest}",
         )
     times = {c.version: c.modified for c in deltas if isinstance(c, Commit)}
     chain: list[Commit | Compaction] = []
@@ -235,7 +234,7 @@ def _assemble(
 
 
 def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Compaction:
-    """The compaction with ``began`` set, if ``times`` has all of its commits; anything else as it is."""
+    """The compaction with ``began`` set, if ``times`` has all of its commits; any other delta unchanged."""
     if isinstance(delta, Commit):
         return delta
     covered = range(delta.start, delta.version + 1)
@@ -245,7 +244,7 @@ def _dated(delta: Commit | Compaction, times: Mapping[int, int]) -> Commit | Com
 
 def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
     return LogCorruptedError(
-        f"the log has a gap: commit {missing} is missing, but {later} is there",
+        f"the log has a gap: commit {missing} is missing, but commit {later} exists",
         table=store.root,
         version=missing,
         hint=f"Restore {file_names.commit(missing)} from a backup, or read an older version, whose repair() reports "
@@ -257,14 +256,14 @@ def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
 def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFoundError:
     """The error for a version that was cleaned up.
 
-    A cleanup takes the oldest commits, and no older ones are there than what is missing; an older checkpoint may be,
-    which another process has written meanwhile.
+    A cleanup deletes the oldest commits, so no commit below the missing ones exists. An older checkpoint may exist, if
+    another process wrote it meanwhile.
     """
     return VersionNotFoundError(
-        f"version {version} is cleaned up; the next one that can be read is {later}",
+        f"version {version} was cleaned up; the oldest version that can be read is {later}",
         table=store.root,
         version=version,
-        hint=f"Ask for a version from {later} on",
+        hint=f"Give a version from {later} on",
     )
 
 
@@ -277,6 +276,6 @@ def _as_commit(meta: ObjectMeta) -> Commit | None:
 
 def _no_table(store: ObjectStore) -> TableNotFoundError:
     exists = next(iter(store.walk()), None) is not None
-    what = "a folder without a Delta log" if exists else "no table there"
+    what = "the folder has no Delta log" if exists else "the location has no table"
     way_out = "Give the folder that holds _delta_log" if exists else "Check the path, or create the table"
-    return TableNotFoundError(f"{what}: {file_names.LOG} holds no commit", table=store.root, hint=way_out)
+    return TableNotFoundError(f"{what}: {file_names.LOG} has no commit", table=store.root, hint=way_out)

@@ -1,4 +1,4 @@
-"""Whether a log is still the one that a version was read from: a table may be deleted and another put in its place."""
+"""The identity of a table's log, by which a table that was deleted and created again is detected."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 @dataclass(frozen=True)
 class Landmark:
-    """A version as the log had it when it was read.
+    """A version as it was read from the log.
 
     Attributes:
-        file: its commit file as it was listed; None: there was only a checkpoint.
-        info: its commitInfo; empty where it was not read.
+        file: its commit file in the listing; None: there was only a checkpoint.
+        info: its commitInfo; empty if it was not read.
         table_id: the id in the table's metadata.
     """
 
@@ -32,16 +32,16 @@ class Landmark:
     table_id: str
 
     def check(self, store: ObjectStore, current: ObjectMeta | None) -> None:
-        """Check that the version is what it was.
+        """Check that the version in the log is still the same commit.
 
-        A commit file that looks another one is compared by what it says: restored from a backup, it has another time.
+        If the commit file has another time or tag, its content is compared, because it may be restored from a backup.
 
         Args:
-            current: the version's commit file as it is now; None: there is none.
+            current: the version's commit file as it is now; None: it does not exist.
 
         Raises:
-            TableNotFoundError: the version is of another table.
-            VersionNotFoundError: the file is gone since it was listed: a cleanup took it.
+            TableNotFoundError: the version belongs to another table.
+            VersionNotFoundError: the file was cleaned up after it was listed.
         """
         if not self._is_same_file(current, store) and not self._says_the_same(current, store):
             raise replaced(store, self.version)
@@ -51,20 +51,20 @@ class Landmark:
             return False
         if self.file.tag and current.tag:
             return self.file.tag == current.tag
-        # A file on a disk has no tag for a moment, and one that took its place within it would have the same time.
+        # A young file on a disk has no tag, and a file that replaced it at once could have the same modification time.
         return store.is_remote and (self.file.size, self.file.modified) == (current.size, current.modified)
 
     def _says_the_same(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
         if current is not None and self.info:
             info = read_info(store, self.version)
             txn_id = self.info.get("txnId")
-            # What else a commit of this process says is not yet as JSON has it.
+            # The other fields of a commit of this process may differ from the parsed JSON in their Python types.
             return info == self.info if txn_id is None else info.get("txnId") == txn_id
         metadata = self._metadata(current, store)
         return metadata is not None and metadata.id == self.table_id
 
     def _metadata(self, current: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
-        """The version's metadata as the log has it now. Its commit file may not be listed yet."""
+        """The version's metadata as the log has it now. The commit file may be missing from a stale listing."""
         for wait in (*LISTING_WAITS, None):
             try:
                 return load_state(store, self.version).state.metadata
@@ -80,10 +80,10 @@ class Landmark:
 
 
 def replaced(store: ObjectStore, version: int) -> TableNotFoundError:
-    """The error for a table that was replaced since ``version`` was read."""
+    """The error for a table that was replaced after ``version`` was read."""
     return TableNotFoundError(
-        f"{file_names.commit(version)} is not the commit that it was: another table is there now",
+        f"{file_names.commit(version)} is another commit than before: the location has another table now",
         table=store.root,
         version=version,
-        hint="The table was deleted and made anew after it was opened; open it again",
+        hint="The table was deleted and created again after it was opened; open it again",
     )

@@ -18,7 +18,7 @@ from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.fault_store import FaultStore, each
 from tests.log_tables import append, create, files, paths_of
 
-ANOTHER = "another table is there now"
+ANOTHER = "the location has another table now"
 
 
 def objects(path):
@@ -160,7 +160,7 @@ def test_a_table_held_open_notices_that_it_is_gone(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     table = DeltaTable(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
-    with pytest.raises(TableNotFoundError, match="no table there"):
+    with pytest.raises(TableNotFoundError, match="DELTA_TABLE_NOT_FOUND"):
         table.update_incremental()
 
 

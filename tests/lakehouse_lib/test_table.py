@@ -116,7 +116,7 @@ def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any) -> None:
 
 @pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
 def test_a_limit_is_a_number_of_commits(table: DeltaTable, limit: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"the limit {limit!r}.*/t"):
+    with pytest.raises(InvalidArgumentError, match=f"limit is {limit!r}.*/t"):
         table.history(limit)
 
 

@@ -1,1 +1,1 @@
-"""Checkpoints: the whole state of a version, in Parquet or JSON, in one object or many (PROTOCOL.md, Checkpoints)."""
+"""Checkpoints: the state of a version in Parquet or JSON, in one object or several (PROTOCOL.md, Checkpoints)."""

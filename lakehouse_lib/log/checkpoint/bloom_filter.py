@@ -1,4 +1,4 @@
-"""Parquet's Bloom filters (parquet-format, BloomFilter.md): which of some texts a column chunk may hold, without it."""
+"""Parquet's Bloom filters (parquet-format, BloomFilter.md): a test for texts that a column chunk may hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-_WORDS = 8  # of 32 bits, a block
+_WORDS = 8  # words of 32 bits in a block
 _SALT = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
@@ -20,14 +20,14 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
-#: Texts are hashed together with those of their length.
+#: Texts of one length are hashed together; with more lengths than this the filter is not used.
 _MOST_LENGTHS = 200
 
 _U64 = NDArray[np.uint64]
 
 
 def may_hold(bitset: bytes, hashes: _U64) -> NDArray[np.bool_]:
-    """For each hash whether a text of it may be there; False is certain."""
+    """For each hash whether the column chunk may hold a text with it; False is certain."""
     blocks = np.frombuffer(bitset, "<u4").reshape(-1, _WORDS)
     block = ((hashes >> np.uint64(32)) * np.uint64(len(blocks))) >> np.uint64(32)
     bits = (hashes.astype(np.uint32)[:, None] * _SALT) >> np.uint32(27)
@@ -36,7 +36,7 @@ def may_hold(bitset: bytes, hashes: _U64) -> NDArray[np.bool_]:
 
 
 def hashes_of(texts: pa.Array) -> _U64 | None:
-    """The hashes that Parquet's filters have of texts; None where that would take long: too many lengths.
+    """The hashes of texts for Parquet's Bloom filters; None if the texts have too many lengths to hash quickly.
 
     Args:
         texts: a string column without nulls.
@@ -56,7 +56,7 @@ def hashes_of(texts: pa.Array) -> _U64 | None:
 
 
 def _xxh64(texts: NDArray[np.uint8]) -> _U64:
-    """XXH64 with seed 0 of texts of one length, a row each."""
+    """XXH64 with seed 0 of texts of equal length, one text a row."""
     count, length = texts.shape
     at = length - length % 32
     if at:

@@ -1,7 +1,7 @@
-"""The columns of a checkpoint's Parquet objects, a struct an action, and how they are written (PROTOCOL.md, appendix
-Checkpoint Schema).
+"""The columns of a checkpoint's Parquet objects, one struct for each action, and how they are written (PROTOCOL.md,
+appendix Checkpoint Schema).
 
-A row holds one action, so every struct and every field in one is nullable.
+A row holds one action, so every struct and every field of a struct is nullable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakehouse_lib.protocol.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 
 ADD = pa.struct([field.with_nullable(True) for field in FILE_SCHEMA])
-# Statistics and tags of a removed file are for change readers of the commit; a checkpoint leaves them out.
+# Only change readers need the statistics and tags of a removed file, and they read the commit; a checkpoint omits them.
 REMOVE = pa.struct([field.with_nullable(True) for field in TOMBSTONE_SCHEMA if field.name not in ("stats", "tags")])
 METADATA = pa.struct(
     [
@@ -53,7 +53,7 @@ SIDECAR = pa.struct(
     ]
 )
 
-#: A classic checkpoint by the V1 spec: all that a version says.
+#: A classic checkpoint by the V1 spec: all actions in one object.
 CLASSIC = pa.schema(
     [
         pa.field("txn", TXN),
@@ -64,24 +64,24 @@ CLASSIC = pa.schema(
         pa.field("domainMetadata", DOMAIN),
     ]
 )
-#: The top object of a checkpoint by the V2 spec, whose files are in sidecars.
+#: The top object of a checkpoint by the V2 spec, whose file actions are in sidecars.
 TOP = pa.schema([*CLASSIC, pa.field("checkpointMetadata", CHECKPOINT_METADATA), pa.field("sidecar", SIDECAR)])
-#: A sidecar: files and nothing else.
+#: A sidecar: file actions only.
 FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
 
-#: A note on an object: no path has another spelling, so that the one in the log is the only one to look for.
+#: A note in an object's metadata: every path in it is in its canonical form, so a lookup needs only that spelling.
 PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 
-#: A note in the first object of a checkpoint: its writer has compared the paths of all files, and no path is there
-#: twice. A reader need not compare them again.
+#: A note in the metadata of a checkpoint's first object: its writer has compared all paths, and none occurs twice.
+#: A reader need not compare them again.
 DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
 
-#: Values that repeat. A dictionary of the others (paths, statistics, sizes) costs more than it saves.
+#: Columns with repeated values. For the others (paths, statistics, sizes) a dictionary costs more than it saves.
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
-#: The least and the greatest JSON text say nothing.
+#: Columns written without bounds: the least and the greatest JSON text are of no use.
 _UNORDERED = ("add.stats",)
-#: How often a Bloom filter is to say that a value may be there which is not; it is some ten times as often, for blocks
-#: fill unevenly. Five bytes a value.
+#: False positive rate that the Bloom filters are sized for, at five bytes a value. The real rate is about ten times as
+#: high, because blocks fill unevenly.
 _FALSE = 1e-6
 _MOST_CHUNKS = 64
 
@@ -95,11 +95,11 @@ def write_parquet(
     looked_up: Mapping[str, int] | None = None,
     notes: Mapping[bytes, bytes] | None = None,
 ) -> None:
-    """Write tables of ``schema`` one after the other, of which no more than one is in memory.
+    """Write tables of ``schema`` one after the other, with at most one of them in memory.
 
     Args:
         row_group: rows of a row group.
-        looked_up: leaves that get a Bloom filter, and how many values a row group of each has.
+        looked_up: leaf columns that get a Bloom filter, with the number of values in a row group.
         notes: key-value metadata of the object.
     """
     leaves = _leaves(schema)
@@ -119,14 +119,14 @@ def write_parquet(
 
 
 def actions_table(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Rows of ``schema`` that hold these actions and no other."""
+    """A table of ``schema`` with these actions in the column ``name`` and null in the others."""
     columns = [actions if field.name == name else pa.nulls(len(actions), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
-    """Files, which have the fields of ``kind`` as columns, as structs; nothing is copied."""
-    # The batches end where any column's piece ends, and there are few rows in each where many rows were left out.
+    """A files table as structs of ``kind``; nothing is copied."""
+    # A batch ends where any column's chunk ends. After many rows were dropped, batches are small, so they are joined.
     rows = files.select([field.name for field in kind])
     if len(rows) and rows.column(0).num_chunks > _MOST_CHUNKS:
         rows = rows.combine_chunks()
@@ -135,7 +135,9 @@ def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
 
 
 def cast_stored(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
-    """Cast a column as stored to the schema's type; strings may be wider, members in another order or missing.
+    """Cast a stored column to the schema's type.
+
+    Strings may be stored as a wider type, and struct members may be in another order or missing.
 
     Raises:
         pa.ArrowException: a value is not valid for ``kind``.
@@ -162,7 +164,7 @@ def _leaves(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def _below(field: pa.Field, prefix: str = "") -> Iterator[str]:
-    """Names of the leaves of a field, as Parquet spells them."""
+    """The names of a field's leaf columns, as Parquet spells them."""
     name, kind = f"{prefix}{field.name}", field.type
     if pa.types.is_map(kind):
         yield from _below(kind.key_field, f"{name}.key_value.")

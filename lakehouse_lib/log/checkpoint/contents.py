@@ -1,4 +1,4 @@
-"""What goes into a version's checkpoint, piece by piece."""
+"""The rows of a version's checkpoint, piece by piece."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakehouse_lib.arrow.values import bools, column, flags_of, numbers_of, whol
 from lakehouse_lib.log.checkpoint.parallel import ahead
 from lakehouse_lib.log.replay.replay import TableState
 
-#: Pieces of some thousand rows each.
+#: Pieces that are read ahead, of some thousand rows each.
 _AHEAD = 4
 
 
 def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
-    """Protocol, metadata, transactions and domains as structs of ``schema``; those that the version has."""
+    """The protocol, metadata, transactions and domains of the version as structs of ``schema``, by action name."""
     assert state.metadata is not None
     assert state.protocol is not None
     bodies = {
@@ -32,14 +32,16 @@ def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.
 
 
 def remembered(removes: pa.Table, since: int) -> pa.Table:
-    """Removes from after ``since``, ms since the epoch."""
+    """The removes whose deletion timestamp is after ``since``, ms since the epoch."""
     times = whole(removes["deletionTimestamp"])
     return removes.filter(bools(np.where(flags_of(pc.is_valid(times)), numbers_of(times, np.int64), 0) > since))
 
 
 def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of ``rows`` each, while the next pieces are read; the last one has fewer, and none is
-    empty."""
+    """The same rows in tables of ``rows`` each, while the next pieces are read ahead.
+
+    The last table may have fewer rows; no table is empty.
+    """
     waiting: list[pa.Table] = []
     have = 0
     for piece in ahead(pieces, _AHEAD):

@@ -1,4 +1,4 @@
-"""What a checkpoint's footer says of all files of a row group at once, so that whole row groups are passed over."""
+"""Data skipping of whole row groups of a checkpoint, by the statistics in its footer."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics import Bounds, struct_bounds
 
-# Footers leave NaN out, and the greatest of cut strings need not be the one that reaches furthest.
+# Types whose footer bounds hold for all values. Floats are not among them, because footers ignore NaN; neither are
+# strings, because the largest truncated bound need not be the bound of the largest value.
 _BOUNDED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
-# Of a timestamp of a partition readers differ in the zone.
+# Partition columns whose text has one meaning. Timestamps are left out: readers differ in the time zone.
 _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
 def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
-    """One row that stands for all adds of the block: where no row can match it, no file of the block can.
+    """One row with the values of all adds of the row group: if it cannot match, no file of the row group can.
 
-    None where the footer does not say enough. It cannot say that the bounds of a file cross: such a file is passed over
-    with its block, where all that the block's files say lies elsewhere, and kept where it is judged by itself.
+    None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are crossed
+    (minimum above maximum). Such a file is skipped with its row group if all bounds of the row group lie elsewhere, and
+    kept if it is checked by itself.
     """
     partitions = {}
     for key, kind in needs.partitions.items():
@@ -42,7 +44,7 @@ def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.A
     if not isinstance(kind, PrimitiveType) or (kind.type not in _EXACT and kind.decimal is None):
         return None
     extremes = part.extremes("add", block, "partitionValues_parsed", key)
-    # The empty string is a null, of which the footer would say that it is none.
+    # The empty string stands for null in a partition value, but the footer does not count it as one.
     if extremes is None or extremes[0] != extremes[1] or extremes[0] == "":
         return None
     return _array(extremes[0], kind.to_arrow())
@@ -68,8 +70,8 @@ def _array(value: Any, kind: pa.DataType) -> pa.Array | None:
     try:
         return pa.array([value], kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None  # stored as another type
+        return None  # the value was stored as another type
 
 
-#: Statistics that say nothing.
+#: A row without statistics.
 _ROW = pa.StructArray.from_buffers(pa.struct([]), 1, [None])

@@ -1,4 +1,4 @@
-"""Work in threads, in order and in bounded memory: while Arrow reads or writes Parquet, other threads run."""
+"""Work in threads, in order and in bounded memory. Arrow releases the GIL while it reads or writes Parquet."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lakehouse_lib import threads
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-#: Each holds a block of a checkpoint in memory.
+#: Each thread holds a row group of a checkpoint in memory.
 _MOST_THREADS = 8
-#: Before that many a thread is not worth its start.
+#: For fewer items a thread costs more than it saves.
 _INLINE = 3
 
 
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """``work`` on each item, in the order of the items.
+    """The results of ``work`` on each item, in the order of the items, computed in threads.
 
-    While a result is taken every thread has work. No more results than threads wait to be taken, and items are asked
-    for as late, so that a slow taker does not fill the memory.
+    At most as many results as threads wait for the caller, and items are taken from ``items`` no earlier than needed,
+    so a slow caller does not fill the memory.
     """
     count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
     # A thread costs more than a small table's whole checkpoint.
@@ -32,7 +32,7 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
 
 
 def ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
-    """The items, of which the next ``count`` are made in a thread meanwhile."""
+    """The items, while a thread computes the next ``count`` of them."""
     first = list(islice(items, _INLINE))
     yield from first
     if len(first) < _INLINE:

@@ -1,8 +1,8 @@
-"""What a Parquet footer says of each column of each row group, without trusting it.
+"""The column statistics in a Parquet footer, read without trusting the footer.
 
-pyarrow's own view of a column of a row group ends the whole process when a damaged footer contradicts itself, for
-parquet-cpp throws there, and nothing catches it. So the footer's Thrift (parquet-format, parquet.thrift; Thrift compact
-protocol) is looked through first. Reading data, which does catch, finds whatever else is wrong.
+If a damaged footer contradicts itself, pyarrow's own view of a column chunk ends the whole process: parquet-cpp throws
+an exception that nothing catches. So the footer's Thrift (parquet-format, parquet.thrift; Thrift compact protocol) is
+checked here first. Reading the data itself raises an ordinary error for other damage.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
-# Numbers of fields, a path of them from FileMetaData on.
+# Thrift field numbers on the path from FileMetaData to a column chunk.
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
 _TYPE, _STATISTICS, _BLOOM_OFFSET, _BLOOM_LENGTH, _SIZE_STATISTICS = 1, 12, 14, 15, 16
 _NULL_COUNT = 3
 _UNENCODED_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3
 
-# Of a BloomFilterHeader: how many bytes follow it, and three unions, of which one member each is known.
+# Of a BloomFilterHeader: the length of the bitset, and three unions, each with one known member.
 _NUM_BYTES, _UNIONS = 1, (2, 3, 4)
 
 # parquet.thrift, enum Type.
@@ -34,9 +34,9 @@ class ChunkStatistics:
     """The statistics of one column chunk.
 
     Attributes:
-        null_count: None where the footer does not say.
-        sound: pyarrow may be asked for more.
-        bloom: where its Bloom filter begins in the file and how many bytes it has, header included; None: it has none.
+        null_count: None if the footer does not have it.
+        sound: whether the chunk fits the schema, so that pyarrow's view of it is safe to use.
+        bloom: the offset of its Bloom filter in the file and its length in bytes with the header; None: it has none.
     """
 
     null_count: int | None
@@ -48,19 +48,19 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
     """The statistics of each leaf column, in the order of the schema, for each row group.
 
     Raises:
-        ValueError: the footer has another number of columns or row groups than it says, or is torn.
+        ValueError: the footer is torn, or its columns or row groups do not have the number that it gives.
     """
     sink = pa.BufferOutputStream()
-    footer.write_metadata_file(sink)  # as it was read: magic number, the footer, its length, magic number
+    footer.write_metadata_file(sink)  # writes magic number, footer as it was read, its length, magic number
     data = sink.getvalue().to_pybytes()
     schema = footer.schema
     leaves = [_leaf(schema.column(index)) for index in range(footer.num_columns)]
     try:
         row_groups = _Compact(data[4:-8]).row_groups()
     except (IndexError, RecursionError) as error:
-        raise ValueError("the footer ends in the middle, or is nested without end") from error
+        raise ValueError("the footer is truncated, or nested without end") from error
     if len(row_groups) != footer.num_row_groups or any(len(group) != footer.num_columns for group in row_groups):
-        raise ValueError("the footer has row groups of other columns than its schema")
+        raise ValueError("the columns of the footer's row groups do not match its schema")
     return [
         [
             ChunkStatistics(chunk.null_count, chunk.fits(leaf), chunk.bloom)
@@ -71,21 +71,21 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
 
 
 def bloom_bitset(data: bytes) -> bytes | None:
-    """The bitset of a Bloom filter as it is stored, header first; None for a kind of filter that is not known.
+    """The bitset of a Bloom filter that is stored with its header; None if the kind of filter is not supported.
 
     Raises:
-        ValueError: it is torn.
+        ValueError: the filter is torn.
     """
     reader = _Compact(data)
     try:
         size = reader.bloom_header()
     except (IndexError, RecursionError) as error:
-        raise ValueError("a Bloom filter ends in the middle") from error
+        raise ValueError("a Bloom filter is truncated") from error
     if size is None:
         return None
     bitset = data[reader.position : reader.position + size]
     if len(bitset) < size or size < 32 or size % 32:
-        raise ValueError("a Bloom filter is not as long as it says")
+        raise ValueError("a Bloom filter does not have the length that its header gives")
     return bitset
 
 
@@ -101,12 +101,12 @@ def _leaf(column: pq.ColumnSchema) -> _Leaf:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Of a ColumnMetaData, and of what it holds, what has to fit the schema."""
+    """The parts of a ColumnMetaData that have to fit the schema."""
 
     type: int = -1
     null_count: int | None = None
     has_unencoded_bytes: bool = False
-    repetition: int = 0  # lengths of histograms; none is as good as an empty one
+    repetition: int = 0  # lengths of the histograms; a missing histogram counts as an empty one
     definition: int = 0
     bloom_offset: int = 0
     bloom_length: int = 0
@@ -210,7 +210,7 @@ class _Compact:
                 self._skip(kind)
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """The number and kind of each field of the struct that begins here; the caller reads or skips its value."""
+        """The number and type of each field of the struct that starts here; the caller reads or skips its value."""
         field = 0
         while (header := self._data[self._at]) & 0x0F:
             field, kind = self._field(header, field)
@@ -230,7 +230,7 @@ class _Compact:
     def _structs(self) -> int:
         size, kind = self._list_header()
         if kind != _STRUCT:
-            raise ValueError("the footer has a list of something else where it should have structs")
+            raise ValueError("the footer has a list of another type where it should have structs")
         return size
 
     def _list_header(self) -> tuple[int, int]:
@@ -278,5 +278,5 @@ class _Compact:
                 field, inner = self._field(header, field)
                 self._skip(inner)
             self._at += 1
-        else:  # a map: Parquet's footers have none
+        else:  # a map: Parquet's footers do not have maps
             raise ValueError(f"the footer has a field of the kind {kind}")

@@ -1,4 +1,4 @@
-"""One object of a checkpoint (a classic one, a part, a sidecar): its actions, a column and a row group at a time."""
+"""One Parquet or JSON object of a checkpoint: its actions, read by column and row group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakehouse_lib.log.commits.action_lines import read_actions
 from lakehouse_lib.log.commits.file_actions import TornLineError
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
-#: For each action the leaf that is set wherever the action is.
+#: For each action the leaf column that is set in every such action.
 KEYS: Mapping[str, str] = {
     "add": "path",
     "remove": "path",
@@ -34,47 +34,49 @@ KEYS: Mapping[str, str] = {
     "checkpointMetadata": "version",
 }
 
-#: Structs with a leaf a column of the table, and how deep in the action the column's name begins.
+#: Structs with a leaf for each table column, and the depth at which the column's name begins in the leaf's path.
 _TYPED: Mapping[str, int] = {"stats_parsed": 3, "partitionValues_parsed": 2}
 
-#: A field of an action by its name, or one below by its names from the action down: a name may have a dot in it.
+#: A field of an action: its name, or the names on the path to a nested field. A name may contain a dot.
 FieldPath = str | tuple[str, ...]
 
 
-#: Bytes that a column chunk takes in a footer that was read.
+#: Bytes of memory for a column chunk in a footer.
 _CHUNK = 1 << 10
 
 
 class Part(Protocol):
-    """Rows of the ``add`` and ``remove`` actions are counted and read block by block."""
+    """An object of a checkpoint. Its ``add`` and ``remove`` actions are counted and read block by block."""
 
     path: str
     meta: ObjectMeta
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it keeps in memory."""
+        """Bytes that it holds in memory."""
 
     @property
     def blocks(self) -> int:
-        """In how many pieces it is read."""
+        """The number of blocks (row groups)."""
 
     def count(self, action: str, block: int, /) -> int:
-        """How many of these actions the block has."""
+        """The number of these actions in the block."""
 
     def has(self, action: str, *field: str) -> bool:
-        """Whether it has this field of the action, or one below it."""
+        """Whether it has this field of the action, or a field below it."""
 
     def is_empty(self, action: str, block: int, field: str, /) -> bool:
-        """Whether the field is known to be null throughout the block, without reading it."""
+        """Whether the field is known to be null in the whole block, without reading it."""
 
     def read(self, action: str, block: int, fields: Sequence[FieldPath], /) -> dict[str, pa.ChunkedArray]:
-        """These fields of the block's actions, as they are stored: ``("a", "b")`` gives ``a``, a struct that has at
-        least what is asked for below it. A field that is not there is left out."""
+        """These fields of the block's actions, as they are stored.
+
+        For ``("a", "b")`` the result has ``a``, a struct with at least the member ``b``. Missing fields are left out.
+        """
 
 
 def open_part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart:
-    """A Parquet object, of which the footer is read.
+    """Open a Parquet object and read its footer.
 
     Raises:
         UnreadableCheckpointError: it is missing or cannot be read.
@@ -84,7 +86,7 @@ def open_part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart
 
 
 class ParquetPart:
-    """A Parquet object. Its footer is known, everything else is read when it is asked for."""
+    """A Parquet object of a checkpoint. Its footer is in memory; columns are read on demand."""
 
     def __init__(self, store: ObjectStore, meta: ObjectMeta, version: int, file: pq.ParquetFile) -> None:
         self.path = meta.path
@@ -97,7 +99,7 @@ class ParquetPart:
         self._leaves = {tuple(path): index for index, path in enumerate(file.reader.column_paths)}
         self._statistics = chunk_statistics(self._footer)
         if len(self._leaves) < self._footer.num_columns:
-            raise self._broken("it has two columns of one name")
+            raise self._broken("it has two columns with the same name")
         if HybridCalendar.of(self._footer.metadata) is not None:
             self._leaves = _without_times(self._leaves, self._footer.schema)
         self._tops = {leaf[0] for leaf in self._leaves}
@@ -128,11 +130,11 @@ class ParquetPart:
         group = self._footer.row_group(block)
         leaves = [self._leaves[leaf] for leaf in self._below((action, field))]
         if any(self._footer.schema.column(leaf).max_repetition_level for leaf in leaves):
-            return False  # an empty map leaves the same null in its leaves as none at all
+            return False  # an empty map and a null map have the same null in their leaves
         return all(self._statistics[block][leaf].null_count == group.num_rows for leaf in leaves)
 
     def is_full(self, action: str, block: int, field: str) -> bool:
-        """Whether the footer says that no action of the block has a null there."""
+        """Whether the footer shows that no action of the block has a null in the field."""
         index = self._leaves.get((action, field))
         nulls = self._nulls(action, block)
         return index is not None and nulls is not None and self._statistics[block][index].null_count == nulls
@@ -147,7 +149,7 @@ class ParquetPart:
     def batches(
         self, action: str, block: int, fields: Sequence[FieldPath], rows: int
     ) -> Iterator[dict[str, pa.ChunkedArray]]:
-        """``read`` of no more than so many rows of the block at a time, of which there is none without an action."""
+        """``read`` in batches of at most ``rows`` rows; batches without an action are left out."""
         leaves = [".".join(leaf) for leaf in self._leaves_of(action, fields)]
         mask = self._mask(action, block)
         with self._reading(), self._opened() as file:
@@ -163,7 +165,7 @@ class ParquetPart:
         """Every action of these kinds.
 
         Args:
-            file: the object, open.
+            file: the opened object.
         """
         bodies: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
         stored_actions = [action for action in actions if action in self._tops]
@@ -178,12 +180,14 @@ class ParquetPart:
         return bodies
 
     def extremes(self, action: str, block: int, *field: str) -> tuple[Any, Any] | None:
-        """The least and the greatest value of a leaf, where it is known without reading that every action of the block
-        has one; floating-point NaN is not among them."""
+        """The least and the greatest value of a leaf in the block, without floating-point NaN.
+
+        None unless the footer shows that every action of the block has a value.
+        """
         index = self._leaves.get((action, *field))
         if index is None or not self._statistics[block][index].sound:
             return None
-        # A null among them would be an unknown value, of which the footer says nothing. It may leave the counts out.
+        # A null is an unknown value, which the bounds do not cover. The footer may have no null counts.
         nulls = self._nulls(action, block)
         if nulls is None or self._statistics[block][index].null_count != nulls:
             return None
@@ -191,11 +195,13 @@ class ParquetPart:
         try:
             return (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else None
         except (pa.ArrowException, ValueError, OverflowError):
-            return None  # what Python has no value for: a year past 9999, text that is cut inside a character
+            return None  # Python has no such value: a year after 9999, or text that was cut inside a character
 
     def may_have(self, action: str, block: int, field: str, hashes: NDArray[np.uint64]) -> int | None:
-        """How many of the texts of these hashes (``bloom.hashes_of``) some action of the block may have there; none is
-        certain. None without a filter."""
+        """How many of these hashes (``bloom_filter.hashes_of``) may be hashes of a text in the block; 0 is certain.
+
+        None if the block has no Bloom filter.
+        """
         bloom = self._statistics[block][self._leaves[action, field]].bloom
         if bloom is None:
             return None
@@ -207,12 +213,12 @@ class ParquetPart:
 
     @property
     def has_plain_paths(self) -> bool:
-        """Whether its writer says that every path of it is spelled in its canonical form (``columns.PLAIN_PATHS``)."""
+        """Whether its writer noted that every path in it is in canonical form (``columns.PLAIN_PATHS``)."""
         return PLAIN_PATHS.items() <= (self._footer.metadata or {}).items()
 
     @property
     def has_distinct_paths(self) -> bool:
-        """Whether its writer noted that no path of the checkpoint is there twice (``columns.DISTINCT_PATHS``)."""
+        """Whether its writer noted that no path of the checkpoint occurs twice (``columns.DISTINCT_PATHS``)."""
         return DISTINCT_PATHS.items() <= (self._footer.metadata or {}).items()
 
     def _below(self, path: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -221,14 +227,14 @@ class ParquetPart:
         return [leaf for leaf in self._leaves if leaf[: len(path)] == path]
 
     def _nulls(self, action: str, block: int) -> int | None:
-        """How many rows of the block are other actions; None where the footer does not say."""
+        """The number of rows in the block that are other actions; None if the footer does not have it."""
         index = self._leaves.get((action, KEYS[action]))
         if index is None:
             raise self._broken(f"{action} has no {KEYS[action]}")
         return self._statistics[block][index].null_count
 
     def _mask(self, action: str, block: int) -> pa.Array | None:
-        """Which rows of the block are this action; None: all."""
+        """A mask of the rows of the block that are this action; None: all rows are."""
         if self._nulls(action, block) == 0:
             return None
         if (action, block) not in self._masks:
@@ -236,7 +242,7 @@ class ParquetPart:
             mask = pc.is_valid(structs).combine_chunks()
             keyed = pc.is_valid(pc.struct_field(structs, KEYS[action])).combine_chunks()
             if not mask.equals(keyed):
-                raise self._broken(f"it has a file action without a {KEYS[action]}")
+                raise self._broken(f"it has a file action without {KEYS[action]}")
             self._masks[action, block] = None if pc.all(mask, min_count=0).as_py() else mask
         return self._masks[action, block]
 
@@ -263,10 +269,10 @@ class ParquetPart:
 
 @contextmanager
 def reading(store: ObjectStore, path: str, version: int) -> Iterator[None]:
-    """Raise errors of the object, or of the store, with the object's name."""
+    """Turn errors of the object or the store into ``UnreadableCheckpointError`` with the object's path."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer that is no UTF-8
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name in the footer is not valid UTF-8
         raise unreadable(store, path, version, str(error).partition("\n")[0]) from error
     except StoreError as error:
         raise unreadable(store, path, version, error.message) from error
@@ -274,12 +280,12 @@ def reading(store: ObjectStore, path: str, version: int) -> Iterator[None]:
 
 def _read(file: pq.ParquetFile, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
     rows = file.read_row_group(block, columns=[".".join(leaf) for leaf in leaves], use_threads=False)
-    rows.validate(full=True)  # Parquet's readers take text that is no UTF-8, which fails wherever it is used
+    rows.validate(full=True)  # Parquet readers accept text that is not valid UTF-8; using it later would fail
     return rows
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Views of text, which the file's Arrow schema may ask for, as text that can be filtered."""
+    """The column with views of text, which the file's Arrow schema may ask for, cast to text that can be filtered."""
     kind = without_views(column.type)
     return column if kind == column.type else column.cast(kind)
 
@@ -291,7 +297,7 @@ def _path(field: FieldPath) -> tuple[str, ...]:
 def _members(
     structs: pa.ChunkedArray, fields: Sequence[FieldPath], mask: pa.Array | None
 ) -> dict[str, pa.ChunkedArray]:
-    """The members of structs that ``fields`` name, or name something below; of the rows of ``mask``."""
+    """The members of structs that ``fields`` name, whole if a nested field is named; rows of ``mask`` only."""
     members = {_path(field)[0] for field in fields}
     columns = {}
     for index in range(structs.type.num_fields):
@@ -303,11 +309,13 @@ def _members(
 
 
 def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSchema) -> dict[tuple[str, ...], int]:
-    """The leaves without what typed statistics and partition values say of columns of dates and times: the file's
-    calendar calls days otherwise. The text forms, which name them, decide."""
+    """The leaves without typed statistics and partition values of date and time columns.
+
+    The file uses the legacy calendar, in which the same number is another day. The text forms are used instead.
+    """
 
     def column_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The column; its bounds and its count of nulls go together."""
+        """The table column of a leaf; the bounds and the null count of a column have the same."""
         depth = _TYPED.get(leaf[1]) if len(leaf) > 1 else None
         return None if depth is None else (leaf[1], *leaf[depth:])
 
@@ -320,7 +328,7 @@ def _is_time(column: pq.ColumnSchema) -> bool:
 
 
 class JsonPart:
-    """The JSON form of a checkpoint's top object, which is read whole: its files are in sidecars as a rule."""
+    """The JSON form of a checkpoint's top object. It is read whole, because its files are usually in sidecars."""
 
     blocks = 1
 
@@ -356,7 +364,7 @@ class JsonPart:
 
 
 class UnreadableCheckpointError(LogCorruptedError):
-    """The checkpoint is at fault, so that another one or the commits may say the same."""
+    """A checkpoint cannot be read; another checkpoint or the commits may have the same version."""
 
     code = "DELTA_CHECKPOINT_CORRUPTED"
 
@@ -366,6 +374,6 @@ def unreadable(store: ObjectStore, path: str, version: int, why: str) -> Unreada
         f"the checkpoint {path} cannot be read ({why})",
         table=store.root,
         version=version,
-        hint="Try again in case the store only failed this time; if it stays so, delete the checkpoint if the commits "
-        "before it are still there, or restore it from a backup",
+        hint="Try again, because the store may have failed for a moment. If it fails again, delete the checkpoint if "
+        "the commits before it still exist, or restore it from a backup",
     )

@@ -1,4 +1,4 @@
-"""Open a checkpoint: its few actions at once, its files when they are asked for."""
+"""Open a checkpoint: read its few actions that are not files at once, and its files on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakehouse_lib.store.concurrent import at_once
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """The state that a checkpoint holds."""
+    """The state in a checkpoint."""
 
     files: CheckpointRows
     tombstones: CheckpointRows
@@ -37,21 +37,21 @@ class CheckpointState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are in memory by now."""
+        """Bytes that are in memory now."""
         return self.files.nbytes + self.tombstones.nbytes + sum(part.nbytes for part in self.files.parts)
 
 
 def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
-    """The state a checkpoint holds; of the files nothing but the footers is read. Remembered in this process.
+    """The state in a checkpoint, cached in this process. Of the files only the footers are read.
 
     Raises:
-        LogCorruptedError: an object of it is missing or cannot be read; the caller may fall back to another checkpoint.
+        LogCorruptedError: an object of it is missing or cannot be read; the caller may use another checkpoint.
     """
     return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
 
 
 def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
-    """Read it anew the next time: it turned out unreadable, or one of its sidecars is another object by now."""
+    """Drop a checkpoint from the cache, because it cannot be read or one of its sidecars was replaced."""
     CACHE.forget(store, checkpoint.parts)
 
 
@@ -72,8 +72,8 @@ def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
 
 def _sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
     if not isinstance(path, str):
-        raise unreadable(store, top, version, f"it names a sidecar {path!r}")
-    # However it is spelled, a sidecar lives in one folder only.
+        raise unreadable(store, top, version, f"the path of a sidecar is {path!r}")
+    # All sidecars are in one folder, however the path is spelled.
     sidecar = f"{file_names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
     meta = store.head(sidecar)
     if meta is None:

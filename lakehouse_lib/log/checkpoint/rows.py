@@ -1,4 +1,4 @@
-"""The files of a checkpoint, live or removed, as columns that are read when they are first asked for."""
+"""The file actions of a checkpoint, add or remove, as columns that are read on demand."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from lakehouse_lib.store.base import ObjectStore
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")
 
-#: Rows of a piece of which nothing is kept: small enough that the allocator uses the same memory again and again.
+#: Rows of a batch that is not kept: small enough for the allocator to reuse the same memory.
 _BATCH = 16_384
-#: So many of ten thousand paths a Bloom filter may take for its own; it is rare that it takes more.
+#: How many of ten thousand absent paths a Bloom filter may report as present; more are rare.
 _BY_CHANCE = 4
 
 
@@ -46,9 +46,9 @@ class _Block:
 
 
 class CheckpointRows:
-    """The actions of one kind, in the order of the checkpoint. Columns that were read are kept, for all threads.
+    """The add or the remove actions of a checkpoint, in its order. Columns are read on demand and shared by threads.
 
-    Another thread may drop a kept column at any time; only what ``_read`` returns is sure to be there.
+    Another thread may drop a cached column at any time, so use only what ``_read`` returns.
 
     Args:
         action: "add" or "remove".
@@ -77,7 +77,7 @@ class CheckpointRows:
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
-        """The number of the first row of each block, and behind them the number of all rows."""
+        """The position of the first row of each block, and at the end the number of all rows."""
         return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
 
     @property
@@ -86,7 +86,7 @@ class CheckpointRows:
 
     @property
     def rows_by_part(self) -> dict[str, int]:
-        """How many such actions each part has that has one, by its path."""
+        """The number of these actions in each part that has any, by the part's path."""
         counts: dict[str, int] = {}
         for block in self._blocks:
             counts[block.part.path] = counts.get(block.part.path, 0) + block.rows
@@ -94,12 +94,12 @@ class CheckpointRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are in memory."""
+        """Bytes that are in memory now."""
         caches: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
         return sum(value.nbytes for cache in caches for value in list(cache.values()))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Whole columns of the schema, kept for the next time."""
+        """Whole columns of the schema, cached."""
         blocks = range(len(self._blocks))
         missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
         read = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
@@ -107,7 +107,7 @@ class CheckpointRows:
         return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
-        """Statistics of all rows. They are not kept, nor is what they are read from."""
+        """The statistics of all rows. Neither they nor the columns that they are read from are cached."""
 
         def read_block(number: int) -> pa.Table:
             structs = self._written_structs(number, selection)
@@ -128,7 +128,7 @@ class CheckpointRows:
         return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
 
     def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
-        """The positions, ascending, of the rows with one of these canonical paths, with any deletion vector."""
+        """The positions, ascending, of the rows with one of these canonical paths, whatever their deletion vector."""
         hashes = self._hashes(paths)
 
         def find_in_block(number: int) -> NDArray[np.int64]:
@@ -140,19 +140,19 @@ class CheckpointRows:
 
     @cached_property
     def repeats(self) -> NDArray[np.int64]:
-        """The positions, ascending, of rows that share their path with another; empty unless the checkpoint is wrong.
-        Nothing is read where its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
+        """The positions, ascending, of rows that share their path with another row; empty if the checkpoint is valid.
+        Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
         noted = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
         return np.zeros(0, np.int64) if noted else self.find_all_repeats()
 
     def find_all_repeats(self) -> NDArray[np.int64]:
-        """Like ``repeats``, but always reads every path and ignores the writer's note."""
+        """Like ``repeats``, but reads every path whatever the writer noted."""
         numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
         alike = find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
         return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
 
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Some columns of the rows at these positions, ascending. What is read for them is not kept."""
+        """Some columns of the rows at these positions, ascending. The columns read for them are not cached."""
         tables = [pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))]
         for number in np.unique(np.searchsorted(self._starts, positions, side="right") - 1):
             first, last = np.searchsorted(positions, self._starts[number : number + 2])
@@ -163,12 +163,12 @@ class CheckpointRows:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a file may have a deletion vector, by the footers."""
+        """Whether any file may have a deletion vector, by the footers."""
         return any(not block.part.is_empty(self._action, block.number, "deletionVector") for block in self._blocks)
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
-        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``; and, hardly
-        ever, one that has none, where a Bloom filter decides instead of the rows."""
+        """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``.
+        A Bloom filter may decide instead of the rows, so rarely the result has a part without such a row."""
         hashes = self._hashes(keys)
 
         def holds_row(number: int) -> bool:
@@ -191,8 +191,8 @@ class CheckpointRows:
     def pieces(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
     ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
-        """``columns`` but for the rows with one of these ``file_keys`` and those at the positions ``without``, and the
-        positions of both: block by block, of which the next ones are read meanwhile."""
+        """For each block: ``columns`` without the rows with one of these ``file_keys`` or at the positions ``without``,
+        and the positions of those rows. The next blocks are read ahead."""
 
         def remaining_rows(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
@@ -204,11 +204,11 @@ class CheckpointRows:
     def stream(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
     ) -> Iterator[pa.Table]:
-        """The same rows in smaller pieces, of which none is kept.
+        """The same rows as ``pieces`` in smaller tables, none of which is cached.
 
         Args:
-            names: the columns of keys are among them.
-            parts: only what these have; None: everything.
+            names: must include the columns of keys.
+            parts: read only these; None: all.
         """
         part_ids = None if parts is None else {id(part) for part in parts}
         for number, block in enumerate(self._blocks):
@@ -226,9 +226,9 @@ class CheckpointRows:
     def select(
         self, needs: Needs, decide: Callable[[FileValues], pa.Array], without: NDArray[np.int64], names: Sequence[str]
     ) -> pa.Table:
-        """Columns ``names`` of the rows that ``decide`` keeps by what ``needs`` names of them.
+        """The columns ``names`` of the rows that ``decide`` keeps.
 
-        What it needs is parsed once and kept; the other columns are read of the blocks that have a row to keep.
+        The columns in ``needs`` are parsed once and cached. The others are read in blocks with a row to keep.
 
         Args:
             without: positions, ascending, of rows to leave out in any case.
@@ -261,19 +261,19 @@ class CheckpointRows:
         return pa.concat_tables([none, *in_order(select_in_block, range(len(self._blocks)))])
 
     def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
-        """The hashes of the paths of keys, as Bloom filters have them; None where no part has filters."""
+        """The hashes of the paths of keys for Bloom filters; None if no part has filters."""
         plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
         return hashes_of(key_paths(keys)) if plain else None
 
     def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
-        """How many of the paths a block may have; None without a filter, or where the keys are read already."""
+        """How many of the paths a block may have; None if it has no filter, or its keys are in memory."""
         block = self._blocks[number]
         if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
             return None
         return block.part.may_have(self._action, block.number, "path", hashes) if block.part.has_plain_paths else None
 
     def _paths(self, number: int) -> pa.Array:
-        """The canonical paths of a block."""
+        """The canonical paths of the rows of a block."""
         return canonical(whole(self._read(number, ["path"])["path"]), self._store)
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
@@ -290,7 +290,7 @@ class CheckpointRows:
         return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
     def _read(self, number: int, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-        """Columns of a block as the schema has them: kept ones, the others from the part."""
+        """Columns of a block in the schema's types: cached columns, and the others read from the part."""
         block = self._blocks[number]
         looked_up = {name: self._columns.get((number, name)) for name in names}
         cached_columns = {name: column for name, column in looked_up.items() if column is not None}
@@ -307,7 +307,7 @@ class CheckpointRows:
         return cached_columns | read
 
     def _batches(self, number: int, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Columns of a block in small tables, of which none is kept."""
+        """Columns of a block in small tables, none of which is cached."""
         block = self._blocks[number]
         if not isinstance(block.part, ParquetPart):
             yield self._table(number, names)
@@ -329,21 +329,21 @@ class CheckpointRows:
     def _typed(
         self, block: _Block, stored: Mapping[str, pa.ChunkedArray], names: Sequence[str], rows: int
     ) -> dict[str, pa.ChunkedArray]:
-        """Columns as the schema has them, of what a part has stored."""
+        """Stored columns of a part, cast to the schema's types."""
         try:
             return {name: cast_stored(stored.get(name), self.schema.field(name).type, rows) for name in names}
         except pa.ArrowException as error:
             raise unreadable(self._store, block.part.path, self.version, str(error)) from error
 
     def _partition(self, number: int, key: str, data_type: DataType, gone: NDArray[np.int64]) -> pa.Array:
-        """Partition values of a block; what they are in the rows at the positions ``gone`` does not matter."""
+        """Partition values of a block; the values of the rows at the positions ``gone`` are undefined."""
         entry = (number, key, repr(data_type))
         if entry not in self._partitions:
             rows = self._table(number, ["partitionValues"])
             try:
                 self._partitions[entry] = partition_column(rows, key, data_type)
             except LogCorruptedError:
-                # Perhaps of files that are gone, from when the column was of another type.
+                # The value may be one of a removed file, from a time when the column had another type.
                 return partition_column(null_rows(rows, gone), key, data_type)
         return self._partitions[entry]
 
@@ -355,7 +355,7 @@ class CheckpointRows:
         return {path: self._bounds[number, path, repr(kind)] for path, kind in columns.items()}
 
     def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        """The bounds of columns: from statistics in structs where the checkpoint has them, else from the JSON. Only the
+        """The bounds of columns, from struct statistics if the checkpoint has them, else from the JSON. Only the
         statistics of these columns are read."""
         part = self._blocks[number].part
         typed = {
@@ -383,7 +383,7 @@ class CheckpointRows:
         return bounds
 
     def _written_structs(self, number: int, selection: WrittenStatistics) -> pa.Table | None:
-        """The statistics of the struct form; None where that does not say all that the JSON may say."""
+        """The statistics from the struct form; None if the JSON may have more of them."""
         block = self._blocks[number]
         leaves = [(_STATS, *path) for path in selection.leaves]
         if not all(block.part.has(self._action, *leaf) for leaf in leaves):

@@ -1,10 +1,10 @@
-"""Which sidecars of a checkpoint the next one takes over, and which it writes anew. Deciding, and nothing else.
+"""The plan which sidecars of a checkpoint the next checkpoint keeps, and which it writes again. It only decides.
 
-A sidecar never changes, and what a checkpoint refers to must be exactly its version's files: readers do not reconcile
-inside a checkpoint (PROTOCOL.md, section Checkpoints). So a sidecar is taken over while all of its files stay as they
-are, and written anew without those that went. A small one is written anew, too, together with what is new, once that
-is half its size: so each of them is at least twice the next one, there are no more than a dozen or so, and a file is
-written again no more than some dozen times however many checkpoints there are.
+Readers do not reconcile actions inside a checkpoint (PROTOCOL.md, section Checkpoints), so its sidecars must have
+exactly the files of its version. A sidecar is kept while all of its files are live. If some were removed, it is written
+again without them. Small sidecars are merged with the new files once these reach half their size. So each small sidecar
+is at least twice as large as the next one, there are at most about a dozen of them, and a file is written again at most
+some dozen times, however many checkpoints are written.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 from lakehouse_lib.store.base import ObjectMeta
 
-#: Files of a sidecar: the unit of what is written anew when a file goes.
+#: Files of a full sidecar: the number of files that are written again when one of them is removed.
 FULL = 50_000
 _SMALL = FULL // 2
 
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A sidecar of the checkpoint before.
+    """A sidecar of the previous checkpoint.
 
     Attributes:
-        adds, removes: actions it holds.
-        stale: whether later commits changed one of them.
-        forgotten: whether all its removes are old enough to be forgotten.
+        adds, removes: how many of these actions it has.
+        stale: whether a later commit changed one of its files.
+        forgotten: whether all of its removes have expired.
     """
 
     meta: ObjectMeta
@@ -38,17 +38,17 @@ class Sidecar:
 
 @dataclass(frozen=True)
 class SidecarPlan:
-    """``unchanged`` sidecars are taken over as they are; live actions of ``rewritten`` ones go into new sidecars."""
+    """``unchanged`` sidecars are kept; the live actions of the ``rewritten`` ones go into new sidecars."""
 
     unchanged: tuple[Sidecar, ...]
     rewritten: tuple[Sidecar, ...]
 
 
 def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: int) -> SidecarPlan:
-    """Divide the sidecars of a checkpoint for the next one.
+    """Decide for each sidecar of a checkpoint whether the next checkpoint keeps it.
 
     Args:
-        new_adds, new_removes: actions that are in no sidecar yet.
+        new_adds, new_removes: how many actions are in no sidecar yet.
     """
     live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.forgotten)]
     rewritten = [sidecar for sidecar in live if sidecar.stale]
@@ -63,7 +63,7 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
 
 
 def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
-    """Small sidecars that are at most twice what is pending, the smallest first, for each adds to it."""
+    """Small sidecars to merge with ``pending`` new actions: each at most twice the size of what is merged before it."""
     outgrown = []
     for sidecar, size in sorted(sizes.items(), key=lambda item: item[1]):
         if size >= _SMALL or size > 2 * pending:

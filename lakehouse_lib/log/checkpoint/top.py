@@ -1,4 +1,4 @@
-"""The top object of a checkpoint: its footer and its few actions that are not files are read at once."""
+"""The top object of a checkpoint. Its footer and its actions that are not files are read when it is opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = ("metaData", "protocol", "txn", "domainMetadata", "sidecar")
 
 @dataclass(frozen=True)
 class Top:
-    """The object, whose files are read when they are asked for; and what else it says, ``sidecars`` by their bodies."""
+    """A top object: its files, which are read on demand, its other actions, and the bodies of its sidecar actions."""
 
     part: Part
     metadata: Sequence[Metadata]
@@ -31,7 +31,7 @@ class Top:
 
 
 def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
-    """Open a top object; a small one is one request.
+    """Open a top object; a small one takes one request.
 
     Raises:
         LogCorruptedError: it is missing or cannot be read.
@@ -63,7 +63,7 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
 
 
 def _pairs_to_maps(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrow's maps, which are lists of pairs, as the dictionaries of the JSON form."""
+    """The body of an action with Arrow's maps, which are lists of pairs, as dictionaries like in the JSON form."""
     mended = dict(body)
     if "configuration" in body and not isinstance(body["configuration"], str):
         mended["configuration"] = dict(body["configuration"] or [])

@@ -1,4 +1,4 @@
-"""Write the checkpoint of a version: classic, readable by every reader of the protocol, or by the V2 spec."""
+"""Write the checkpoint of a version: a classic one, which every reader can read, or one by the V2 spec."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ _ROW_GROUP = 100_000
 
 
 def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
-    """Write the checkpoint of ``version`` that the table's ``delta.checkpointPolicy`` asks for, and point
-    ``_last_checkpoint`` to it.
+    """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` asks for, and update ``_last_checkpoint``.
 
-    Of the files no more than some hundred thousand are in memory at a time, and the new object's bytes (of a classic
-    one about 150 a file).
+    At most some hundred thousand files are in memory at a time, besides the bytes of the new object (about 150 a file
+    in a classic checkpoint).
 
     Args:
-        tombstones_since: ms since the epoch; removes from before are forgotten (a remove without a time is from 1970).
+        tombstones_since: ms since the epoch; older removes are left out. A remove without a timestamp counts as 1970.
 
     Raises:
-        LogCorruptedError: the checkpoint before turned out unreadable, or a path is live twice.
-        StoreError: the store failed; what is left of the attempt is not a valid checkpoint.
+        LogCorruptedError: the previous checkpoint cannot be read, or a path is live twice.
+        StoreError: the store failed; objects already written do not form a valid checkpoint.
     """
     state.files.check_paths()
     protocol, metadata = state.protocol, state.metadata

@@ -1,10 +1,10 @@
-"""Write a checkpoint by the V2 spec: an object with a name of its own, and its files in sidecars (PROTOCOL.md, sections
-V2 Spec and Sidecar Files), of which those of the checkpoint before that still hold are taken over.
+"""Write a checkpoint by the V2 spec: a top object with a unique name, and sidecars with the files (PROTOCOL.md,
+sections V2 Spec and Sidecar Files). Sidecars of the previous checkpoint are reused where they are still valid.
 
-Sidecars are complete and durable before the object that names them. Log cleanup deletes sidecars that no checkpoint
-names and that are older than a day, and a checkpoint that is being written is not seen by it. So sidecars are taken
-over from the newest checkpoint of the log alone, which a cleanup leaves where it is; and when it turns out to be gone
-after the new one was written, the new one is withdrawn and written whole.
+Sidecars are durable before the object that names them is put. Log cleanup deletes sidecars that no checkpoint names and
+that are older than a day, and it does not see a checkpoint that is being written. So sidecars are reused only from the
+newest checkpoint of the log, which a cleanup does not delete. If that checkpoint is gone after the new one was written,
+the new one is deleted and written again with new sidecars only.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
-#: Versions of which the top object is put under the classic name, too: readers that do not know the V2 spec find the
-#: protocol there, and say what they lack (PROTOCOL.md, section Handling Backward compatibility).
+#: Every so many versions the top object is also put under the classic name. Readers that do not know the V2 spec find
+#: the protocol there, and report the missing feature (PROTOCOL.md, section Handling Backward compatibility).
 _CLASSIC_NAME_EVERY = 100
 
 
 def write_v2(store: ObjectStore, version: int, state: TableState, since: int) -> LastCheckpoint:
-    """The checkpoint of ``version``, written as far as it differs from the one that ``state`` is built on.
+    """Write the checkpoint of ``version``, reusing sidecars of the checkpoint that ``state`` is built on.
 
     Args:
-        since: ms since the epoch; removes from before are forgotten, in a sidecar of removes once all of it is.
+        since: ms since the epoch; older removes are left out. A sidecar of removes is dropped once all have expired.
     """
     state = _on_newest(store, version, state)
     base = _Base.of(state, since) if not _has_later(store, version) else _Base(tops=_parts(state))
@@ -64,31 +64,31 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     _check_unchanged(store, version, [sidecar.meta for sidecar in plan.unchanged])
     written = _write(store, version, state, since, base, plan)
     if plan.unchanged and not base.is_there(store):
-        # Cleaned up meanwhile, and its sidecars may be, too.
+        # The previous checkpoint was cleaned up meanwhile, and its sidecars may be, too.
         assert written.top is not None
         store.delete_many([written.top.path])
         written = _write(store, version, state, since, base, SidecarPlan((), tuple(base.sidecars)))
     if version % _CLASSIC_NAME_EVERY == 0:
         assert written.top is not None
-        with contextlib.suppress(ObjectNotFoundError):  # the version has expired, and a cleanup has seen it already
+        with contextlib.suppress(ObjectNotFoundError):  # the version has expired, and a cleanup has deleted it
             store.put(file_names.checkpoint(version), store.read(written.top.path))
     return written
 
 
 def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
-    """Check that sidecars which are taken over unread are still the objects that were opened.
+    """Check that sidecars which are reused unread are still the objects that were opened.
 
     Raises:
-        UnreadableCheckpointError: one is gone, or another object.
+        UnreadableCheckpointError: a sidecar is gone, or was replaced.
     """
     current = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
     for now, then in zip(current, sidecars, strict=True):
         if now != then:
-            raise unreadable(store, then.path, version, "it is gone, or another object, since it was opened")
+            raise unreadable(store, then.path, version, "it was deleted or replaced after it was opened")
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
-    """The same state on the newest checkpoint there is: a snapshot that is updated stays on the one it began with."""
+    """The same state on the newest checkpoint; an updated snapshot still has the checkpoint that it began with."""
     newest = load_segment(store, version).checkpoint
     if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
         return state
@@ -98,7 +98,7 @@ def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableStat
 
 
 def _has_later(store: ObjectStore, version: int) -> bool:
-    """Whether a later version has a checkpoint, so that a cleanup may take away the one before this version."""
+    """Whether a later version has a checkpoint, so that a cleanup may delete the checkpoint before this version."""
     later = (
         file_names.parse(meta.path) for meta in store.list_from(file_names.LOG, file_names.first_name(version + 1))
     )
@@ -113,11 +113,11 @@ def _parts(state: TableState) -> list[ParquetPart | JsonPart]:
 
 @dataclass(frozen=True)
 class _Base:
-    """The checkpoint that a version is built on: its sidecars, and its other objects, which may hold files, too."""
+    """The checkpoint that a version is built on: its sidecars, and its other objects, which may have files, too."""
 
     sidecars: Sequence[Sidecar] = ()
     tops: Sequence[ParquetPart | JsonPart] = ()
-    parts: dict[str, ParquetPart | JsonPart] = field(default_factory=dict)  # of the sidecars, by path
+    parts: dict[str, ParquetPart | JsonPart] = field(default_factory=dict)  # the opened sidecars, by path
 
     @classmethod
     def of(cls, state: TableState, since: int) -> _Base:
@@ -147,7 +147,7 @@ class _Base:
 
 
 def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
-    """Whether the footer says of every remove that it is from before ``since``."""
+    """Whether the footer shows that every remove is older than ``since``."""
     if not isinstance(part, ParquetPart):
         return False
     blocks = [block for block in range(part.blocks) if part.count("remove", block)]
@@ -158,7 +158,7 @@ def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
 def _write(
     store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
 ) -> LastCheckpoint:
-    """New sidecars, and then the object that names them and those that are taken over."""
+    """Write new sidecars, and then the top object that names the new and the reused ones."""
     sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
     removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
@@ -198,7 +198,7 @@ def _put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sid
 
 def _put(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
     store.put(path, data)
-    # Its size is known, and its time is the store's to say.
+    # The size is known, but the modification time comes from the store.
     return store.head(path) or ObjectMeta(path, len(data), 0)
 
 

@@ -1,9 +1,9 @@
-"""File actions of a large commit, parsed by Arrow into columns without a Python object a line.
+"""Parsing of a large commit's file actions with Arrow, into columns, without a Python object for each line.
 
-Arrow's JSON reader is not as strict as the protocol's readers, and it has no maps. So a piece of a commit is taken
-here only where its answer is certain to be that of ``action_lines``: every line is one object with one file action,
-every field is known and has its type, no key comes twice. Anything else is left to ``action_lines``, which also raises
-the error if there is one.
+Arrow's JSON reader is less strict than the protocol's readers, and it does not support maps. So a piece of a commit is
+parsed here only if the result is certain to be the one of ``action_lines``: every line is one object with one file
+action, every field is known and has its type, no key occurs twice. Anything else is parsed by ``action_lines``, which
+also raises any error.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, null, s
 from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import STRING_MAP, parse_line
 
-#: The fields of each kind of action, and the keys of each field, which only maps have.
+#: For each kind of action its fields, and for each field its map keys (none for a field that is not a map).
 _Fields = Mapping[str, Mapping[str, frozenset[str]]]
 
 _STARTS = tuple(f'{{"{kind}":'.encode() for kind in SCHEMAS)
-#: The type of each field, and of a cdc action's ``dataChange``, which is always false and not read.
+#: The type of each field. The ``dataChange`` of a cdc action is always false, so it has a type here but is not read.
 _TYPES = {(kind, field.name): field.type for kind, schema in SCHEMAS.items() for field in schema} | {
     ("cdc", "dataChange"): pa.bool_()
 }
-#: Every key of a line but those of maps.
+#: Every key of a line except map keys.
 _NAMES = frozenset(SCHEMAS) | {
     name
     for (_, field), kind in _TYPES.items()
     for name in (field, *(child.name for child in (kind if pa.types.is_struct(kind) else ())))
 }
 _SAMPLES = 8
-_MOST_KEYS = 64  # of a map
-#: A key of a map with one spelling, apart from ``\u`` escapes, and that no JSON outside of strings looks like.
+_MOST_KEYS = 64  # of a map field
+#: A map key that has one spelling, apart from ``\u`` escapes, and that cannot be mistaken for JSON outside of strings.
 _PLAIN_KEY = re.compile(r'[^,:}\] "\\/\x00-\x1f][^"\\/\x00-\x1f]*')
 #: Text that could end the list into which ``_read_json`` puts the lines.
 _LIST_END = re.compile(rb"\][ \t\r\n]*\}")
@@ -46,9 +46,9 @@ _NULL_JSON, _NULL_TEXT = b'"\\u0000null"', "\0null"
 
 
 def file_lines(piece: bytes) -> tuple[int, int]:
-    """The offsets in a piece at which its first file action starts and its last one ends.
+    """The offsets in a piece of a commit where its first file action starts and its last one ends.
 
-    Writers put other actions at the beginning or the end of a commit.
+    Writers put the other actions at the start or the end of a commit.
     """
     start, end = 0, len(piece)
     while start < end and not piece.startswith(_STARTS, start):
@@ -59,10 +59,10 @@ def file_lines(piece: bytes) -> tuple[int, int]:
 
 
 class FileParser:
-    """Parses the file actions of one commit, piece by piece; threads may share it.
+    """A parser of the file actions of one commit, piece by piece; threads may share it.
 
-    Arrow has to know the fields and the keys of maps beforehand. They are taken from a few lines of each piece, and
-    kept for the pieces that follow.
+    Arrow has to know the fields and map keys in advance. They are taken from a sample of lines of each piece, and kept
+    for the pieces after it.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class FileParser:
     def parse(self, lines: bytes) -> Mapping[str, pa.Table] | None:
         """The file actions of whole lines, as a table of ``SCHEMAS`` for each kind.
 
-        None where Arrow's answer is not certain to be right: then ``action_lines`` has to parse them.
+        None if Arrow's result may be wrong; then ``action_lines`` has to parse them.
         """
         lines = lines.rstrip(b" \t\r\n")
         if not _are_objects(lines) or not _is_utf8(lines):
@@ -83,7 +83,7 @@ class FileParser:
             return None
 
     def learn(self, files: Mapping[str, pa.Table]) -> None:
-        """Add the fields and map keys of actions that ``action_lines`` had to parse, because no sample had them."""
+        """Add the fields and map keys of actions that ``action_lines`` parsed, because they were in no sample."""
         for kind, table in files.items():
             for field in table.schema:
                 if table[field.name].null_count < len(table):
@@ -103,7 +103,7 @@ class FileParser:
                     self._note(kind, name, value if isinstance(value, dict) else ())
 
     def _note(self, kind: str, name: str, keys: Collection[str]) -> None:
-        """Add keys of a field. Two threads may do so at once; keys lost then are learnt from a later piece."""
+        """Add keys of a field. If two threads do so at once, keys may be lost; a later piece adds them again."""
         fields = self._fields.get(kind, {})
         if name not in fields or not fields[name].issuperset(keys):
             earlier = fields.get(name, frozenset())
@@ -111,11 +111,11 @@ class FileParser:
 
 
 class _DoubtError(Exception):
-    """``action_lines`` has to decide whether the lines are valid, and what they say."""
+    """The result may be wrong, so ``action_lines`` has to parse the lines."""
 
 
 def _are_objects(lines: bytes) -> bool:
-    """Whether each line starts as an object and ends as one, so that no object goes over the end of a line."""
+    """Whether each line starts and ends as an object, so that no object continues on the next line."""
     if not lines.startswith(b"{") or not lines.endswith(b"}"):
         return False
     characters = np.frombuffer(lines, np.uint8)
@@ -147,7 +147,7 @@ def _parse(lines: bytes, field_keys: _Fields) -> Mapping[str, pa.Table]:
 
 
 def _json_schema(field_keys: _Fields) -> pa.Schema:
-    """The known fields for Arrow's reader, maps as structs; a field that no line has would cost a null per row."""
+    """The Arrow schema of the known fields, with maps as structs; an unused field would cost a null in each row."""
 
     def column(kind: str, name: str, keys: Collection[str]) -> pa.Field:
         if _TYPES[kind, name] != STRING_MAP:
@@ -166,12 +166,12 @@ def _json_schema(field_keys: _Fields) -> pa.Schema:
 def _read_json(lines: bytes, schema: pa.Schema) -> Mapping[str, pa.StructArray]:
     """The actions of each kind, in the order of the lines.
 
-    Arrow crashes on what is not an object between two objects of its input; so the lines become the items of one
-    list, where that is an error of syntax. Only a line that ended the list could get around it.
+    Arrow crashes on input between two objects that is not an object. So the lines become the items of one list, where
+    that is a syntax error. Only a line that ends the list could avoid the error, and such a line is refused.
     """
     if b"]" in lines and _LIST_END.search(lines):
         raise _DoubtError
-    items = lines.replace(b"\n", b",\t")  # a tab is as forbidden in strings as a line end
+    items = lines.replace(b"\n", b",\t")  # like a line end, a tab is not allowed inside a string
     text = b"".join((b'{"lines":[', items, b"]}"))
     try:
         table = pj.read_json(
@@ -195,17 +195,17 @@ def _select(rows: pa.StructArray, flags: NDArray[np.bool_]) -> pa.StructArray:
 
 
 def _null_keys(rows: pa.StructArray) -> set[str]:
-    """The keys of maps that are null, or not there, in some of the rows."""
+    """The map keys that are null or missing in some of the rows."""
     names = [name for name in ("partitionValues", "tags") if name in rows.type.names]
     structs = (pc.struct_field(rows, name) for name in names)
     maps = [values.filter(values.is_valid()) for values in structs]
-    # By number: Arrow reads a name that begins with a dot as the way to a nested field.
+    # By index: Arrow would take a name that begins with a dot for the path of a nested field.
     return {key for rows in maps for at, key in enumerate(rows.type.names) if pc.struct_field(rows, [at]).null_count}
 
 
 def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
-    """The lines with ``_NULL_JSON`` for the nulls of these keys, so that every other null is a key that is not there;
-    None where there are none.
+    """The lines with ``_NULL_JSON`` for the nulls of these keys, so that each null left is a missing key; None if the
+    lines have no such null.
 
     Raises:
         _DoubtError: a null has a space before it, its key may be spelled with escapes, or another field has that name.
@@ -214,7 +214,7 @@ def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
         raise _DoubtError
     changed = lines
     for key in keys:
-        # A quote inside of a string has a backslash before it, so this is a key of an object.
+        # A quote inside a string has a backslash before it, so this is a key of an object.
         quoted = b'"' + key.encode() + b'"'
         if any(quoted + colon + space in lines for colon in (b"", b":") for space in (b" ", b"\t", b"\r")):
             raise _DoubtError

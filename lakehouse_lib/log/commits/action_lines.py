@@ -1,8 +1,8 @@
-"""Action lines of a commit, a log compaction or a JSON checkpoint, as Arrow columns and a few values.
+"""The parser of action lines, of a commit, a log compaction or a JSON checkpoint, into Arrow columns and other actions.
 
-What these lines say decides which rows a table has, so each field is held to the type that the protocol gives it
-(PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol wants it. Large input is read
-in pieces, whose file actions ``action_columns`` parses as columns where it can.
+A wrong value could change which rows a table has, so each field is checked for the type that the protocol gives it
+(PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol requires. Large input is read in
+pieces, whose file actions ``action_columns`` parses with Arrow where it can.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from lakehouse_lib.log.commits.action_columns import FileParser, file_lines
 from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
 
-#: No line is longer. Spark's JSON reader takes no text over 20,000,000 characters, which is twice that where every
-#: character is escaped; and a line costs some twenty times its size while Python holds it.
+#: The longest line. Spark's JSON reader accepts 20,000,000 characters, which take twice as many bytes if each character
+#: is escaped. While a line is parsed it takes about twenty times its size in memory.
 MAX_LINE_BYTES = 64 * 2**20
-#: Times are ms since the epoch; this is the end of the year 9999, where Spark's and Python's calendars end.
+#: Times are ms since the epoch; this is the end of the year 9999, the last that Spark and Python support.
 _MAX_TIME = 253_402_300_799_999
 
-#: Lines that are parsed at a time, in bytes: large enough for Arrow, and small while they are Python objects.
+#: Bytes of lines that are parsed at a time: large enough for Arrow, and small as Python objects.
 _PIECE_BYTES = 2 * 2**20
-#: From here on the columnar parser is tried; below it, it takes as long as the lines.
+#: From this size on the columnar parser is tried; below it, it is not faster than parsing each line.
 _COLUMNAR_BYTES = 32 * 2**10
 
 
 @dataclass(frozen=True)
 class ActionLines:
-    """``adds`` is of FILE_SCHEMA, ``removes`` of TOMBSTONE_SCHEMA, ``changes`` of CHANGE_FILE_SCHEMA; ``info`` is the
-    first commitInfo; ``sidecars`` are the bodies of sidecar actions."""
+    """The actions of a file: ``adds`` (FILE_SCHEMA), ``removes`` (TOMBSTONE_SCHEMA), ``changes`` (CHANGE_FILE_SCHEMA),
+    the first commitInfo as ``info``, the bodies of sidecar actions as ``sidecars``, and the other actions."""
 
     adds: pa.Table
     removes: pa.Table
@@ -50,12 +50,12 @@ class ActionLines:
 
 
 def read_actions(blocks: Iterable[bytes]) -> ActionLines:
-    """The actions of a file that comes in blocks, which end anywhere.
+    """The actions of a file that is read in blocks, which may end inside a line.
 
-    Holds a block and some pieces of it; a line that is too long is not read to its end.
+    One block and some pieces of it are in memory. A line that is too long is not read to its end.
 
     Raises:
-        TornLineError: a line that is not a valid action, and its offending value.
+        TornLineError: a line is not a valid action; with the offending value.
     """
     parser = FileParser()
     parts: list[ActionLines] = []
@@ -74,7 +74,7 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines, without the last line end; a line that is longer than MAX_LINE_BYTES ends the reading."""
+    """Whole lines, without the last line end; reading stops at a line that is longer than MAX_LINE_BYTES."""
     rest = b""
     for block in blocks:
         start, last = 0, block.rfind(b"\n")
@@ -94,7 +94,7 @@ def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
         try:
             actions = _read_columns(piece, parser)
         except TornLineError:
-            actions = None  # reading the lines in order finds the first that is wrong
+            actions = None  # parse the lines in order, which finds the first one that is not valid
         if actions is not None:
             return actions
     actions = _read_lines(piece)
@@ -139,7 +139,7 @@ def _empty(kind: str) -> pa.Table:
 
 
 def _read_lines(piece: bytes) -> ActionLines:
-    """The actions of whole lines, each of which becomes a Python object for a while."""
+    """The actions of whole lines, parsed one line at a time."""
     reader = _Reader()
     for number, line in enumerate(piece.split(b"\n"), start=1):
         if len(line) > MAX_LINE_BYTES:
@@ -150,10 +150,10 @@ def _read_lines(piece: bytes) -> ActionLines:
 
 
 def check_line(line: bytes) -> None:
-    """Whether a line that is about to be written, of anything but files, could be read back.
+    """Check that a line about to be written, with any action but a file, can be read back.
 
     Raises:
-        TornLineError: it could not.
+        TornLineError: it cannot.
     """
     _Reader().take(1, line)
 
@@ -173,7 +173,7 @@ class _Reader:
         try:
             name, body = parse_line(line)
         except ValueError as error:
-            raise TornLineError(number, f"is torn or no action ({error})") from error
+            raise TornLineError(number, f"is torn or not an action ({error})") from error
         try:
             self._take(number, name, body)
         except LogCorruptedError as error:
@@ -235,7 +235,7 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
                 columns.append(column(values, column_field.type))
                 continue
             except (pa.ArrowException, OverflowError, ValueError):
-                # Out of range, or text that is no UTF-8: rare, so only now is it asked which one.
+                # Out of range, or text that is not valid UTF-8. This is rare, so the row is looked for only now.
                 wrong = next(index for index, value in enumerate(values) if not _fits(value, column_field.type))
         value = values[wrong]
         what = f"without {column_field.name}" if value is None else f"whose {column_field.name} is {excerpt(value)}"
@@ -246,7 +246,7 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
 
 
 def _wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | None:
-    """The first value that JSON has as another type than ``kind``, or that is missing."""
+    """The index of the first value with another JSON type than ``kind``, or missing; None if there is none."""
     allowed = _json_types(kind) | (set() if required else {type(None)})
     if set(map(type, values)) <= allowed:
         if not pa.types.is_nested(kind):
@@ -256,7 +256,7 @@ def _wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | No
 
 
 def _holds(value: Any, kind: pa.DataType) -> bool:
-    """Whether what is in an object has the right types, too."""
+    """Whether the members of an object have the right types."""
     if value is None:
         return True
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""One commit file: JSON lines in, Arrow columns and a few values out, and back (PROTOCOL.md, section Actions)."""
+"""Reading and writing of commit files: JSON lines with one action each (PROTOCOL.md, section Actions)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class CommitActions:
-    """What one commit says: files as ``adds`` (FILE_SCHEMA), ``removes`` (TOMBSTONE_SCHEMA), ``changes``
+    """The actions of one commit; files are in ``adds`` (FILE_SCHEMA), ``removes`` (TOMBSTONE_SCHEMA) and ``changes``
     (CHANGE_FILE_SCHEMA)."""
 
     version: int
@@ -45,32 +45,32 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
     """The commit of ``version``.
 
     Args:
-        size: of the commit file in bytes, where a listing has it; requested otherwise.
+        size: of the commit file in bytes, from a listing; None: it is requested.
 
     Raises:
-        VersionNotFoundError: there is no such commit file.
-        LogCorruptedError: a line that is torn or contradicts another.
+        VersionNotFoundError: the commit file does not exist.
+        LogCorruptedError: a line is torn or contradicts another.
     """
     path = file_names.commit(version)
     try:
         if size is None:
             meta = store.head(path)
             size = meta.size if meta is not None else 0
-        # Over a network one request is quicker than many; from a disk, blocks need less memory.
+        # Over a network one request is faster than many; from a disk, blocks need less memory.
         if size <= (MAX_LINE_BYTES if store.is_remote else _BLOCK_BYTES):
             return parse_commit(store.read(path), version, store.root)
         return _parse(_blocks(store, path), version, store.root)
     except ObjectNotFoundError as error:
         raise VersionNotFoundError(
-            f"the commit file of version {version} is not there",
+            f"the commit file of version {version} does not exist",
             table=store.root,
             version=version,
-            hint="It was cleaned up or never written; history() lists what is there",
+            hint="It was cleaned up or never written; history() lists the commits in the log",
         ) from error
 
 
 def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
-    """The commitInfo of ``version``; where it comes first, nothing else is parsed. Errors as ``read_commit``."""
+    """The commitInfo of ``version``; if it is the first line, nothing else is parsed. Errors as ``read_commit``."""
     try:
         name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
     except (ObjectNotFoundError, ValueError):
@@ -79,7 +79,7 @@ def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
 
 
 def read_listed(store: ObjectStore, version: int, listed: ObjectMeta) -> CommitActions:
-    """The commit that a listing has shown; read once in this process. Errors as ``read_commit``."""
+    """A commit from a listing, cached in this process. Errors as ``read_commit``."""
     return CACHE.get(store, [listed], lambda: read_commit(store, version, size=listed.size), commit_nbytes)
 
 
@@ -89,10 +89,10 @@ def commit_nbytes(actions: CommitActions) -> int:
 
 
 def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
-    """The actions of one commit file's bytes.
+    """The actions in the bytes of a commit file.
 
     Raises:
-        LogCorruptedError: a line that is torn or contradicts another.
+        LogCorruptedError: a line is torn or contradicts another.
     """
     return _parse([data], version, table)
 
@@ -114,7 +114,7 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
         raise _corrupted("is empty", version, table)
     for name, bodies in (("metaData", actions.metadata), ("protocol", actions.protocol)):
         if len(bodies) > 1:
-            raise _corrupted(f"has {len(bodies)} {name} actions, where one is the most", version, table)
+            raise _corrupted(f"has {len(bodies)} {name} actions; expected at most one", version, table)
     adds = _once(actions.adds, "add", version, table)
     removes = _once(actions.removes, "remove", version, table)
     _check_disjoint(adds, removes, version, table)
@@ -132,8 +132,11 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
 
 
 def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
-    """Each path once. A line that repeats another word for word says nothing new; any other two of one path are
-    forbidden (PROTOCOL.md, section Add File and Remove File), and readers differ in which of them they believe."""
+    """The files without repeated lines, so that each path occurs once.
+
+    Two different lines of one path are an error: the protocol forbids them (PROTOCOL.md, section Add File and Remove
+    File), and readers differ in which of them they use.
+    """
     if are_surely_distinct(files["path"]):
         return files
     counts = files["path"].value_counts()
@@ -152,7 +155,7 @@ def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
 
 
 def _check_disjoint(adds: pa.Table, removes: pa.Table, version: int, table: str) -> None:
-    """A file, its deletion vector included, is not added and removed at once: actions of a commit have no order."""
+    """Check that no file (with its deletion vector) is added and removed at once: a commit's actions have no order."""
     both = adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
     if not len(both):
         return
@@ -187,11 +190,11 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
     )
 
 
-#: What makes a line of each kind such as can be read.
+#: For each action the hint of the error that its line could not be read back.
 _WAY_OUT: Mapping[str, str] = {
-    "commitInfo": "Give less custom_metadata, and set this machine's clock right; where the table's own time is too "
-    "far ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
-    "protocol": "Give versions and features that go together",
+    "commitInfo": "Give less custom_metadata, and set this machine's clock right. If the table's own time is too far "
+    "ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
+    "protocol": "Give versions and features that are valid together",
     "metaData": "Give fewer or shorter columns, properties and comments",
     "txn": "Give the application a shorter name",
     "domainMetadata": "Give the domain a shorter configuration",
@@ -202,13 +205,13 @@ _WAY_OUT: Mapping[str, str] = {
 
 
 def serialize(commit: CommitActions, table: str) -> bytes:
-    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps want it.
+    """The bytes of a commit file; commitInfo comes first, as in-commit timestamps require.
 
-    Nothing comes out that ``parse_commit`` would not take, for the table could not be opened any more.
+    A commit that ``parse_commit`` would refuse is not written, because the table could not be opened any more.
 
     Raises:
-        InvalidArgumentError: the commit holds what JSON cannot, or what no reader takes: a line that is too long, a
-            time after the year 9999, a file added and removed at once.
+        InvalidArgumentError: JSON cannot represent a value, or readers could not parse the commit: a line that is too
+            long, a time after the year 9999, a file added and removed at once.
     """
     lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", commit.info)]
     if commit.protocol is not None:
@@ -218,7 +221,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
     lines.extend(("txn", t.to_json()) for t in commit.transactions)
     lines.extend(("domainMetadata", d.to_json()) for d in commit.domains)
     try:
-        # Python would write NaN and Infinity, and no other reader could open the table any more.
+        # Python would write NaN and Infinity, which are not JSON: no other reader could open the table.
         parts = [
             json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for name, body in lines
         ]
@@ -241,7 +244,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
             )
     longest, line = max(written, key=lambda entry: len(entry[1]))
     if len(line) > MAX_LINE_BYTES:
-        what = f"the {longest} is {len(line)} bytes long, where {MAX_LINE_BYTES} are the most: {excerpt(line.decode())}"
+        what = f"the {longest} line has {len(line)} bytes; expected at most {MAX_LINE_BYTES}: {excerpt(line.decode())}"
         raise _unreadable(longest, what, commit.version, table)
     try:
         _check_disjoint(commit.adds, commit.removes, commit.version, table)
@@ -251,7 +254,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
 
 
 def _check_line(name: str, line: bytes, version: int, table: str) -> None:
-    """Check a line that is about to be written; too long ones are left to ``serialize``."""
+    """Check that a line about to be written can be read back; ``serialize`` checks its length."""
     try:
         if len(line) <= MAX_LINE_BYTES:
             check_line(line)
@@ -274,7 +277,7 @@ def _check_files(kind: str, files: pa.Table, version: int, table: str) -> None:
 
 def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"nothing was committed, for no reader would take it: {what}",
+        f"nothing was committed, because readers could not parse it: {what}",
         table=table,
         version=version,
         hint=_WAY_OUT[name],
@@ -282,7 +285,7 @@ def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgume
 
 
 def removals(files: pa.Table, now: int) -> pa.Table:
-    """Files to remove as remove actions; their statistics stay behind, in the add that they had."""
+    """The remove actions for files; their statistics are left out, because the add actions have them."""
     count = len(files)
     columns = {
         "deletionTimestamp": pa.repeat(literal(now, pa.int64()), count),
@@ -296,7 +299,7 @@ def removals(files: pa.Table, now: int) -> pa.Table:
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:
     body = {key: value for key, value in row.items() if value is not None}
     if kind == "cdc":
-        body["dataChange"] = False  # by the protocol: change files hold no row of the table
+        body["dataChange"] = False  # required by the protocol: change files hold no rows of the table
     if kind != "remove":
         body.setdefault("partitionValues", {})
     dv = body.get("deletionVector")

@@ -1,6 +1,6 @@
-"""The rules for fields of add, remove and cdc actions (PROTOCOL.md, section Actions), checked on whole columns.
+"""The rules for the fields of add, remove and cdc actions (PROTOCOL.md, section Actions), checked on whole columns.
 
-Both parsers of a commit, ``action_lines`` and ``action_columns``, and the writer check these rules.
+Both parsers of a commit, ``action_lines`` and ``action_columns``, and the writer apply these rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMB
 
 #: The columns of each kind of file action.
 SCHEMAS: Mapping[str, pa.Schema] = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA, "cdc": CHANGE_FILE_SCHEMA}
-#: The fields that are never null.
+#: The fields that must not be null.
 REQUIRED: Mapping[str, frozenset[str]] = {
     "add": frozenset(("path", "partitionValues", "size", "modificationTime", "dataChange")),
     "remove": frozenset(("path", "dataChange")),
@@ -27,7 +27,7 @@ _NOTHING, _ZERO = literal("", pa.string()), literal(0, pa.int64())
 
 
 class TornLineError(Exception):
-    """A line that is not a valid action; ``number`` counts from 1. The caller adds which file it is in."""
+    """A line that is not a valid action; ``number`` counts from 1. The caller adds the name of the file."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(number, what)
@@ -42,7 +42,7 @@ def check_files(kind: str, files: pa.Table) -> None:
         files: of ``SCHEMAS[kind]``; null ``partitionValues`` are written as an empty map.
 
     Raises:
-        TornLineError: the first file that cannot (1 is the first row), and its offending value.
+        TornLineError: the first file that cannot (the first row is 1), and its offending value.
     """
     for name in sorted(REQUIRED[kind] - {"partitionValues"}):
         if files[name].null_count:

@@ -1,6 +1,6 @@
 """Log compactions: an object with the reconciled actions of several commits (PROTOCOL.md, Log Compaction Files).
 
-A compaction only saves reading its commits, so a compaction that may be wrong is replaced by them.
+A compaction only saves reading its commits. So if a compaction may be wrong, its commits are read instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store.base import ObjectStore
 
-#: How far the time of a remove, which is its writer's clock, may be before the time of its commit.
+#: How far a remove's timestamp, from its writer's clock, may be before the time of its commit.
 _CLOCKS_DIFFER = timedelta(hours=1)
 
 
@@ -33,7 +33,7 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
 
     Raises:
         LogCorruptedError: it cannot be read, or is not reconciled: it has a file, an application or a domain twice, and
-            only the commits tell which of the two actions is the newer one.
+            only the commits show which of the two actions is newer.
     """
     try:
         data = store.read(compaction.path)
@@ -66,10 +66,10 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
 
 
 def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
-    """Whether a remove may have been left out because it had expired when the compaction was written.
+    """Whether the compaction may lack a remove that had expired when it was written.
 
-    Delta Kernel leaves such removes out, and a reader of the compaction would have the removed file live again. False
-    where a commit is missing, for then nothing else has the version.
+    Delta Kernel leaves such removes out, and a reader of the compaction would treat the removed file as live. False if
+    a commit is missing, because then the version has no other source.
 
     Args:
         metadata: of the version; its ``delta.deletedFileRetentionDuration`` says when removes expire.
@@ -78,20 +78,20 @@ def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
         return False
     try:
         retention = DELETED_FILE_RETENTION.of(metadata.configuration)
-    except InvalidArgumentError:  # its writer may have read the property otherwise
+    except InvalidArgumentError:  # the writer of the compaction may have accepted the value
         return True
     return timedelta(milliseconds=compaction.modified - compaction.began) >= retention - _CLOCKS_DIFFER
 
 
 def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Commit]) -> str | None:
-    """How a compaction's files differ from its commits, in words; None when they do not.
+    """A description of how a compaction's files differ from its commits; None if they do not.
 
     Args:
-        commits: those that it covers, ascending.
+        commits: the commits that it covers, ascending.
 
     Raises:
         LogCorruptedError: a commit cannot be read, or the commits themselves make a path live twice.
-        VersionNotFoundError: a commit has been cleaned up since it was listed.
+        VersionNotFoundError: a commit was cleaned up after it was listed.
     """
     try:
         compaction_actions = read_compaction(store, compaction)
@@ -105,18 +105,18 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
         ("remove", compaction_actions.removes, state.tombstones.added),
     ):
         keys, expected = file_keys(written, store), file_keys(left, store)
-        # A remove of a file that came and went within the commits takes nothing away from what was before.
+        # The compaction need not have the remove of a file that was added within the same commits.
         needed = expected if kind == "add" else expected.filter(pc.invert(pc.is_in(expected, value_set=came)))
         missing = needed.filter(pc.invert(pc.is_in(needed, value_set=keys)))
         beside = keys.filter(pc.invert(pc.is_in(keys, value_set=expected)))
         if len(missing) or len(beside):
-            what = f"{len(missing)} {kind} actions are missing, and {len(beside)} are there that should not be"
+            what = f"{len(missing)} {kind} actions are missing, and {len(beside)} should not be there"
             return f"the log compaction {compaction.path} differs from its commits: {what}"
     return None
 
 
 def unusable(store: ObjectStore, compaction: Compaction, why: str) -> LogCorruptedError:
-    """The error for a compaction that must not stand for its commits."""
+    """The error for a compaction that must not be used instead of its commits."""
     return LogCorruptedError(
         f"the log compaction {compaction.path} cannot be used ({why})",
         table=store.root,

@@ -1,4 +1,4 @@
-"""Which texts of a long column occur more than once, without a hash table of them."""
+"""Detection of texts that occur more than once in a long column, without a hash table of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import flags_of, literal
 
 _WORD = 8
-#: Words from the end of a text, where names of files differ.
+#: Words of eight bytes that are hashed, from the end of a text, where file names differ.
 _WORDS = 8
-#: Odd numbers, so that no bit of a word is lost; numpy's own random numbers take 20 ms to import.
+#: Odd numbers, so that no bit of a word is lost; importing numpy's random numbers takes 20 ms.
 _WEIGHTS = np.multiply.accumulate(np.full(_WORDS, 0x9E3779B97F4A7C15, np.uint64))
 
 
 def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
-    """One number for each text: equal for equal texts, and almost always different for different texts.
+    """A number for each text: equal for equal texts, and almost always different for different texts.
 
-    It is made of a text's length and its last 64 bytes, so that a million paths take a twentieth of a second.
+    It is computed from a text's length and its last 64 bytes. A million paths take a twentieth of a second.
 
     Args:
         texts: a string column without nulls.
@@ -32,7 +32,7 @@ def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
     text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     if len(text) < _WORD:
         text = np.concatenate([text, np.zeros(_WORD, np.uint8)])
-    # The eight bytes from every position on, as numbers; nothing is copied.
+    # The eight bytes at every position as a number; nothing is copied.
     words = np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))
     are_long = int(lengths.min()) >= _WORDS * _WORD and int(ends[0]) >= _WORDS * _WORD
     numbers = lengths.astype(np.uint64)
@@ -45,7 +45,7 @@ def fingerprints(texts: pa.Array) -> NDArray[np.uint64]:
 
 
 def are_surely_distinct(texts: pa.ChunkedArray) -> bool:
-    """Whether every text occurs once, by their fingerprints: True is certain, and False almost.
+    """Whether every text occurs once, by their fingerprints: True is certain, False is almost certain.
 
     Args:
         texts: a string column without nulls.
@@ -75,9 +75,9 @@ def find_repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The words from ``starts`` on without what lies before their text, of which ``left`` bytes end with the word."""
+    """The words at ``starts`` without the bytes before their text; the last ``left`` bytes of the word belong to it."""
     own = np.clip(left, 0, _WORD)
-    # Before the first byte of all nothing can be read: what is read instead is moved to where it belongs.
+    # A word that would start before the buffer is read at its start and shifted into place.
     moved = (_WORD * np.clip(-starts, 0, _WORD - 1)).astype(np.uint64)
     word = words[np.clip(starts, 0, len(words) - 1)] << moved
     return np.where(own > 0, word >> (_WORD * np.clip(_WORD - own, 0, _WORD - 1)).astype(np.uint64), np.uint64(0))

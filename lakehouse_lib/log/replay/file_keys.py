@@ -11,15 +11,15 @@ from lakehouse_lib.store.base import ObjectStore
 
 KEY_COLUMNS = ("path", "deletionVector")
 
-# As values of Arrow, because Arrow imports pandas to make them of Python's.
+# As Arrow values, because Arrow imports pandas to convert Python values.
 _NOTHING, _AT, _NUL = (literal(text, pa.string()) for text in ("", "@", "\0"))
 
 
 def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
-    """The canonical path, and the unique id of the deletion vector if there is one, as one string a row.
+    """For each file its canonical path and the unique id of its deletion vector, if it has one, as one string.
 
     Args:
-        files: has the columns ``KEY_COLUMNS``; without ``deletionVector`` where no file has one.
+        files: has the columns ``KEY_COLUMNS``; ``deletionVector`` may be missing if no file has one.
     """
     paths = file_paths.canonical(files["path"], store)
     if "deletionVector" not in files.column_names:

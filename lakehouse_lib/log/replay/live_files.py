@@ -1,10 +1,10 @@
-"""The live files (or the tombstones) of a version: a checkpoint's rows but for those that later commits changed, and
-those that later commits brought.
+"""The live files (or the tombstones) of a version: rows of a checkpoint that no later commit changed, and the files
+that later commits added.
 
-The checkpoint's rows are shared by all versions that are built on it and never copied to make a later one.
+All versions on a checkpoint share its rows; they are not copied for a later version.
 
-A path is live once, even with different deletion vectors: the rows of a file that is there twice would be read and
-rewritten twice. What commits brought is compared when they are replayed; a checkpoint's paths, when they are read.
+A path is live once, even with different deletion vectors. If it were live twice, its rows would be read and rewritten
+twice. Paths from commits are compared when the commits are replayed, those of a checkpoint when they are read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store.base import ObjectStore
 
-#: A chunk a commit would make each question to the table cost as much as there were commits.
+#: Chunks are joined beyond this number: with a chunk for each commit every read would take time for each commit.
 _MOST_CHUNKS = 64
 _ROWS_A_CHUNK = 1_000  # with chunks of more rows, the cost per chunk does not matter
 
 
 class PathTwiceError(UnreadableCheckpointError):
-    """A path is live twice by what was read of the log; other sources of the version may be sound.
+    """A path is live twice in the sources that were read; other sources of the version may be valid.
 
     Attributes:
         path: as in the log.
@@ -47,12 +47,13 @@ class PathTwiceError(UnreadableCheckpointError):
 
 
 class FileSet:
-    """Rows of ``schema``: those of ``base`` whose keys are not in ``changed``, then those of ``added``.
+    """Rows of ``schema``: the rows of ``base`` whose keys are not in ``changed``, then the rows of ``added``.
 
     Args:
         base: None for a log without a checkpoint.
         changed: keys (``file_keys``) of every file that a commit after the base adds or removes.
-        gone_positions: positions in ``base`` that are changed by keys not in ``changed`` any more: looked up already.
+        gone_positions: positions in ``base`` of changed rows that were looked up earlier; their keys are not in
+            ``changed`` any more.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class FileSet:
 
     @property
     def is_counted(self) -> bool:
-        """Whether ``num_rows`` is known without reading anything but footers."""
+        """Whether ``num_rows`` is known without reading more than footers."""
         return self.base is None or not self._changed or "gone" in self.__dict__
 
     def __len__(self) -> int:
@@ -115,11 +116,11 @@ class FileSet:
         yield self.added.select(list(names))
 
     def stream(self, names: Sequence[str], parts: Sequence[Part] | None = None) -> Iterator[pa.Table]:
-        """``columns`` in small pieces, of which none is kept.
+        """``columns`` in small pieces, none of which is cached.
 
         Args:
-            names: those of ``KEY_COLUMNS`` are among them.
-            parts: of the base only what these objects have; None: everything.
+            names: must include ``KEY_COLUMNS``.
+            parts: of the base read only these objects; None: all.
         """
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
@@ -128,7 +129,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
-        """The objects of the base of which a row is gone; hardly ever, one of which none is (``parts_with``)."""
+        """The objects of the base with a changed row; rarely also one without (see ``parts_with``)."""
         if self.base is None:
             return []
         if "gone" in self.__dict__:
@@ -136,11 +137,11 @@ class FileSet:
         return self.base.parts_with(self._changed_keys, self._gone_positions)
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
-        """The statistics of all rows, read anew."""
+        """The statistics of all rows; they are not cached."""
         return self._live(lambda base: base.statistics(selection), selection.from_json(self.added["stats"]))
 
     def _live(self, read: Callable[[CheckpointRows], pa.Table], added: pa.Table) -> pa.Table:
-        """What is read of the base but for rows that are gone, and what is known of those that were added."""
+        """The result of ``read`` on the base without the rows that are gone, followed by ``added``."""
         if self.base is None:
             return added
         return pa.concat_tables([drop_rows(read(self.base), self.gone), added])
@@ -152,7 +153,7 @@ class FileSet:
         decide_added: Callable[[pa.Table], pa.Array],
         names: Sequence[str],
     ) -> pa.Table:
-        """Some columns of the selected rows; for those of the base see ``CheckpointRows.select``.
+        """Some columns of the selected rows; for the rows of the base see ``CheckpointRows.select``.
 
         Raises:
             PathTwiceError: ``names`` has the path, and a selected path is live twice.
@@ -162,15 +163,15 @@ class FileSet:
             return added.select(list(names))
         rows = pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
         if "path" in names and not self._is_checked and self.schema == FILE_SCHEMA:
-            self._check(rows["path"], self.base.version)  # rows that ``decide`` drops are not compared
+            self._check(rows["path"], self.base.version)  # only the selected rows are compared
         return rows
 
     def check_paths(self) -> None:
-        """Compare the paths of all live files. A checkpoint's paths are read once, unless its writer noted that it has
-        compared them; later versions on it compare only the paths that commits brought.
+        """Check that no path is live twice. A checkpoint's paths are read once, unless its writer noted that it has
+        compared them. Later versions on the same checkpoint compare only paths from commits.
 
         Raises:
-            PathTwiceError: one is live twice.
+            PathTwiceError: a path is live twice.
         """
         if self._is_checked or self.base is None or self.schema != FILE_SCHEMA:
             return
@@ -179,8 +180,8 @@ class FileSet:
         self._is_checked = True
 
     def paths_twice(self) -> list[str]:
-        """The paths, as the log has them, that are live twice: both times in the checkpoint, or once there and once in
-        the commits after it."""
+        """The paths, as in the log, that are live twice: both times in the checkpoint, or once in the checkpoint and
+        once in the commits after it."""
         base = self.base
         if base is None:
             return []
@@ -191,16 +192,16 @@ class FileSet:
         return twice
 
     def check_added(self, version: int) -> None:
-        """Compare the paths of the files that commits up to ``version`` brought.
+        """Check that the commits up to ``version`` did not make a path live twice.
 
         Raises:
-            PathTwiceError: one is live twice.
+            PathTwiceError: a path is live twice.
         """
-        if _has_vectors(self.added):  # without, the keys of files are their paths, and those are there once
+        if _has_vectors(self.added):  # without deletion vectors the keys are the paths, and keys are unique
             self._check(self.added["path"], version)
 
     def later(self, keys: pa.Array, added: pa.Table) -> FileSet:
-        """After commits that change the files of ``keys`` and bring ``added``."""
+        """The files after commits that change the files of ``keys`` and add ``added``."""
         remaining = self.added
         if len(remaining) and len(keys):
             gone = pc.is_in(file_keys(remaining, self._store), value_set=keys)
@@ -228,7 +229,7 @@ class FileSet:
         return np.union1d(self._gone_positions, self.base.find(keys))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The positions in the base whose rows no later commit changed."""
+        """Those of the positions in the base whose rows no later commit changed."""
         assert self.base is not None
         if not len(positions):
             return positions
@@ -261,15 +262,15 @@ def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
         table=store.root,
         version=version,
         hint="repair() reports which checkpoint or log compaction is wrong: restore that object from a backup, or "
-        "delete it if the commits that it covers are still there. Where the commits themselves add the path twice, "
-        "read a version from before",
+        "delete it if the commits that it covers still exist. If the commits themselves add the path twice, read an "
+        "earlier version",
     )
     error.path = path
     return error
 
 
 def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
-    """The log paths that name the same file as another path."""
+    """The paths, as in the log, that name the same file as another path."""
     numbers = [fingerprints(canonical(chunk, store)) for chunk in paths.chunks]
     alike = paths.take(int64s(find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
     texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()

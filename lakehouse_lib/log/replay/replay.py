@@ -1,7 +1,7 @@
-"""Action reconciliation: a base (a checkpoint or an older version) plus commits make a table state.
+"""Action reconciliation: a base (a checkpoint or an older version) and the commits after it give a table state.
 
-PROTOCOL.md, section Action Reconciliation: the newest action of a file wins, a file being its path and its deletion
-vector; the newest protocol, metadata, txn of an application and domain win.
+PROTOCOL.md, section Action Reconciliation: the newest action of a file (its path and its deletion vector) wins, and the
+newest protocol, metadata, txn of an application and domain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakehouse_lib.store.base import ObjectStore
 
 @dataclass(frozen=True)
 class TableState:
-    """What the log says at one version. ``files`` are of FILE_SCHEMA, ``tombstones`` of TOMBSTONE_SCHEMA."""
+    """The state of the table at one version; ``files`` are of FILE_SCHEMA, ``tombstones`` of TOMBSTONE_SCHEMA."""
 
     files: FileSet
     tombstones: FileSet
@@ -43,8 +43,8 @@ class TableState:
 
 
 def state_of(checkpoint: CheckpointState | None, store: ObjectStore) -> TableState:
-    """The state of a checkpoint; an empty one for None, before the first commit."""
-    # Not empty_table(), which imports pandas: a second of every cold Spark worker.
+    """The state in a checkpoint; for None the empty state before the first commit."""
+    # Not empty_table(), which imports pandas: that takes a second in every new Spark worker.
     files, tombstones = pa.Table.from_batches([], FILE_SCHEMA), pa.Table.from_batches([], TOMBSTONE_SCHEMA)
     if checkpoint is None:
         return TableState(FileSet(store, FILE_SCHEMA, None, files), FileSet(store, TOMBSTONE_SCHEMA, None, tombstones))
@@ -59,16 +59,16 @@ def state_of(checkpoint: CheckpointState | None, store: ObjectStore) -> TableSta
 
 
 def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStore) -> TableState:
-    """Apply ``commits``, ascending, to ``base``. Cost: the commits' own size; the base's rows are not touched.
+    """The state after ``commits``, ascending. The cost depends on their size; the rows of the base are not read.
 
     Raises:
-        PathTwiceError: they make a path live twice, under different deletion vectors.
+        PathTwiceError: the commits make a path live twice, with different deletion vectors.
     """
     if not commits:
         return base
     adds = pa.concat_tables([c.adds for c in commits])
     removes = pa.concat_tables([c.removes for c in commits])
-    # Within one commit the add comes after the remove: one commit may replace a file by the same path.
+    # In one commit the add counts as later than the remove, because a commit may replace a file by the same path.
     order = np.arange(len(commits), dtype=np.int64)
     sequence = np.concatenate(
         [
@@ -104,12 +104,12 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
 
 
 def _select(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
-    """These rows; without a copy where they are all."""
+    """The rows with a flag; not copied if all have one."""
     return rows if flags.all() else rows.filter(bools(flags))
 
 
 def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which rows hold the newest action of their key."""
+    """For each row whether it has the newest action of its key."""
     if are_surely_distinct(pa.chunked_array([keys])):
         return np.ones(len(keys), np.bool_)
     encoded = keys.dictionary_encode()

@@ -1,4 +1,4 @@
-"""Tables without the rows at some positions."""
+"""Tables without the rows at given positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, int64s, null
 
-#: The most rows to drop by slicing around them, which copies nothing and leaves a chunk between any two.
+#: Up to this many rows are dropped by slicing, which copies nothing but leaves a chunk between any two of them.
 _CUTS = 1_000
 
 

@@ -1,4 +1,4 @@
-"""The state of a version, from the least of the log: a checkpoint, compactions where they fit, and commits."""
+"""The state of a version, read from a checkpoint, log compactions that can be used, and commits."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lakehouse_lib.store.concurrent import at_once
 
 @dataclass(frozen=True)
 class VersionState:
-    """A version and what it was built from.
+    """A version and the sources that it was built from.
 
     Attributes:
         modified: when its commit file was written, ms since the epoch.
-        checkpoint: what it is built on; None when it is built from commits alone.
-        checksum: as it was listed beside the version; None: there was none.
-        info: its commitInfo; empty where its commit file was not read.
-        commit: its commit file as it was listed; None: only a checkpoint or a compaction was there.
-        compactions: the log compactions that stand for commits in it.
+        checkpoint: the checkpoint that it is built on; None: it is built from commits alone.
+        checksum: the checksum file of the version in the listing; None: there was none.
+        info: its commitInfo; empty if its commit file was not read.
+        commit: its commit file in the listing; None: the log had only a checkpoint or a compaction of it.
+        compactions: the log compactions that were read instead of commits.
     """
 
     version: int
@@ -48,12 +48,12 @@ def load_state(
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
-    A checkpoint or compaction that cannot be read, or would make a path live twice, is skipped for another one, an
-    older one or the commits; and where a cleanup takes a commit that was just listed, the checkpoint is looked for that
-    made it needless. Columns of files are read later, and a checkpoint may turn out unreadable then.
+    If a checkpoint or compaction cannot be read, or makes a path live twice, another one, an older one or the commits
+    are read instead. If a cleanup deletes a commit after it was listed, the log is listed again. File columns are read
+    later, and a checkpoint may turn out to be unreadable then.
 
     Args:
-        without: objects of checkpoints that did, and of compactions.
+        without: objects of such checkpoints and of compactions, which are not to be used.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
@@ -82,12 +82,12 @@ def load_state(
 def give_up(
     store: ObjectStore, error: DeltaError, unreadable: DeltaError | None, objects: Iterable[ObjectMeta]
 ) -> NoReturn:
-    """Raise the error of a version that no source is left for.
+    """Raise the error for a version that has no source left.
 
     Args:
-        error: the last one.
-        unreadable: why these objects were passed over before; None: none was.
-        objects: of a checkpoint that is cleaned up by now, and not corrupt, one at least is gone.
+        error: the last error.
+        unreadable: the error for which these objects were skipped before; None: none was skipped.
+        objects: of the skipped checkpoint. If one of them is gone, it was cleaned up and is not corrupt.
     """
     if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
         raise error from unreadable
@@ -95,13 +95,13 @@ def give_up(
 
 
 def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
-    """Whether one of these objects is gone, so that the others are of no use."""
+    """Whether one of these objects is gone, so that the others cannot be used."""
     return any(store.head(meta.path) is None for meta in objects)
 
 
 @dataclass(frozen=True)
 class OwnCommit:
-    """A commit that this process has put, and the bytes of its file."""
+    """A commit that this process has put, and the size of its file in bytes."""
 
     actions: CommitActions
     size: int
@@ -113,12 +113,12 @@ class OwnCommit:
 def later_state(
     store: ObjectStore, earlier: VersionState, commits: Sequence[Commit], own: OwnCommit | None = None
 ) -> VersionState:
-    """The state after the next ``commits``, of which there is at least one. ``own``: need not be read back.
+    """The state after the next ``commits``, at least one. The commit ``own`` is not read back from the store.
 
     Raises:
-        VersionNotFoundError: one of them was cleaned up after it was listed.
-        LogCorruptedError: one is torn.
-        PathTwiceError: with these commits a path is live twice.
+        VersionNotFoundError: a commit was cleaned up after it was listed.
+        LogCorruptedError: a commit is torn.
+        PathTwiceError: these commits make a path live twice.
     """
 
     def read(commit: Commit) -> CommitActions:
@@ -163,7 +163,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         raise _UnreadableError(tuple(used), error) from error
     doubtful = [compaction for compaction in compactions if may_lack_removes(compaction, state.metadata)]
     if doubtful:
-        why = "removes that had expired when it was written may be missing"
+        why = "it may lack removes that had expired when it was written"
         raise _UnreadableError([compaction.object for compaction in doubtful], unusable(store, doubtful[0], why))
     info = actions[-1].info if actions else {}  # a compaction has none
     return VersionState(

@@ -232,12 +232,12 @@ def test_a_checksum_that_cannot_be_written_fails_no_commit(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"numFiles": 3}, "numFiles is 3, and there are 2"),
-        ({"tableSizeBytes": 13}, "tableSizeBytes is 13, and they are 12"),
-        ({"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}}, "the protocol is another one"),
+        ({"numFiles": 3}, "numFiles is 3; expected 2"),
+        ({"tableSizeBytes": 13}, "tableSizeBytes is 13; expected 12"),
+        ({"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}}, "the protocol differs"),
         ({"metadata": None}, "cannot be read"),
-        ({"setTransactions": [{"appId": "b", "version": 1}]}, "setTransactions are others"),
-        ({"domainMetadata": [{"domain": "b", "configuration": ""}]}, "domainMetadata are others"),
+        ({"setTransactions": [{"appId": "b", "version": 1}]}, "setTransactions differ"),
+        ({"domainMetadata": [{"domain": "b", "configuration": ""}]}, "domainMetadata differ"),
         ({"numProtocol": 2}, "numProtocol is 2"),
     ],
 )

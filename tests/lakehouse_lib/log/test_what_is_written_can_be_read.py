@@ -126,11 +126,11 @@ def listed(table):
     [
         (
             CommitProperties(custom_metadata={"x": "y" * (65 << 20)}),
-            r"commitInfo is 68\d* bytes long.*version 1\).*less custom_metadata",
+            r"commitInfo line has 68\d* bytes.*version 1\).*less custom_metadata",
         ),
         (
             CommitProperties(app_transactions=(Transaction("a" * (65 << 20), 1),)),
-            r"txn is 68\d* bytes long.*version 1\).*shorter name",
+            r"txn line has 68\d* bytes.*version 1\).*shorter name",
         ),
     ],
     ids=["custom metadata", "application"],

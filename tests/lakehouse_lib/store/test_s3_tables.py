@@ -244,7 +244,7 @@ def test_a_bucket_that_may_only_be_read(s3_server, location):
 
 
 def test_no_table_there(s3_server, location):
-    with pytest.raises(TableNotFoundError, match=f"no table there.*table {location}"):
+    with pytest.raises(TableNotFoundError, match=f"DELTA_TABLE_NOT_FOUND.*table {location}"):
         DeltaTable(location, storage_options=s3_server.options)
     options = s3_server.options
     with pytest.raises(StoreError, match="NoSuchBucket"):
@@ -260,7 +260,7 @@ def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
     write_deltalake(location, rows(100), storage_options=options)
     before = sorted(one.path for one in table.store.walk())
     for verb in (table.update_incremental, lambda: write_deltalake(table, rows(200), mode="append"), table.delete):
-        with pytest.raises(TableNotFoundError, match=f"another table is there now.*table {location}"):
+        with pytest.raises(TableNotFoundError, match=f"DELTA_TABLE_NOT_FOUND.*table {location}"):
             verb()
     assert sorted(one.path for one in table.store.walk()) == before
 
