@@ -1,4 +1,4 @@
-"""Where a table lives. ``open_store`` picks the implementation from the location."""
+"""Stores of tables. ``open_store`` chooses the implementation from the location."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     Nothing is read or created.
 
     Args:
-        table_uri: a path (relative ones against the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``. A
-            path is taken as it is written; in a URI percent-encoding is undone. Where ``..`` is in a path, symbolic
-            links are followed.
-        storage_options: options of the store; those of S3 are in docs/stores.md. ``allowed_roots``: other folders whose
-            files the table may refer to, such as the source of a shallow clone; files outside the table's own folder
-            are refused otherwise. They are only read: no verb writes or deletes there. Local ones are absolute paths,
-            separated by ``os.pathsep`` (``:``), those of S3 are locations, separated by spaces.
+        table_uri: a path (a relative one starts at the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``.
+            A path is taken literally; in a URI percent-encoding is decoded. In a path with ``..``, symbolic links are
+            resolved.
+        storage_options: options of the store; docs/stores.md lists those of S3. ``allowed_roots``: other folders whose
+            files the table may refer to, such as the source of a shallow clone; other files outside the table's folder
+            are refused. No verb writes or deletes there. Local folders are absolute paths, separated by ``os.pathsep``
+            (``:``); S3 locations are separated by spaces.
 
     Raises:
-        InvalidArgumentError: no location: an empty one, a scheme without a store here, a URI with credentials, a query
-            or a fragment; unknown options; S3 without boto3. A location that may hold a secret is not shown.
+        InvalidArgumentError: the location is empty, has a scheme without a store, or is a URI with credentials, a query
+            or a fragment; an option is unknown; boto3 is missing. A location that may hold a secret is not shown.
     """
     text = os.fspath(table_uri) if isinstance(table_uri, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
@@ -44,17 +44,17 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
             code="DELTA_INVALID_TABLE_LOCATION",
         )
     if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidArgumentError(  # what they are may hold a secret
-            f"storage options of type {type(storage_options).__name__} ({shown(text)})",
-            hint="Give a dictionary from names to text, or leave them out",
+        raise InvalidArgumentError(  # their values may be secret
+            f"storage_options is of type {type(storage_options).__name__}; expected a dictionary ({shown(text)})",
+            hint="Give a dictionary of names to text, or leave it out",
             code="DELTA_INVALID_STORAGE_OPTION",
         )
     kind = kind_of(text)
     if kind is None:
         schemes = ", ".join(f"{store_kind.schemes[0]}:" for store_kind in kinds())
         raise InvalidArgumentError(
-            f"no store for {scheme_of(text)}: locations ({shown(text)})",
-            hint=f"Tables are at a path, or at {schemes} locations",
+            f"the scheme {scheme_of(text)}: of the location {shown(text)} has no store",
+            hint=f"Give a path, or a location of one of {schemes}",
             code="DELTA_UNSUPPORTED_STORE",
         )
     return kind.opener(text, storage_options or {})

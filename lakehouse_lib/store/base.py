@@ -1,9 +1,9 @@
-"""The object store seam: the few verbs the log and the maintenance verbs need.
+"""The interface of an object store: the requests that the log and the verbs need.
 
-``put_if_absent`` is the only primitive the log's correctness rests on; ``put_if_match`` keeps ``_last_checkpoint`` from
-moving backwards. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Verbs
-that only read an object (``read``, ``head``, ``open_input``) take an absolute one, too, below ``allowed_roots``: ``/x``
-on a disk, ``s3://bucket/x`` in a store whose locations have a scheme.
+The correctness of commits depends on ``put_if_absent`` alone; ``put_if_match`` keeps ``_last_checkpoint`` from going
+back. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Methods that only
+read an object (``read``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on a
+disk, ``s3://bucket/x`` in a store whose locations have a scheme.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # the sensor polls through this module, and pyarrow takes its time to import
+if TYPE_CHECKING:  # sensors import this module, and importing pyarrow takes long
     import pyarrow as pa
 
 
@@ -21,10 +21,9 @@ class ObjectMeta:
     """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch.
 
     Attributes:
-        tag: different for any other content under the same path, as far as the store can tell; "" where the size and
-            the time are all there is.
-        link: the real path that a symbolic link leads to; only ``walk`` names links. "" of anything else.
-        names: how many names the file system has for the object: more than 1 are hard links.
+        tag: differs if the path has another content, as far as the store can tell; "" if only size and time do.
+        link: the real path that a symbolic link leads to, set by ``walk`` only; "" for anything else.
+        names: the number of names (hard links) that the file system has for the object.
     """
 
     path: str
@@ -37,13 +36,13 @@ class ObjectMeta:
 
 @dataclass(frozen=True)
 class PathLimits:
-    """How long the paths of data files may be in a store, in bytes of UTF-8.
+    """The limits of data file paths in a store, in bytes of UTF-8.
 
     Attributes:
-        path: of a whole path, the root included.
-        taken: what of it the root takes, and what a writer puts around and after the folders of a partition.
+        path: of a whole path, with the root.
+        taken: the part of it that the root and a writer's names around the partition folders take.
         name: of a single folder; None: only whole paths are limited.
-        noun: what the store calls a path.
+        noun: the store's word for a path.
     """
 
     path: int
@@ -54,15 +53,15 @@ class PathLimits:
 
 @dataclass(frozen=True)
 class SparkAccess:
-    """How Spark's own readers and writers reach a location of a store: by one of Hadoop's file systems.
+    """Access of Spark's own readers and writers to a location of a store, through a Hadoop file system.
 
     Attributes:
-        uri: the location as Spark spells it, nothing percent-encoded.
-        properties: Hadoop's properties for this location, which may hold secrets. They go with each scan, and into no
-            session, plan or log.
-        package: the Maven package of the file system, without its version, which is Hadoop's; "": Hadoop has it.
-        renames: whether a rename there is cheap. Spark's own writer ends with one of every file; where it is not,
-            Spark's Python workers write data files by the store itself.
+        uri: the location in Spark's spelling, without percent-encoding.
+        properties: Hadoop's properties for this location, which may hold secrets. They are passed with each scan, and
+            never to a session, plan or log.
+        package: the Maven package of the file system, without the version, which is Hadoop's; "": part of Hadoop.
+        renames: whether renames are cheap. Spark's own writer renames each file at the end; where that is expensive,
+            Spark's Python workers write data files through the store.
     """
 
     uri: str
@@ -72,86 +71,86 @@ class SparkAccess:
 
 
 class ObjectStore(Protocol):
-    """A table's folder in some store. Implementations are picklable, so that tasks carry one to the cluster.
+    """The folder of a table in a store. Implementations are picklable, so that tasks take them to the cluster.
 
-    Every verb raises ``StoreError`` when the store itself fails.
+    Every method raises ``StoreError`` if the store itself fails.
     """
 
     @property
     def root(self) -> str:
-        """The table's location, canonical and absolute, as errors show it."""
+        """The table's location, canonical and absolute, as in error messages."""
 
     @property
     def allowed_roots(self) -> tuple[str, ...]:
-        """Other folders, absolute, whose files the log may refer to. Files there are read, never written or deleted."""
+        """Other folders, absolute, whose files the log may refer to. Nothing is written or deleted there."""
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """How a log may begin an absolute path of this kind of store, in lower case.
+        """The schemes, in lower case, that an absolute path in the log may have in this kind of store.
 
-        The first one is that of ``root``, or ``file`` where ``root`` is a path.
+        The first one is the scheme of ``root``, or ``file`` if ``root`` is a path.
         """
 
     @property
     def limits(self) -> PathLimits:
-        """How long the paths of data files may be."""
+        """The limits of data file paths."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether a request waits for a network, so that several at a time are worth their threads."""
+        """Whether requests wait for a network, so that concurrent requests are worth their threads."""
 
     def read(self, path: str) -> bytes:
-        """The whole object; ``ObjectNotFoundError`` when there is none."""
+        """The bytes of an object; ``ObjectNotFoundError`` if it does not exist."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace the object in one step: a reader sees the old bytes or the new ones."""
+        """Create or replace the object atomically: a reader sees the old bytes or the new ones."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object, complete and durable, unless there is one: True when it is ours, False when it was there.
+        """Create the object, complete and durable, unless it exists; True if this call created it.
 
-        A store that tried again after an answer got lost may say False of an object that is ours: read it.
-        ``StoreRefusedError``: it certainly was not stored.
+        After a lost answer a store repeats the put, and may then return False for its own object: read it to know.
+        ``StoreRefusedError``: it was certainly not stored.
         """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
-        """Replace the object if it still holds ``expected`` (None: if it does not exist); False when it changed."""
+        """Replace the object if its bytes are ``expected`` (None: if it does not exist); False if they are not."""
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
-        """Objects directly in ``folder`` whose name is ``start`` or sorts after it, by name; none if it is missing."""
+        """Objects directly in ``folder`` with a name from ``start`` on, sorted by name; empty if it does not exist."""
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
-        """Every object below ``folder`` (the root), in no order; none if it is missing.
+        """Every object below ``folder`` (the root), unordered; empty if it does not exist.
 
-        A symbolic link comes as itself (``ObjectMeta.link``), and nothing behind it comes, but for a ``_delta_log``.
-        In S3 a key that no path names (``//`` or ``..`` in it) comes by its location, which no verb takes.
+        A symbolic link is listed as itself (``ObjectMeta.link``) and not followed, except one named ``_delta_log``.
+        An S3 key that no path can name (with ``//`` or ``..``) is listed by its location, which no method accepts.
         """
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete these objects; one that is already gone is not an error."""
+        """Delete these objects; objects that do not exist are not an error."""
 
     def head(self, path: str) -> ObjectMeta | None:
-        """Size and time of an object, or None."""
+        """Size and time of an object, or None if it does not exist."""
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make durable what was written outside ``put`` (data files), before a commit refers to it.
+        """Make objects durable that were written without ``put`` (data files), before a commit refers to them.
 
-        Files of ``allowed_roots`` are passed over: nothing was written there.
+        Files of ``allowed_roots`` are skipped, because nothing was written there.
         """
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Random access to an object, for Parquet; ``ObjectNotFoundError`` when there is none."""
+        """Open an object for random access, for Parquet; ``ObjectNotFoundError`` if it does not exist."""
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new data file, under a unique name."""
+        """Open a new data file with a unique name."""
 
     def explain(self, error: OSError) -> str | None:
-        """A hint for an error of a file that ``open_input`` or ``open_output`` gave; None: nothing is known."""
+        """A hint for an error of a file from ``open_input`` or ``open_output``; None for an unknown error."""
 
     def spark_access(self, location: str) -> SparkAccess:
-        """How Spark reaches ``root`` or one of ``allowed_roots``."""
+        """The access of Spark to ``root`` or one of ``allowed_roots``."""
 
     def make_root(self) -> None:
-        """Make the table's folder for a program that writes there by itself; nothing where there are no folders.
+        """Make the table's folder for another program that writes there; does nothing in a store without folders.
 
-        ``StoreError``: something else is in its place, or it may not be made.
+        ``StoreError``: a file is in its place, or the permission is missing.
         """

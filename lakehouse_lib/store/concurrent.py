@@ -1,4 +1,4 @@
-"""Many small requests to one store."""
+"""Concurrent small requests to one store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _REQUESTS = 16
 
 
 def at_once(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-    """The answers, in the order of the items; the first error is raised.
+    """The results of ``ask`` in the order of the items; the first error is raised.
 
-    Where the store is remote, 16 requests are made at a time. On a disk they are made one after the other: what is done
-    with the bytes holds the interpreter, and threads that wait for it cost more than a read does.
+    To a remote store 16 requests are made at a time. On a disk they are made one after the other: the work on the bytes
+    holds the interpreter lock, and waiting for it costs more than a read.
     """
     return list(in_order(ask, items, _REQUESTS if store.is_remote else 0))

@@ -1,19 +1,19 @@
-"""What to do about errors of this machine's file systems, by their number."""
+"""Hints for errors of local file systems, by errno."""
 
 from __future__ import annotations
 
 import errno
 
 _PERMISSION = "Let this user write to the table's folder"
-_SPACE = "Make room: nothing was committed, and what was written for it is taken by vacuum"
-#: Errors when a folder or object cannot be made because something else is in its place.
+_SPACE = "Make room: nothing was committed, and vacuum deletes the files that were written"
+#: Errors if a folder or object cannot be made because a file is in its place.
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
-NO_FOLDER_HINT = "Choose another location for the table, or move away what is there"
-#: Of errors that trying again does not change.
+NO_FOLDER_HINT = "Choose another location for the table, or move the obstacle away"
+#: Hints for errors that a retry does not fix.
 REFUSAL_HINTS = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.EROFS: "The file system is mounted for reading only",
+    errno.EROFS: "The file system is mounted read-only",
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
     errno.EFBIG: "Commit fewer files at once",

@@ -1,7 +1,8 @@
 """The local file system as an object store.
 
-A new object is written aside, synced and linked to its name: ``link`` fails when the name is taken, so two writers
-never both win, and a reader never sees half an object. Directories are synced too, or a power cut could take the name.
+A new object is written to a temporary file, synced and linked to its name. ``link`` fails if the name is taken, so only
+one of two writers succeeds, and a reader never sees half an object. Folders are synced too, or a power failure could
+lose the name.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _LOCK = ".lock"
 _LOCK_PATIENCE_SECONDS = 10.0
 _LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
-# A data file's name, and the temporary folders that Spark's own writer puts around it.
+# Bytes of a data file's name and of the temporary folders that Spark's own writer puts around it.
 _BYTES_OF_ATTEMPT = 256
 
 
 class LocalStore:
-    """Objects are files below ``root``.
+    """An object store whose objects are the files below ``root``.
 
     Args:
-        root: absolute path of the table's folder; it need not exist yet.
-        fsync: make every put and commit survive a power cut; False only for throw-away tables.
+        root: absolute path of the table's folder, which may not exist yet.
+        fsync: whether every put and commit survives a power failure; False only for tables that may be lost.
         allowed_roots: absolute paths of other folders whose files may be read.
     """
 
@@ -69,7 +70,7 @@ class LocalStore:
 
     @property
     def limits(self) -> PathLimits:
-        """Those of Linux, PATH_MAX and NAME_MAX."""
+        """Linux's limits, PATH_MAX and NAME_MAX."""
         return PathLimits(4096, len(os.fsencode(self._root)) + _BYTES_OF_ATTEMPT, 255)
 
     @property
@@ -107,13 +108,13 @@ class LocalStore:
             except OSError as error:
                 if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
                     raise StoreRefusedError(
-                        f"{target.parent} has no hard links, so commits there would not be safe",
+                        f"{target.parent} does not support hard links, so commits there would not be safe",
                         table=self._root,
                         hint="Put the table on a file system with hard links (ext4, xfs, NFS)",
                     ) from error
                 raise
             finally:
-                with contextlib.suppress(OSError):  # linked or not, that does not change any more
+                with contextlib.suppress(OSError):  # a leftover temporary file does not change the outcome
                     aside.unlink(missing_ok=True)
         with self._failures(path):
             self._sync_folder(target.parent)
@@ -145,7 +146,7 @@ class LocalStore:
                 try:
                     status = entry.stat()
                 except FileNotFoundError:
-                    continue  # it has gone since
+                    continue  # it was deleted meanwhile
             if not _is_folder(status):
                 yield _meta(path, status)
 
@@ -157,14 +158,14 @@ class LocalStore:
                 try:
                     entries = list(os.scandir(Path(self._root, folder)))
                 except (FileNotFoundError, NotADirectoryError):
-                    continue  # a folder may vanish under a walk
+                    continue  # a folder may be deleted during a walk
                 for entry in entries:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(path)
                         continue
                     if entry.is_symlink():
-                        # It may lead out of the table or in a circle, and a log tells of another table.
+                        # A link may lead out of the table or in a circle. A log behind a link shows another table.
                         if entry.name == _LOG and entry.is_dir():
                             yield from self.list_from(path)
                             continue
@@ -205,7 +206,7 @@ class LocalStore:
 
         with self._failures(path):
             target = self._full(path)
-            self._make_folder(Path(self._root))  # those in it ``sync`` sees to
+            self._make_folder(Path(self._root))  # ``sync`` makes the folders below it durable
             target.parent.mkdir(parents=True, exist_ok=True)
             return pa.OSFile(str(target), "wb")
 
@@ -221,7 +222,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
-        """Hold the folder's lock, for which other processes wait; the kernel frees it when the process dies."""
+        """Hold the folder's lock, for which other processes wait; the kernel releases it if the process dies."""
         lock = os.open(folder, os.O_RDONLY)
         try:
             try:
@@ -229,7 +230,7 @@ class LocalStore:
             except OSError as error:
                 if error.errno != errno.EBADF:
                     raise
-                # NFS locks only what is open for writing (flock(2)), which no folder is.
+                # NFS locks only files that are open for writing (flock(2)), and a folder cannot be.
                 instead = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
                 os.close(lock)
                 lock = instead
@@ -240,20 +241,20 @@ class LocalStore:
                     raise StoreError(
                         f"another process has kept {folder} locked for {_LOCK_PATIENCE_SECONDS:g} s",
                         table=self._root,
-                        hint="See who holds it (lslocks); a process that is stopped keeps its locks",
+                        hint="Find the process that holds it (lslocks); a stopped process keeps its locks",
                     )
                 time.sleep(_LOCK_WAIT_SECONDS)
                 is_ours = _locked(lock)
             try:
                 yield
             finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it open, too
+                fcntl.flock(lock, fcntl.LOCK_UN)  # explicitly, because a forked process may have it open, too
         finally:
             os.close(lock)
 
     def _full(self, path: str) -> Path:
         if "\0" in path:
-            raise PathOutsideTableError(f"the path {path!r} has a NUL byte, so it names no file", table=self._root)
+            raise PathOutsideTableError(f"the path {path!r} has a NUL byte; no file has such a name", table=self._root)
         if path.startswith("/") or ".." in path.split("/"):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return Path(self._root, path)
@@ -262,7 +263,7 @@ class LocalStore:
         return Path(path) if self._is_allowed(path) else self._full(path)
 
     def _is_allowed(self, path: str) -> bool:
-        """Whether it is an absolute path of a file below one of the other folders that may be read."""
+        """Whether it is the absolute path of a file below one of ``allowed_roots``."""
         return (
             "\0" not in path
             and ".." not in path.split("/")
@@ -285,7 +286,7 @@ class LocalStore:
         return aside
 
     def _make_folder(self, folder: Path) -> None:
-        """Make a folder whose name in the one above survives a power cut, too."""
+        """Make a folder whose entry in its parent folder survives a power failure."""
         if folder.is_dir():
             return
         self._make_folder(folder.parent)
@@ -309,7 +310,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _failures(self, path: str, *, storing: bool = False) -> Iterator[None]:
-        """Errors of the system as those of our tree; ``storing``: nothing was stored when one of them comes."""
+        """Raise errors of the system as errors of this library; ``storing``: they mean that nothing was stored."""
         try:
             yield
         except FileNotFoundError as error:
@@ -326,7 +327,7 @@ class LocalStore:
             raise kind(text, table=self._root, hint=hint) from error
 
     def _obstacle(self, path: str) -> Path | None:
-        """What is in the place of a folder that the object at ``path`` would be in; None: nothing is."""
+        """The file in the place of a folder above the object at ``path``; None: there is none."""
         above = reversed(Path(self._root, path or "object").parents)
         return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
 
@@ -336,16 +337,19 @@ def _meta(path: str, status: os.stat_result) -> ObjectMeta:
 
 
 def _tag(status: os.stat_result) -> str:
-    """Of a file system that keeps fine times, once the kernel's clock has ticked since: a file that is replaced from
-    then on has another time, and most likely another number, too."""
+    """The inode and time of a file; "" if another content could have the same.
+
+    It needs a file system with times finer than a millisecond, and a tick of the kernel's clock since the file was
+    written: a later replacement has another time then, and most likely another inode.
+    """
     fine = status.st_mtime_ns % 1_000_000 != 0
     ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS
     return f"{status.st_ino}.{status.st_mtime_ns}" if fine and ticked else ""
 
 
 def _described(path: Path) -> str:
-    """What is there, in words: a file, or a link that leads to no folder."""
-    return f"a link to {str(path.readlink())!r}, which leads to no folder" if path.is_symlink() else "a file"
+    """A description of a file, or of a link that does not lead to a folder."""
+    return f"a link to {str(path.readlink())!r}, which is not a folder" if path.is_symlink() else "a file"
 
 
 def _is_folder(status: os.stat_result) -> bool:
@@ -353,7 +357,7 @@ def _is_folder(status: os.stat_result) -> bool:
 
 
 def _locked(handle: int) -> bool:
-    """Take a file's lock; False where another process holds it."""
+    """Take a file's lock; False if another process holds it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -362,11 +366,11 @@ def _locked(handle: int) -> bool:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # waits for no writer of a FIFO
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for the writer of a FIFO
     try:
         os.fsync(handle)
     except OSError as error:
-        # There are file systems that sync no folder, and say so like this; PostgreSQL goes on there, too.
+        # Some file systems cannot sync folders and return these errors; PostgreSQL ignores them, too.
         if error.errno not in (errno.EINVAL, errno.EBADF) or not path.is_dir():
             raise
     finally:

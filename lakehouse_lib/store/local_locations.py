@@ -1,4 +1,4 @@
-"""Locations on a disk: paths as they are written, and ``file:`` URIs."""
+"""Local locations: paths, taken literally, and ``file:`` URIs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_local(location: str, options: Mapping[str, str]) -> LocalStore:
     unknown = sorted(options.keys() - {_ROOTS})
     if unknown:
         raise InvalidArgumentError(
-            f"storage options {unknown} for a local table",
+            f"the storage options {unknown} do not apply to a local table",
             table=folder,
             hint="The local store takes allowed_roots only; leave the others out",
             code="DELTA_INVALID_STORAGE_OPTION",
@@ -52,7 +52,7 @@ def _path(uri: str) -> str:
 def _absolute(path: str) -> str:
     if "\x00" in path or not is_utf8(path):
         raise InvalidArgumentError(
-            f"{path!r} is not a table location: it has a NUL in it, or is not UTF-8",
+            f"{path!r} is not a table location: it has a NUL, or is not UTF-8",
             hint="Use another name",
             code="DELTA_INVALID_TABLE_LOCATION",
         )
@@ -60,18 +60,18 @@ def _absolute(path: str) -> str:
         folder = Path(path).expanduser().absolute()
     except RuntimeError:
         raise InvalidArgumentError(
-            f"{path!r} is not a table location: that home folder is not known",
+            f"{path!r} is not a table location: the home folder is unknown",
             hint="Write the whole path",
             code="DELTA_INVALID_TABLE_LOCATION",
         ) from None
-    # Behind a symbolic link ".." is not what it is in the text: the table has to be where Spark finds it, too.
+    # Behind a symbolic link ".." leads elsewhere than in the text. Spark resolves links, so they are resolved here.
     return os.path.realpath(folder) if ".." in folder.parts else str(folder)
 
 
 def _folders(listed: str, table: str) -> list[str]:
     if not isinstance(listed, str):
         raise InvalidArgumentError(
-            f"the storage option allowed_roots is not text but {type(listed).__name__}",
+            f"the storage option allowed_roots is of type {type(listed).__name__}; expected text",
             table=table,
             hint=f"Write the folders as one text, separated by {os.pathsep!r}",
             code="DELTA_INVALID_STORAGE_OPTION",
@@ -80,9 +80,9 @@ def _folders(listed: str, table: str) -> list[str]:
     for folder in folders:
         if not Path(folder).is_absolute() or ".." in Path(folder).parts or "\x00" in folder or not is_utf8(folder):
             raise InvalidArgumentError(
-                f"the storage option allowed_roots names {folder!r}",
+                f"the storage option allowed_roots has {folder!r}; expected absolute paths",
                 table=table,
-                hint="Give absolute paths of folders",
+                hint="Give absolute paths of folders without '..'",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
     return folders

@@ -1,7 +1,7 @@
-"""Open files of this machine's file system that someone may have replaced by something else.
+"""Opening of local files that may have been replaced by something that is not a regular file.
 
-An ordinary ``open`` of a FIFO waits until another process writes to it, which may be never. Here the path is opened
-without waiting, and the open file, not the path, is checked: nothing can be swapped in between.
+An ordinary ``open`` of a FIFO waits until another process writes to it, possibly for ever. Here the path is opened
+without waiting, and then the open file is checked, not the path: it cannot be replaced in between.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The way out of every refusal here.
-HINT = "Move it away, and put the file itself in its place"
+#: The hint of every refusal here.
+HINT = "Move it away, and put the regular file in its place"
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -27,17 +27,17 @@ _KINDS = {
 
 
 class NotARegularFileError(OSError):
-    """A path names a folder, a FIFO, a socket, a device, or a link that may not be followed; a file is expected."""
+    """A path names a folder, a FIFO, a socket, a device, or a link that may not be followed, and not a regular file."""
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
-    """Open a regular file for reading; the file descriptor, which the caller closes.
+    """Open a regular file for reading; the result is a file descriptor, which the caller closes.
 
     Args:
         follow_links: False refuses a path whose last part is a symbolic link.
 
     Raises:
-        NotARegularFileError: it is something else; the message says what.
+        NotARegularFileError: it is not a regular file; the message has its kind.
         OSError: it cannot be opened.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -46,7 +46,7 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     except OSError as error:
         if error.errno == errno.ELOOP and not follow_links:
             raise _refusal(path, "a symbolic link") from None
-        if error.errno == errno.ENXIO:  # nothing else on a disk cannot be opened at all
+        if error.errno == errno.ENXIO:  # the error of opening a socket
             raise _refusal(path, "a socket") from None
         raise
     mode = os.fstat(handle).st_mode
@@ -57,12 +57,12 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The whole content of a regular file. Raises OSError as ``open_regular`` does."""
+    """The content of a regular file. Raises OSError as ``open_regular`` does."""
     handle = open_regular(path)
     try:
         size = os.fstat(handle).st_size
         chunks = []
-        # One more byte than there should be: the empty answer is the end, whatever is appended meanwhile.
+        # Read one byte more than the size: an empty read is the end of the file, even if it grows meanwhile.
         while chunk := os.read(handle, size + 1):
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -71,12 +71,12 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_arrow(path: str | os.PathLike[str], *, follow_links: bool = True) -> pa.OSFile:
-    """A regular file as Arrow reads it, at random positions. Raises OSError as ``open_regular`` does."""
+    """A regular file as an Arrow file for random access. Raises OSError as ``open_regular`` does."""
     import pyarrow as pa
 
     handle = open_regular(path, follow_links=follow_links)
     try:
-        # Arrow opens paths only; this one is the file that was checked.
+        # Arrow opens only paths; this path is the file that was checked.
         return pa.OSFile(f"/dev/fd/{handle}", "rb")
     except FileNotFoundError as error:
         raise OSError(errno.ENOSYS, "this system has no /dev/fd; mount /proc") from error

@@ -1,7 +1,7 @@
 """The kinds of stores, by the schemes of their locations.
 
-A kind is a folder of this package, whose ``__init__`` registers it. What a kind needs beyond that, its other modules
-and its packages, is imported when one of its locations is opened.
+A kind of store is a folder of this package, and its ``__init__`` registers the kind. Its other modules and the packages
+that it needs are imported when one of its locations is opened.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from lakehouse_lib.store.uris import scheme_of
 
 @dataclass(frozen=True)
 class StoreKind:
-    """What is known of a store before a location is opened.
+    """The properties of a kind of store that are known before a location is opened.
 
     Attributes:
         schemes: of its locations, in lower case; ``ObjectStore.root`` begins with the first one. A path without a
             scheme has the scheme ``file``.
-        opener: makes the store of a location and its storage options, and reads nothing.
-        option_of: the storage option that a user's name means; None: the store has no such option.
-        credentials: the storage options that say who asks. They belong together, and are secret.
-        roots_separator: what stands between two locations in the storage option ``allowed_roots``.
+        opener: makes the store of a location with its storage options, and makes no request.
+        option_of: the storage option for a name that a user gave; None: the store has no such option.
+        credentials: the storage options that are credentials. They belong together, and are secret.
+        roots_separator: the separator between two locations in the storage option ``allowed_roots``.
     """
 
     schemes: tuple[str, ...]
@@ -40,12 +40,12 @@ _by_scheme: dict[str, StoreKind] = {}
 
 
 def register(kind: StoreKind) -> None:
-    """Have ``open_store`` open the locations of these schemes."""
+    """Register a kind of store, so that ``open_store`` opens locations with its schemes."""
     _by_scheme.update(dict.fromkeys(kind.schemes, kind))
 
 
 def kinds() -> list[StoreKind]:
-    """Every registered kind, once."""
+    """All registered kinds, each once."""
     _import_folders()
     return list({id(kind): kind for kind in _by_scheme.values()}.values())
 

@@ -1,4 +1,4 @@
-"""Locations as URIs: what they are made of, and what of one a message may quote."""
+"""Parsing of locations as URIs, and their text in messages without secrets."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from lakehouse_lib.errors import InvalidArgumentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/+")
-#: A colon in the host is before a port, or else maybe between an access key and its secret.
+#: A colon in the host precedes a port, or else may separate an access key from its secret.
 _PRIVATE = re.compile(r"[@?#]|%40|^[^/]*:(?!\d{1,5}(?:/|\Z)|\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Uri(NamedTuple):
-    """A location taken apart.
+    """The parts of a location.
 
     Attributes:
-        scheme: in lower case; "" of a path.
-        host: as it is written, a port included; "" where there is none.
-        path: percent-encoding undone, once.
+        scheme: in lower case; "" for a path.
+        host: as written, with a port; "" if there is none.
+        path: with percent-encoding decoded, once.
     """
 
     scheme: str
@@ -29,15 +29,15 @@ class Uri(NamedTuple):
 
 
 def scheme_prefix(location: str) -> str:
-    """What of an absolute location is before its first path step, ``s3:/`` of ``s3://bucket/x``; "" of a path."""
+    """The part of an absolute location before its first path step, ``s3:/`` of ``s3://bucket/x``; "" for a path."""
     scheme, separator, _ = location.partition("://")
     return f"{scheme}:/" if separator and not location.startswith("/") else ""
 
 
 def shown(text: str) -> str:
-    """A location or an endpoint for a message: quoted, or its scheme alone where the rest may hold a secret.
+    """A location or an endpoint for a message: quoted, or only its scheme if the rest may hold a secret.
 
-    A secret key may have slashes in it, so it is not just the host that is looked at; a query may be a signature.
+    The whole location is checked, because a secret key may have slashes in it, and a query may be a signature.
     """
     scheme = _SCHEME.match(text)
     if not _PRIVATE.search(text[scheme.end() :] if scheme else text):
@@ -46,55 +46,55 @@ def shown(text: str) -> str:
 
 
 def scheme_of(location: str) -> str:
-    """The scheme in lower case; "" of a path.
+    """The scheme in lower case; "" for a path.
 
     Raises:
-        InvalidArgumentError: brackets around what is not a valid address.
+        InvalidArgumentError: the location has brackets around an address that is not valid.
     """
     if ":" not in location.split("/", 1)[0]:
         return ""
     parts = split_or_none(location)
     if parts is None:
-        raise _refused(location, "is no URI", "Write file:///path or s3://bucket/folder", None)
+        raise _refused(location, "is not a URI", "Write file:///path or s3://bucket/folder", None)
     return parts.scheme
 
 
 def parse(location: str, table: str | None = None) -> Uri:
-    """The location taken apart. What would be dropped on the way is refused, or two locations were one table.
+    """The parts of a location. Parts that a location must not have are refused and not dropped.
 
     Args:
         table: the table concerned, for errors.
 
     Raises:
-        InvalidArgumentError: credentials, a query or a fragment (empty ones, too), a control character that is not
-            percent-encoded, a NUL, bytes that are no UTF-8, brackets around what is not a valid address.
+        InvalidArgumentError: the location has credentials, a query or a fragment (even if empty), a control character
+            that is not percent-encoded, a NUL, bytes that are not UTF-8, or brackets around an invalid address.
     """
     parts = split_or_none(location)
     if parts is None:
-        raise _refused(location, "is no URI", "Write file:///path or s3://bucket/folder", table)
+        raise _refused(location, "is not a URI", "Write file:///path or s3://bucket/folder", table)
     if "@" in parts.netloc or (":" in parts.netloc and "@" in location):
         raise _refused(
             location,
             "has credentials in it",
-            "Take them out; those of S3 are storage options: access_key_id and secret_access_key",
+            "Take them out; credentials of S3 are the storage options access_key_id and secret_access_key",
             table,
         )
     if "?" in location or "#" in location:
         raise _refused(
-            location, "has a query or a fragment", "A table has none; write ? and # in a name as %3F and %23", table
+            location, "has a query or a fragment", "Take it out; write ? and # in a name as %3F and %23", table
         )
     if _CONTROL.search(location):
         raise _refused(location, "has a control character in it", "Take it out, or percent-encode it, as in %0A", table)
     path = _unquoted(parts.path)
     if path is None or not is_utf8(location):
-        raise _refused(location, "is no UTF-8", "Percent-encode the bytes of the name in UTF-8", table)
+        raise _refused(location, "is not UTF-8", "Percent-encode the bytes of the name in UTF-8", table)
     if "\x00" in path:
         raise _refused(location, "has a NUL in it", "Take %00 out", table)
     return Uri(parts.scheme, parts.netloc, path)
 
 
 def split_or_none(text: str) -> SplitResult | None:
-    """``urlsplit``; None where it raises, for its message may quote what ``shown`` does not."""
+    """``urlsplit``; None if it raises, because its message may quote a secret that ``shown`` leaves out."""
     try:
         return urlsplit(text)
     except ValueError:
@@ -102,7 +102,7 @@ def split_or_none(text: str) -> SplitResult | None:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether it can be written down: a lone surrogate (a byte of a file name that is not valid UTF-8) cannot."""
+    """Whether the text can be encoded; a lone surrogate (a byte of a file name that is not valid UTF-8) cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -123,7 +123,7 @@ def test_a_key_with_a_line_break_is_refused_and_shown_nowhere(
 
     spoilt = f"of/{field}+{len(role)}"  # another one each time: masks stay
     keys = {"login": KEY, "password": SECRET, "aws_session_token": TOKEN, field: f"{spoilt}\n"}
-    with pytest.raises(AirflowFailException, match=r"the connection 'it': aws_\w+ has a line's end") as error:
+    with pytest.raises(AirflowFailException, match=r"the connection 'it': aws_\w+ has a line break") as error:
         aws(**keys, **role, service_config={"sts": {"endpoint_url": s3.url}})
     assert not any(secret in str(error.value) for secret in (SECRET, TOKEN, spoilt))
     assert field == "login" or redact(repr(keys[field])) == r"'***\n'"
@@ -136,7 +136,9 @@ def test_a_token_that_boto3_finds_with_a_line_break_is_not_shown(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_SESSION_TOKEN", f"{TOKEN}\n")
-    with pytest.raises(AirflowFailException, match=r"aws_session_token that boto3 found \(env\) has a line's") as error:
+    with pytest.raises(
+        AirflowFailException, match=r"aws_session_token that boto3 found \(env\) has a line break"
+    ) as error:
         aws(None, None, **ROLE, service_config={"sts": {"endpoint_url": s3.url}})
     assert TOKEN not in str(error.value)
 

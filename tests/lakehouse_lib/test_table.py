@@ -121,7 +121,7 @@ def test_a_limit_is_a_number_of_commits(table: DeltaTable, limit: Any) -> None:
 
 
 def test_storage_options_are_a_dictionary(table: DeltaTable) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"storage options of type list .*/t") as refusal:
+    with pytest.raises(InvalidArgumentError, match=r"storage_options is of type list.*/t") as refusal:
         DeltaTable(table.table_uri, storage_options=["secret"])  # type: ignore[arg-type]
     assert "secret" not in str(refusal.value)
 

@@ -103,7 +103,7 @@ def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[st
         assert "hunter2" not in line["message"]
     file.write_text(json.dumps({table: {"aws_secret_access_key": "hunter2"}}))
     code, line = line_of(capsys, "compact", "--table", table, "--storage-options-file", str(file))
-    assert "storage options ['aws_secret_access_key'] for a local table" in line["message"]
+    assert "storage options ['aws_secret_access_key'] do not apply to a local table" in line["message"]
     assert "hunter2" not in line["message"]
 
 

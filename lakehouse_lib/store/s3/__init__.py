@@ -1,4 +1,4 @@
-"""The S3 store, on boto3, which is imported when a table in S3 is opened."""
+"""The S3 store. It uses boto3, which is imported when a table in S3 is opened."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakehouse_lib.store.schemes import StoreKind, register
 
 
 def open_s3(uri: str, options: Mapping[str, str]) -> ObjectStore:
-    """The store of ``s3://bucket/folder``. Nothing is asked of the server.
+    """The store of ``s3://bucket/folder``. No request is made.
 
     Raises:
         InvalidArgumentError: boto3 is not installed; the location or an option is not valid.
     """
     if importlib.util.find_spec("boto3") is None:
         raise InvalidArgumentError(
-            f"{uri.partition(':')[0]}: locations need boto3, which is not installed",
+            f"{uri.partition(':')[0]}: locations need boto3, and it is not installed",
             hint="Install it: pip install boto3",
             code="DELTA_MISSING_PACKAGE",
         )

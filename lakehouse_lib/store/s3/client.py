@@ -1,4 +1,4 @@
-"""Requests to one bucket: a client a process and set of options, tried again within a deadline, errors of our tree."""
+"""Requests to one bucket: one client for each process and set of options, retries until a deadline, our errors."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-#: Sets of options that a process keeps connections for. Temporary credentials are new options each time.
+#: Sets of options whose connections a process keeps. Each temporary credential is a new set of options.
 _MOST_KEPT = 16
 
 
 @dataclass
 class _Connection:
-    """What is made once for a set of options.
+    """The objects that are made once for a set of options.
 
     Attributes:
-        core: what boto3's session goes by: files, profiles, variables.
-        files: pyarrow's way, and the credentials it was made with.
-        silent_since: when the server last gave no answer, by the monotonic clock.
+        core: botocore's session, with files, profiles and environment variables.
+        files: pyarrow's file system, and the credentials that it was made with.
+        silent_since: when the server last did not answer, by the monotonic clock.
     """
 
     core: Any = None
@@ -59,13 +59,13 @@ class _Connection:
     silent_since: float = -math.inf
 
 
-# By process, the one used last at the end: a child that was forked must not share its parent's connections.
+# By process id, the last used at the end: a forked child must not share its parent's connections.
 _connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
 _lock = ProcessLock()
 
 
 class S3Client:
-    """Asks the server on behalf of one table. Picklable: it carries options and makes its connections where it is.
+    """A client for requests of one table. Picklable: it carries the options and connects where it is used.
 
     Args:
         options: how the bucket is reached.
@@ -77,17 +77,18 @@ class S3Client:
         self._root = root
 
     def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
-        """What ``attempt`` makes of a boto3 client; throttling, a busy or a silent server: again, with jitter.
+        """The result of ``attempt`` with a boto3 client. Throttling and missing answers are retried, with jitter.
 
-        A server that was silent until the deadline gets one attempt a request then, until it answers or time passes.
+        After a server did not answer until the deadline, a request has one attempt, until the server answers again or
+        some time has passed.
 
         Args:
-            what: the path, or what is done, for errors.
-            attempt: one request, as a rule. What it raises of boto3's errors is explained.
-            storing: an error that leaves no doubt that nothing was stored is a ``StoreRefusedError``.
+            what: the path or the action, for errors.
+            attempt: usually one request. Its boto3 errors are turned into errors of this library.
+            storing: raise ``StoreRefusedError`` for an error after which it is certain that nothing was stored.
 
         Raises:
-            StoreError, ObjectNotFoundError: it was answered with an error, or not at all.
+            StoreError, ObjectNotFoundError: the answer was an error, or there was no answer.
         """
         connection, started = self._connection(), time.monotonic()
         with self._explained(what, storing=storing):
@@ -117,7 +118,7 @@ class S3Client:
             return result
 
     def filesystem(self) -> pyarrow.fs.S3FileSystem:
-        """pyarrow's way to the same bucket, by the same options and credentials. It knows no conditional put."""
+        """pyarrow's file system for the same bucket, options and credentials. It has no conditional put."""
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         with self._explained("the connection"), _lock:
@@ -140,24 +141,24 @@ class S3Client:
                     connect_timeout=self.options.connect_timeout,
                     request_timeout=self.options.timeout,
                     retry_strategy=AwsStandardS3RetryStrategy(max_attempts=5),
-                    # What boto3 reads by itself, so that commits and data files take the same way.
+                    # The settings that boto3 reads itself, so that commits and data files use the same ones.
                     tls_ca_file_path=connection.core.get_config_variable("ca_bundle")
                     or os.environ.get("REQUESTS_CA_BUNDLE"),
                     proxy_options=get_environ_proxies(client.meta.endpoint_url).get(scheme),
-                    allow_delayed_open=True,  # a small file is one request then
+                    allow_delayed_open=True,  # so that a small file takes one request
                 )
                 connection.files = (frozen, files)
             return connection.files[1]
 
     @contextmanager
     def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
-        """Before there is a connection: options, environment and files that make no sense to boto3."""
+        """Explain errors of options, environment and files that boto3 raises before there is a connection."""
         try:
             yield
         except (*FAILURES, ValueError) as error:
             if isinstance(error, DeltaError):
                 raise
-            # Without its cause, which may quote a line of a file with credentials.
+            # Without the cause, which may quote a line of a credentials file.
             raise explained(error, what, self._root, self.options, refused=storing) from None
 
     def _connection(self) -> _Connection:
@@ -168,7 +169,7 @@ class S3Client:
             while len(connections) > _MOST_KEPT:
                 _, unused = connections.popitem(last=False)
                 if unused.client is not None:
-                    unused.client.close()  # who is in the middle of a request gets its answer
+                    unused.client.close()  # requests under way are completed
             return connection
 
     def _session(self, connection: _Connection) -> Any:
@@ -193,12 +194,12 @@ class S3Client:
         config = Config(
             connect_timeout=options.connect_timeout,
             read_timeout=options.timeout,
-            # Every attempt is seen here, where the deadline is.
+            # Retries are made in ``ask``, which has the deadline.
             retries={"total_max_attempts": 1, "mode": "standard"},
             max_pool_connections=_CONNECTIONS,
             s3={"addressing_style": style},
             ignore_configured_endpoint_urls=True,
-            # Servers of others often know no other checksums than the signature's.
+            # Servers other than AWS often support no checksums but the signature's.
             request_checksum_calculation="when_required" if elsewhere else "when_supported",
             response_checksum_validation="when_required" if elsewhere else "when_supported",
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
@@ -217,24 +218,24 @@ class S3Client:
             )
             limit_answers(client)
             credentials = None if options.skip_signature else session.get_credentials()
-            # Other kinds of credentials are asked for when they are needed.
+            # Other kinds of credentials are fetched when a request needs them.
             if credentials is not None and type(credentials) is Credentials:
                 for text in (credentials.access_key, credentials.secret_key, credentials.token):
                     check_key(text, f"a key or token that boto3 found ({credentials.method})", self._root)
-            # One without credentials never gets any, though the environment may have them later.
+            # A client without credentials never gets any, even if the environment has them later; it is not kept.
             if options.skip_signature or credentials is not None:
                 connection.client = client
             return client
 
     def _check_profile(self, core: Any) -> None:
-        """Refuse an endpoint in boto3's files: pyarrow and Spark do not see it, and would take data files to a bucket
-        of the same name at AWS, signed with that server's keys."""
+        """Refuse an endpoint in boto3's configuration files. pyarrow and Spark ignore it: they would send data files to
+        a bucket of the same name at AWS, signed with the keys of the other server."""
         if core.get_config_variable("ignore_configured_endpoint_urls"):
             return
         files = {"full_config": core.full_config, "scoped_config": core.get_scoped_config()}
         if ConfiguredEndpointProvider(**files, client_name="s3", environ={}).provide():
             raise InvalidArgumentError(
-                "the profile that boto3 uses has an endpoint_url, and no storage option says which server is meant",
+                "the boto3 profile has an endpoint_url, but the storage options have none",
                 table=self._root,
                 hint="Give the same address as the storage option endpoint_url (with allow_http=true for http), or set "
                 "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true if AWS is meant",

@@ -1,7 +1,7 @@
-"""A time limit for a whole answer: botocore's read timeout is only between two of its bytes.
+"""A time limit for a whole answer. botocore's read timeout limits only the time between two of its bytes.
 
-boto3 has no setting for it. The sockets of a client's connections are wrapped, and what reads an answer from one counts
-the time from the first read on, headers, body and ``100 Continue`` included. No thread is needed.
+boto3 has no such setting. So the sockets of a client's connections are wrapped, and the reader of an answer counts the
+time from its first read on, for ``100 Continue``, headers and body. No thread is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SLOWEST_BYTES_A_SECOND = 16 * 2**10
 
 
 def limit_answers(client: Any) -> None:
-    """Make a boto3 client give up an answer that takes longer than its ``read_timeout`` and comes slower than
-    SLOWEST_BYTES_A_SECOND. It raises ``ReadTimeoutError`` then, as for a server that sends nothing.
+    """Make a boto3 client give up an answer that takes longer than its ``read_timeout`` and is slower than
+    SLOWEST_BYTES_A_SECOND. It then raises ``ReadTimeoutError``, as for a server that sends nothing.
     """
     pools = {"http": _HTTPPool, "https": _HTTPSPool}
     client._endpoint.http_session._pool_classes_by_scheme.update(pools)  # boto3 has no public API for it
@@ -57,7 +57,7 @@ class _Answer(io.RawIOBase):
 
 
 class _Socket:
-    """A socket whose answers are limited; all else is the socket's own."""
+    """A socket with a time limit for answers; everything else is the socket's own."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

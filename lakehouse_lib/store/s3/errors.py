@@ -1,4 +1,4 @@
-"""What a bucket's answers mean: worth another try, or an error of our tree that says what to do."""
+"""Errors of boto3: which are worth a retry, and which error of this library, with a hint, each becomes."""
 
 from __future__ import annotations
 
@@ -26,52 +26,52 @@ _TRANSIENT = {
     "ThrottlingException",
     "TooManyRequests",
 }
-#: What stands in the way of any request, in the options, the environment or boto3's files.
+#: Errors in the options, the environment or boto3's files that make any request fail, with their hints.
 _SETTINGS: dict[type[Exception], str] = {
-    botocore.PartialCredentialsError: f"Half of a pair is none. {CREDENTIALS}",
+    botocore.PartialCredentialsError: f"The key id and the secret key belong together. {CREDENTIALS}",
     botocore.InvalidRegionError: f"{REGION}, such as eu-central-1; a profile may name one, too",
-    botocore.ProfileNotFound: "Unset AWS_PROFILE, or set it to a profile that ~/.aws/config has; boto3 looks for it "
-    "even when keys are given",
-    botocore.ConfigParseError: "Mend that file, or set AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE to others",
+    botocore.ProfileNotFound: "Unset AWS_PROFILE, or set it to a profile in ~/.aws/config; boto3 looks for it even if "
+    "keys are given",
+    botocore.ConfigParseError: "Correct that file, or set AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE to others",
 }
 
-#: All that a call may raise.
+#: All errors that a call may raise.
 FAILURES = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError, urllib3.exceptions.HTTPError)
 
 
 def code_of(error: BaseException) -> str:
-    """S3's name of what happened; "" where no answer came."""
+    """The error code of S3's answer; "" if there was no answer."""
     return str(_answer(error).get("Code", "")) if isinstance(error, botocore.ClientError) else ""
 
 
 def status_of(error: BaseException) -> int:
-    """The HTTP status; 0 where no answer came."""
+    """The HTTP status of the answer; 0 if there was no answer."""
     if not isinstance(error, botocore.ClientError):
         return 0
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def is_absent(error: BaseException) -> bool:
-    """No such object, in a bucket that is there as far as the answer tells: one without a body tells less."""
+    """Whether the object does not exist. An answer without a body may also mean that the bucket does not exist."""
     if code_of(error) in ("NoSuchKey", "NotFound"):
         return True
     return isinstance(error, botocore.ClientError) and error.operation_name == "HeadObject" and status_of(error) == 404
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same request may well succeed later."""
+    """Whether the same request may succeed later."""
     if isinstance(error, botocore.SSLError | botocore.ProxyConnectionError):
         return False
     if isinstance(error, botocore.HTTPClientError | botocore.ConnectionError | botocore.IncompleteReadError):
         return True
     if isinstance(error, botocore.ResponseStreamingError | urllib3.exceptions.HTTPError):
-        return True  # while a body was read
+        return True  # the connection failed while a body was read
     status = status_of(error)
     return status == 429 or (status >= 500 and status != 501) or code_of(error) in _TRANSIENT
 
 
 def leaves_doubt(error: Exception) -> bool:
-    """Whether what was asked may have been done all the same: no answer came, or one from something in between."""
+    """Whether the request may have been carried out: there was no answer, or it came from something in between."""
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
@@ -81,13 +81,13 @@ def explained(
     """The error of this library for an error of boto3's.
 
     Args:
-        what: the path, or what was done.
-        refused: something was to be stored, and certainly was not.
-        asked_once: it was not tried again until the deadline, for no answer had come shortly before.
+        what: the path or the action.
+        refused: the request was to store an object, and it is certain that nothing was stored.
+        asked_once: it was not retried until the deadline, because the server had not answered shortly before.
     """
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)
-    tried = "asked once, for it was silent before" if asked_once else f"tried for {options.retry_timeout:g} s"
+    tried = "tried once, because it did not answer before" if asked_once else f"tried for {options.retry_timeout:g} s"
     message, hint = _message(error, options, tried)
     kind = StoreRefusedError if refused else StoreError
     return kind(f"{what}: {without_secrets(message, options.secrets)}", table=table, hint=hint)
@@ -101,21 +101,21 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 def _message(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
     if isinstance(error, botocore.NoCredentialsError):
-        return "there are no credentials for S3", CREDENTIALS
+        return "no credentials for S3 were found", CREDENTIALS
     for kind, hint in _SETTINGS.items():
         if isinstance(error, kind):
             return str(error), hint
     if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
-        return f"no credentials were to be had: {error}", "Log in again, or give them as storage options"
+        return f"the credentials could not be fetched: {error}", "Log in again, or give them as storage options"
     if isinstance(error, botocore.ClientError):
         return _answered(error, tried)
     where = options.endpoint_url or "AWS"
     if isinstance(error, botocore.SSLError):
-        return f"{where} speaks no TLS that can be trusted: {error}", "Check endpoint_url and the certificates"
+        return f"{where} has no TLS certificate that is trusted: {error}", "Check endpoint_url and the certificates"
     if is_transient(error):
         return (
             f"{where} does not answer ({type(error).__name__}), {tried}",
-            "Check endpoint_url, region and the network; retry_timeout is how long it is tried",
+            "Check endpoint_url, region and the network; retry_timeout limits the time of retries",
         )
     if isinstance(error, ResponseParserError):
         return f"{where} does not answer as an S3 server does", "Check endpoint_url"
@@ -128,7 +128,7 @@ def _answered(error: Any, tried: str) -> tuple[str, str | None]:
     named = code if not code.isdigit() else BY_STATUS.get(status, code)
     answer = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
     if is_transient(error):
-        return f"{answer}, {tried}", "Try again later; retry_timeout is how long it is tried"
+        return f"{answer}, {tried}", "Try again later; retry_timeout limits the time of retries"
     hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
     if hint == REGION and region:

@@ -1,4 +1,4 @@
-"""How Spark reaches a bucket: by Hadoop's s3a, with the options of the table's store as properties of the bucket."""
+"""Access of Spark to a bucket: Hadoop's s3a, with the table's storage options as properties of the bucket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFAULT_REGION = "us-east-1"
 
 
 def spark_access(location: str, options: S3Options) -> SparkAccess:
-    """How Spark reaches ``s3://bucket/key``.
+    """The access of Spark to ``s3://bucket/key``.
 
-    Without credentials among the options the properties have none: Spark looks for them by itself, in the environment
-    it was started with, or as ``spark.hadoop.fs.s3a.aws.credentials.provider`` says.
+    If the options have no credentials, the properties have none: Spark finds them itself, in the environment that it
+    was started with, or through ``spark.hadoop.fs.s3a.aws.credentials.provider``.
     """
     place = location.removeprefix("s3://")
     bucket = place.partition("/")[0]

@@ -1,4 +1,4 @@
-"""What to do about an answer of S3, be it boto3 or pyarrow that was answered."""
+"""Hints for error answers of S3, from boto3 or pyarrow."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ CREDENTIALS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 REGION = "Set the storage option region (or AWS_REGION) to the bucket's own"
-#: By S3's name of what happened.
+#: By the error code of S3.
 HINTS = {
-    "404": "Check endpoint_url: it does not answer as an S3 server does",
+    "404": "Check endpoint_url: it is not the address of an S3 server",
     "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use others",
     "AllAccessDisabled": "Ask the bucket's owner",
     "AuthorizationHeaderMalformed": REGION,
-    "EntityTooLarge": "The server takes no object as large: commit fewer files at once, and write smaller ones "
-    "(delta.targetFileSize, target_file_size)",
-    "ExpiredToken": "The credentials have run out; get new ones",
+    "EntityTooLarge": "The server does not accept objects of this size: commit fewer files at once, and write smaller "
+    "ones (delta.targetFileSize, target_file_size)",
+    "ExpiredToken": "The credentials have expired; get new ones",
     "IllegalLocationConstraintException": REGION,
     "InvalidAccessKeyId": f"The server does not know the access key. {CREDENTIALS}",
     "InvalidObjectState": "The object is archived; restore it first",
-    "InvalidToken": f"The session token is not of these keys. {CREDENTIALS}",
-    "NoSuchBucket": "Create the bucket, or mend the location or the endpoint",
+    "InvalidToken": f"The session token does not belong to these keys. {CREDENTIALS}",
+    "NoSuchBucket": "Create the bucket, or correct the location or the endpoint",
     "PermanentRedirect": REGION,
     "QuotaExceeded": "Make room in the bucket",
     "RequestTimeTooSkewed": "Set this machine's clock",
     "SignatureDoesNotMatch": f"The secret key does not belong to the access key. {CREDENTIALS}",
-    "TokenRefreshRequired": "The credentials have run out; get new ones",
+    "TokenRefreshRequired": "The credentials have expired; get new ones",
 }
-#: Where the answer has no name.
+#: For answers without an error code.
 BY_STATUS = {301: "PermanentRedirect", 403: "AccessDenied", 307: "PermanentRedirect", 413: "EntityTooLarge"}
 _OF_ARROW = {re.sub("[^a-z]", "", name.lower()): hint for name, hint in HINTS.items()}
 _SLOW = "The server asks for fewer requests: try again later, or with fewer tasks at a time"
 
 
 def hint_for_arrow(text: str) -> str | None:
-    """What to do about an error of pyarrow's, by its text; None where that is no answer of S3 that we know.
+    """A hint for an error of pyarrow's, by its text; None if it is not a known error of S3.
 
-    It names what it knows as in ``AWS Error ACCESS_DENIED``, and quotes the server's own name of what it does not.
+    pyarrow writes the errors that it knows as in ``AWS Error ACCESS_DENIED``, and quotes the server's code for others.
     """
     if "AWS Error" not in text:
         return None

@@ -1,7 +1,7 @@
-"""How a bucket is reached: storage options under the names that users of ``deltalake`` know, then the environment.
+"""Options of access to a bucket: storage options under their names in ``deltalake``, then environment variables.
 
-Names are case-blind and may go without ``AWS_``. Credentials of the environment are not copied: boto3 finds them where
-they are needed, with all else its chain knows (profiles, web identities, instance roles).
+Names are case-insensitive, and the prefix ``AWS_`` is optional. Credentials of the environment are not copied: boto3
+finds them where they are needed, like all others in its chain (profiles, web identities, instance roles).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from urllib.parse import SplitResult
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.uris import parse, shown, split_or_none
 
-#: Of locations that are opened; the first one is how this library writes them.
+#: Schemes of locations that are accepted; this library writes the first one.
 SCHEMES = ("s3", "s3a")
-#: Options that say who asks.
+#: Options with credentials.
 CREDENTIALS = frozenset({"access_key_id", "secret_access_key", "session_token"})
-#: Every name of an option, without ``aws_`` in front.
+#: Every name of an option, without the prefix ``aws_``.
 _NAMES = {
     "access_key_id": "access_key_id",
     "secret_access_key": "secret_access_key",
@@ -39,7 +39,7 @@ _NAMES = {
     "single_writer": "single_writer",
     "allowed_roots": "allowed_roots",
 }
-#: Read where no option says it; the first one that is set counts.
+#: Environment variables for options that are not given; the first variable that is set counts.
 _ENVIRONMENT = {
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "virtual_hosted_style": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
     "skip_signature": ("AWS_SKIP_SIGNATURE",),
 }
-#: Options of other libraries under which their writers are not safe beside ours.
+#: Options with which writers of other libraries are not safe together with this one.
 _UNSAFE = ("allow_unsafe_rename", "locking_provider")
 _TRUE, _FALSE = ("1", "true", "on", "yes", "y"), ("0", "false", "off", "no", "n")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)?")
@@ -59,16 +59,17 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 
 @dataclass(frozen=True)
 class S3Options:
-    """Times are in seconds. Secrets travel with the value, to workers; no text of it shows them.
+    """Options of access to a bucket. Times are in seconds. Secrets are pickled with it, but are not in its text.
 
     Attributes:
-        access_key_id, secret_access_key, session_token: None: boto3's own chain.
-        virtual_hosted_style: the bucket is in the host's name; by default only where AWS itself is asked.
+        access_key_id, secret_access_key, session_token: None: from boto3's own chain.
+        virtual_hosted_style: the bucket is part of the host name; default only for AWS itself.
         skip_signature: anonymous requests, to a public bucket.
-        connect_timeout, timeout: of one attempt: until it is connected, and until the server says something.
-        retry_timeout: after it nothing is tried again.
-        single_writer: the user vouches that no other process writes to the table, because the store cannot refuse one.
-        allowed_roots: other locations whose files the table may refer to, to be read only.
+        connect_timeout, timeout: of one attempt: until it is connected, and until the server answers.
+        retry_timeout: after this time a request is not retried.
+        single_writer: the user guarantees that no other process writes to the table, on a server that cannot refuse a
+            put.
+        allowed_roots: other locations whose files the table may refer to; they are only read.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -91,18 +92,18 @@ class S3Options:
         """The options as values.
 
         Args:
-            storage_options: as the user wrote them.
-            environment: default: this process's.
+            storage_options: as the user gave them.
+            environment: default: the variables of this process.
 
         Raises:
-            InvalidArgumentError: an unknown option, an invalid value, half of a pair of credentials. Values
-                are shown only of options that hold no secret.
+            InvalidArgumentError: an option is unknown, a value is not valid, or credentials are incomplete. Values are
+                shown only for options without secrets.
         """
         return _Reader(storage_options, table, os.environ if environment is None else environment).options()
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show."""
+        """The texts that no message may show."""
         return tuple(secret for secret in (self.secret_access_key, self.session_token) if secret)
 
 
@@ -110,13 +111,13 @@ class _Reader:
     def __init__(self, storage_options: Mapping[str, str], table: str, environment: Mapping[str, str]) -> None:
         self._table = table
         self._texts: dict[str, str] = {}
-        self._named: dict[str, str] = {}  # as the user or the environment calls it, for errors
+        self._named: dict[str, str] = {}  # the name that the user or the environment used, for errors
         for name, value in storage_options.items():
             self._take(name, value)
         has_keys = "access_key_id" in self._texts
         for name, variables in _ENVIRONMENT.items():
             if has_keys and name == "skip_signature":
-                continue  # it is about requests without keys, to other data maybe
+                continue  # the variable is for requests without keys, maybe to other data
             variable = next((candidate for candidate in variables if environment.get(candidate)), None)
             if name not in self._texts and variable is not None:
                 self._texts[name], self._named[name] = environment[variable], variable
@@ -124,7 +125,7 @@ class _Reader:
     def options(self) -> S3Options:
         endpoint = self._endpoint(may_be_plain=self._flag("allow_http"))
         if self._texts.get("conditional_put", "etag").lower() != "etag":
-            raise self._bad("conditional_put", "The only way here is etag; leave the option out")
+            raise self._bad("conditional_put", "Only etag is supported; leave the option out")
         key, secret, token = (
             self._texts.get(option) for option in ("access_key_id", "secret_access_key", "session_token")
         )
@@ -138,7 +139,7 @@ class _Reader:
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if key is not None and self._flag("skip_signature"):
-            raise self._bad("skip_signature", "Leave it out, or the keys: requests that are not signed use none")
+            raise self._bad("skip_signature", "Leave out either it or the keys: unsigned requests do not use keys")
         for name in ("access_key_id", "secret_access_key", "session_token"):
             check_key(self._texts.get(name), f"the storage option {self._named.get(name)}", self._table)
         return S3Options(
@@ -163,24 +164,24 @@ class _Reader:
             raise InvalidArgumentError(
                 f"the storage option {name!r} is unknown",
                 table=self._table,
-                hint="Commits are conditional puts here, which writers with that option ignore; leave it out, and "
-                "let none of them write to the table"
+                hint="This library commits by conditional puts, which writers with that option ignore. Leave it out, "
+                "and let none of them write to the table"
                 if unsafe
-                else f"Known are {', '.join(sorted(_NAMES))}, each with aws_ in front if you like",
+                else f"Known are {', '.join(sorted(_NAMES))}, each also with the prefix aws_",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if not isinstance(value, str):
             raise InvalidArgumentError(
-                f"the storage option {name!r} is no text",
+                f"the storage option {name!r} is of type {type(value).__name__}; expected text",
                 table=self._table,
-                hint="Give texts: 'true', '20'",
+                hint="Give text: 'true', '20'",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if self._texts.get(key, value) != value:
             raise InvalidArgumentError(
                 f"the storage options {self._named[key]!r} and {name!r} contradict each other",
                 table=self._table,
-                hint="They are two names of one option; give one",
+                hint="They are two names of one option; give only one of them",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         self._texts[key], self._named[key] = value, name
@@ -191,7 +192,7 @@ class _Reader:
             return None
         parts = split_or_none(text if "://" in text else f"https://{text}")
         name = self._named["endpoint_url"]
-        if "@" in text:  # a secret may have slashes in it, and stand in the path then
+        if "@" in text:  # a secret may have slashes in it and look like a path
             raise InvalidArgumentError(
                 f"{name} has credentials in it",
                 table=self._table,
@@ -200,16 +201,16 @@ class _Reader:
             )
         if parts is None or not _is_endpoint(parts):
             raise InvalidArgumentError(
-                f"{name} = {shown(text)}",
+                f"{name} is {shown(text)}; expected an address of a server",
                 table=self._table,
                 hint="Write it as https://host or https://host:port",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if parts.scheme == "http" and not may_be_plain:
             raise InvalidArgumentError(
-                f"{name} = {text!r} is not encrypted",
+                f"{name} is {text!r}; expected https, because http is not encrypted",
                 table=self._table,
-                hint="Use https, or set allow_http=true if all between is yours",
+                hint="Use https, or set allow_http=true if you trust the network",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         return parts.geturl().rstrip("/")
@@ -244,7 +245,7 @@ class _Reader:
 
     def _bad(self, name: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"{self._named[name]} = {self._texts[name]!r}",
+            f"{self._named[name]} is {self._texts[name]!r}, which is not a valid value",
             table=self._table,
             hint=hint,
             code="DELTA_INVALID_STORAGE_OPTION",
@@ -252,22 +253,22 @@ class _Reader:
 
 
 def option_of(name: str) -> str | None:
-    """The option that a user's name of it means, as ``S3Options`` or ``allow_http`` and ``conditional_put`` are called;
-    None: unknown."""
+    """The option for a name that a user gave: a field of ``S3Options``, ``allow_http`` or ``conditional_put``; None if
+    the name is unknown."""
     return _NAMES.get(name.lower().removeprefix("aws_"))
 
 
 def check_key(text: str | None, name: str, table: str) -> None:
-    """Check that a key or token can be sent in a header; a line's end from a file would cause a misleading error.
+    """Check that a key or token can be sent in a header; a line break from a file would cause a misleading error.
 
     Raises:
-        InvalidArgumentError: it has characters that no key has. It is not shown.
+        InvalidArgumentError: it has characters that keys do not have. The message does not show it.
     """
     if text is not None and not _KEY.fullmatch(text):
         raise InvalidArgumentError(
-            f"{name} has a line's end, a space or another character in it that no key has",
+            f"{name} has a line break, a space or another character that keys do not have",
             table=table,
-            hint="Give it as it was issued; what was read from a file may end in a line break",
+            hint="Give it as it was issued; text from a file may end in a line break",
             code="DELTA_INVALID_STORAGE_OPTION",
         )
 
@@ -275,33 +276,33 @@ def check_key(text: str | None, name: str, table: str) -> None:
 def _is_endpoint(parts: SplitResult) -> bool:
     try:
         has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # no port
+    except ValueError:  # the port is not a number
         return False
     return has_host and parts.scheme in ("http", "https") and not parts.query and not parts.fragment
 
 
 def location(uri: str, table: str | None = None) -> tuple[str, str]:
-    """Bucket and prefix (without a slash at its ends, maybe empty) of ``s3://bucket/prefix`` or ``s3a://``.
+    """The bucket and the prefix (maybe empty, without slashes at its ends) of ``s3://bucket/prefix`` or ``s3a://``.
 
-    Percent-encoding is undone, once.
+    Percent-encoding is decoded, once.
 
     Args:
-        table: the table concerned, for errors; None where ``uri`` is its own location.
+        table: the table concerned, for errors; None if ``uri`` is the table's location.
 
     Raises:
-        InvalidArgumentError: no such location. One that may hold credentials is not shown.
+        InvalidArgumentError: the location is not valid. A location that may hold credentials is not shown.
     """
     scheme, bucket, path = parse(uri, table)
     if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):
         raise InvalidArgumentError(
-            f"{shown(uri)} is no location in a bucket",
+            f"{shown(uri)} is not a valid location in a bucket",
             table=table,
             hint="Write s3://bucket/folder; endpoint and credentials are storage options",
             code="DELTA_INVALID_TABLE_LOCATION",
         )
     if bucket.endswith("--x-s3"):
         raise InvalidArgumentError(
-            f"{shown(uri)} is in a directory bucket, whose listings have no order",
+            f"{shown(uri)} is in a directory bucket, whose listings are not sorted",
             table=table,
             hint="Put the table into a general purpose bucket",
             code="DELTA_INVALID_TABLE_LOCATION",
@@ -309,7 +310,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
     prefix = path.strip("/")
     if prefix and any(step in ("", ".", "..") for step in prefix.split("/")):
         raise InvalidArgumentError(
-            f"{shown(uri)} has empty steps, '.' or '..' in it",
+            f"{shown(uri)} has empty steps, '.' or '..' in its path",
             table=table,
             hint="Write the folder's plain name",
             code="DELTA_INVALID_TABLE_LOCATION",

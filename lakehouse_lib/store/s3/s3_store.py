@@ -1,10 +1,10 @@
-"""S3, and what speaks its language, as an object store.
+"""S3 and compatible servers as an object store.
 
-A commit is a conditional put (``If-None-Match: *``): the server refuses it when the object is there. A server that
-ignores the condition would let two writers be the same version, so it is asked once, before the first commit.
+A commit is a conditional put (``If-None-Match: *``), which the server refuses if the object exists. A server that
+ignores the condition would let two writers commit the same version, so the server is tested before the first commit.
 
-A put that was tried again may be refused because of its own first try: it says False then, like any lost race, and who
-commits reads the log back. pyarrow, whose puts are unconditional, reads and writes data files only.
+A put that is retried may be refused because its first attempt was stored. Then the result is False, as for a lost race,
+and the caller reads the log to decide. pyarrow's puts are unconditional, so it reads and writes data files only.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from lakehouse_lib.threads import ProcessLock, in_order
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What one put may carry. More would need an upload in parts, which not every server completes conditionally.
+#: The largest object of a single put. More needs a multipart upload, which not every server completes conditionally.
 MOST_BYTES_A_PUT = 5 << 30
 
-# Of a key, and of a data file's name in it.
+# Bytes of a key, and of a data file's name in it.
 _MOST_BYTES_OF_KEY, _BYTES_OF_FILE = 1024, 128
 _MOST_KEYS_A_DELETE = 1000
 _DELETES_AT_ONCE = 8
 _TRIES_OF_A_KEY = 5
-# Below this an object comes whole with the first request, which tells its size, too.
+# Smaller objects are read completely with the first request, which also returns their size.
 _WHOLE_BELOW = 512 << 10
 _FOLDER_OF_PROBES = "_delta_log"
 
-# Buckets that were seen to refuse a put, by endpoint and name, in this process.
+# Buckets that have refused a conditional put in this process, by endpoint and name.
 _proved: set[tuple[str | None, str]] = set()
 _probing = ProcessLock()
 
 
 class S3Store:
-    """Objects are keys of a bucket below a prefix.
+    """An object store whose objects are the keys of a bucket below a prefix.
 
     Args:
         bucket: its name.
-        prefix: of the table's keys, without a slash at its ends; "": the whole bucket.
+        prefix: of the table's keys, without slashes at its ends; "": the whole bucket.
         options: how the bucket is reached.
     """
 
@@ -66,13 +66,13 @@ class S3Store:
 
     @staticmethod
     def at(uri: str, storage_options: Mapping[str, str]) -> S3Store:
-        """The store of ``s3://bucket/prefix`` (or ``s3a://``). Nothing is asked of the server.
+        """The store of ``s3://bucket/prefix`` (or ``s3a://``). No request is made.
 
         Args:
             storage_options: see ``S3Options``.
 
         Raises:
-            InvalidArgumentError: no such location, options that make no sense.
+            InvalidArgumentError: the location or an option is not valid.
         """
         bucket, prefix = location(uri)
         options = S3Options.of(storage_options, f"s3://{bucket}/{prefix}")
@@ -97,7 +97,7 @@ class S3Store:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Those of Hadoop's file systems, each of which may have written an object."""
+        """The schemes of Hadoop's file systems for S3, which other writers may have put into the log."""
         return (*SCHEMES, "s3n")
 
     @property
@@ -147,7 +147,7 @@ class S3Store:
             name = meta.path.rpartition("/")[2]
             if name < last:
                 raise StoreError(
-                    f"the server lists {name!r} after {last!r}, so a listing may miss what it should begin with",
+                    f"the server lists {name!r} after {last!r}, so a listing from a given name may lack objects",
                     table=self._root,
                     hint="Use a server that lists keys in the order of their UTF-8 bytes, as S3 does",
                 )
@@ -174,7 +174,7 @@ class S3Store:
         return ObjectMeta(path, int(answer["ContentLength"]), modified, answer.get("ETag", ""))
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Nothing to do: an object that was answered for is durable."""
+        """Does nothing: S3 answers a put only when the object is durable."""
 
     def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -202,14 +202,14 @@ class S3Store:
         return spark_access(location, self._options)
 
     def make_root(self) -> None:
-        """Nothing to do: a bucket has no folders."""
+        """Does nothing: a bucket has no folders."""
 
     @property
     def _identity(self) -> tuple[str | None, str]:
         return self._options.endpoint_url, self._root
 
     def _own(self, path: str) -> dict[str, str]:
-        """Where an object of the table is."""
+        """The bucket and key of an object of the table."""
         if _leads_out(path):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return {"Bucket": self._bucket, "Key": self._prefix + path}
@@ -230,7 +230,7 @@ class S3Store:
             page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
             for entry in page.get("Contents", ()):
                 key = entry["Key"]
-                if not key.endswith("/"):  # some tools mark folders by such an object
+                if not key.endswith("/"):  # some programs put such an object for a folder
                     size, modified = int(entry["Size"]), _milliseconds(entry["LastModified"])
                     yield ObjectMeta(self._path_of(key), size, modified, entry.get("ETag", ""))
             if not page.get("IsTruncated"):
@@ -238,15 +238,15 @@ class S3Store:
             token = page.get("NextContinuationToken")
             if not token or token == more.get("ContinuationToken"):
                 raise StoreError(
-                    f"{what} has no end: the server says that there is more, and not where",
+                    f"{what} cannot be continued: the server says that there is more, without a new ContinuationToken",
                     table=self._root,
-                    hint="Use a server whose listings go on by a ContinuationToken, as those of S3 do",
+                    hint="Use a server whose listings have ContinuationTokens, as those of S3",
                 )
             more = {**more, "ContinuationToken": token}
 
     def _path_of(self, key: str) -> str:
-        """The path of a listed key. One that no path of the table names ("t//x", "t/../x") has its location instead,
-        which every verb that takes a path refuses."""
+        """The path of a listed key. A key that no path of the table can name ("t//x", "t/../x") is given by its
+        location, which every method that takes a path refuses."""
         path = key.removeprefix(self._prefix)
         return f"s3://{self._bucket}/{key}" if _leads_out(path) else path
 
@@ -273,13 +273,13 @@ class S3Store:
     def _check_size(self, path: str, data: bytes) -> None:
         if len(data) > MOST_BYTES_A_PUT:
             raise StoreRefusedError(
-                f"{path} would have {len(data)} bytes, and one put carries {MOST_BYTES_A_PUT}",
+                f"{path} has {len(data)} bytes; expected at most {MOST_BYTES_A_PUT}",
                 table=self._root,
                 hint="Commit fewer files at once",
             )
 
     def _check_conditions(self) -> None:
-        """Have the bucket refuse a put, once a process."""
+        """Check once in a process that the bucket refuses a put whose condition does not hold."""
         bucket = self._options.endpoint_url, self._bucket
         if bucket in _proved:
             return
@@ -289,7 +289,7 @@ class S3Store:
                 _proved.add(bucket)
 
     def _probe(self) -> None:
-        # A name that no reader of a log takes for its own, and that sorts before all of them.
+        # A name that readers of the log ignore, and that sorts before theirs.
         path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
         place = self._own(path)
         is_refused = self._client.ask(
@@ -308,7 +308,7 @@ class S3Store:
     def _forget_probe(self, path: str) -> None:
         try:
             self.delete_many([path])
-        except StoreError:  # who may not delete leaves an empty object, which is never read
+        except StoreError:  # without the permission to delete, an empty object stays, which is never read
             return
 
     def _failed(self, path: str, error: OSError) -> StoreError:
@@ -321,11 +321,11 @@ def _leads_out(path: str) -> bool:
 
 
 def _put(client: Any, **parameters: Any) -> bool:
-    """Put an object; False where the condition did not hold."""
+    """Put an object; False if the condition did not hold."""
     try:
         client.put_object(**parameters)
     except ClientError as error:
-        # 404: what was to be replaced has gone.
+        # 404: the object that was to be replaced is gone.
         if status_of(error) == 412 or (is_absent(error) and "IfMatch" in parameters):
             return False
         raise
@@ -333,7 +333,7 @@ def _put(client: Any, **parameters: Any) -> bool:
 
 
 def _is_second_refused(client: Any, place: Mapping[str, str]) -> bool:
-    """Whether the second put of one object is refused; a first one is only where its own first answer got lost."""
+    """Whether the second put of an object is refused; the first is refused only if a lost answer had stored it."""
     try:
         return not all(_put(client, **place, Body=b"", IfNoneMatch="*") for _ in range(2))
     except ClientError as error:
@@ -355,20 +355,20 @@ def _tagged(answer: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 def _tail(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:
-    """The end of an object, or all of it, and its size."""
+    """The end of an object, or all of it if it is small, and its size."""
     try:
         answer = client.get_object(**place, Range=f"bytes=-{_WHOLE_BELOW}")
     except ClientError as error:
         if status_of(error) != 416 and code_of(error) != "InvalidRange":
             raise
-        answer = client.get_object(**place)  # there is no range of nothing
+        answer = client.get_object(**place)  # an empty object has no ranges
     data: bytes = answer["Body"].read()
     _, _, size = str(answer.get("ContentRange", "")).rpartition("/")
     return data, int(size) if size.isdigit() else len(data)
 
 
 def _just_before(start: str) -> str:
-    """A text that sorts before ``start`` and after as much else as is easily said: a listing begins after it."""
+    """A text shortly before ``start`` in sort order, after which a listing begins."""
     if not start:
         return ""
     before = chr(ord(start[-1]) - 1)
@@ -376,7 +376,7 @@ def _just_before(start: str) -> str:
 
 
 def _milliseconds(moment: Any) -> int:
-    # Some servers list fractions of a second that they leave out for a single object.
+    # Some servers have fractions of a second in listings but not for a single object.
     return int(moment.timestamp()) * 1000
 
 

@@ -1,7 +1,7 @@
-"""A bucket whose server refuses no put, for a table that only one process ever writes (``single_writer=true``).
+"""A store on a server without conditional puts, for a table that only one process writes (``single_writer=true``).
 
-Looking first and putting then is not mutual exclusion. The user vouches that there is no other writer; this adds
-that a second writer is detected, once an object of this process has other bytes than it put.
+Checking first and putting then does not exclude other processes. The user guarantees that there is no other writer.
+This module adds a check: if an object does not have the bytes that this process put, another writer is detected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_REMEMBERED = 256
 
 @dataclass
 class _OwnWrites:
-    """What this process has put into a table, the latest last."""
+    """Digests of the objects that this process has put into a table, the latest last."""
 
     lock: ProcessLock = field(default_factory=ProcessLock)
     digests: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
@@ -29,7 +29,7 @@ _tables: dict[S3Store, _OwnWrites] = {}
 
 
 class SingleWriterS3Store(S3Store):
-    """Threads of this process exclude each other; other processes must not write."""
+    """An S3 store in which the threads of this process exclude each other; other processes must not write."""
 
     def read(self, path: str) -> bytes:
         data = super().read(path)
@@ -42,7 +42,7 @@ class SingleWriterS3Store(S3Store):
             self._check_latest()
             if self.head(path) is not None:
                 return False
-            # Before it is put: where the answer gets lost, it may be there all the same, and be overwritten by others.
+            # Remember it before the put: after a lost answer it may be stored, and other writers may overwrite it.
             own_writes.digests[path] = _digest(data)
             own_writes.digests.move_to_end(path)
             while len(own_writes.digests) > _MOST_REMEMBERED:
@@ -71,26 +71,26 @@ class SingleWriterS3Store(S3Store):
         return _tables.setdefault(self, _OwnWrites())
 
     def _check_latest(self) -> None:
-        """Check that the commit which was put last is still there, before another one is built on it."""
+        """Check that the latest commit of this process was not overwritten, before the next commit follows it."""
         digests = self._own_writes.digests
-        # Of all that was put it is the commit that others build on, and a checksum that comes last.
+        # Other commits follow a commit file, and a checksum file may have been put after it.
         path = next((written_path for written_path in reversed(digests) if written_path.endswith(".json")), None)
         if path is None:
             return
         try:
             self.read(path)
-        except ObjectNotFoundError:  # cleaned up, or the table was deleted
+        except ObjectNotFoundError:  # it was cleaned up, or the table was deleted
             del digests[path]
 
     def _check(self, path: str, data: bytes) -> None:
         digest = self._own_writes.digests.get(path)
         if digest is not None and digest != _digest(data):
             raise StoreRefusedError(
-                f"{path}, which this process has put, was overwritten by another writer: rows of ours are lost",
+                f"{path}, which this process has put, was overwritten by another writer: committed rows are lost",
                 table=self.root,
-                hint="single_writer=true is for tables that one process alone writes: stop the other writers, look "
-                "what the log has now (history()) and write again what is missing; or use a server with conditional "
-                "puts",
+                hint="single_writer=true is for tables that only one process writes: stop the other writers, compare "
+                "the log (history()) with what was written, and write again what is missing; or use a server with "
+                "conditional puts",
             )
 
 

@@ -23,11 +23,11 @@ def _occupy(folder: Path) -> None:
 
 _PLACES = {
     "file": r"/file is a file; expected a folder",
-    "dangling": r"/dangling is a link to '.*/nowhere', which leads to no folder",
-    "to a file": r"/to a file is a link to '.*/file', which leads to no folder",
-    "loop": r"/loop is a link to 'loop', which leads to no folder",
+    "dangling": r"/dangling is a link to '.*/nowhere', which is not a folder",
+    "to a file": r"/to a file is a link to '.*/file', which is not a folder",
+    "loop": r"/loop is a link to 'loop', which is not a folder",
     "file/below": r"/file is a file; expected a folder",
-    "dangling/below": r"/dangling is a link to '.*/nowhere', which leads to no folder",
+    "dangling/below": r"/dangling is a link to '.*/nowhere', which is not a folder",
 }
 
 

@@ -59,7 +59,7 @@ def test_every_reading_verb_names_what_it_is(tmp_path: Path, kind: str) -> None:
     for read in (store.read, store.open_input):
         with pytest.raises(StoreError, match=rf"x: it is a {kind}; expected a regular file") as refused:
             read("x")
-        assert "put the file itself in its place" in str(refused.value)
+        assert "put the regular file in its place" in str(refused.value)
     with pytest.raises(StoreError, match=kind):
         store.put_if_match("x", b"new", b"old")
 

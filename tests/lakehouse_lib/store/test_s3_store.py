@@ -232,7 +232,7 @@ def test_errors_of_single_keys(s3_server, store, times):
         (Answer.error(403, "AccessDenied"), r"AccessDenied.*Let these credentials"),
         (Answer.error(400, "EntityTooLarge"), r"EntityTooLarge.*commit fewer files"),
         (Answer.error(413, "413"), r"EntityTooLarge.*commit fewer files"),
-        (Answer.error(400, "ExpiredToken"), r"ExpiredToken.*run out"),
+        (Answer.error(400, "ExpiredToken"), r"ExpiredToken.*expired"),
         (Answer.error(403, "RequestTimeTooSkewed"), r"RequestTimeTooSkewed.*clock"),
         (Answer.error(404, "NoSuchBucket"), r"NoSuchBucket.*Create the bucket"),
         (
@@ -241,7 +241,10 @@ def test_errors_of_single_keys(s3_server, store, times):
         ),
         (Answer.error(301, "PermanentRedirect"), r"PermanentRedirect.*region"),
         (Answer.error(403, "AccessDenied", f"you said {SECRET}"), r"you said \*\*\*"),
-        (Answer("404 Not Found", [("Content-Length", "6")], b"<html>"), r"endpoint_url.*does not answer as an S3"),
+        (
+            Answer("404 Not Found", [("Content-Length", "6")], b"<html>"),
+            r"endpoint_url.*is not the address of an S3 server",
+        ),
     ],
     ids=lambda value: value.status if isinstance(value, Answer) else "",
 )
@@ -284,21 +287,21 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
 @pytest.mark.parametrize(
     ("variables", "with_keys", "told"),
     [
-        ({"AWS_REGION": "no region"}, True, r"AWS_REGION = 'no region'.*eu-central-1"),
-        ({"AWS_DEFAULT_REGION": "no_region"}, False, r"AWS_DEFAULT_REGION = 'no_region'.*eu-central-1"),
+        ({"AWS_REGION": "no region"}, True, r"AWS_REGION is 'no region'.*eu-central-1"),
+        ({"AWS_DEFAULT_REGION": "no_region"}, False, r"AWS_DEFAULT_REGION is 'no_region'.*eu-central-1"),
         ({"AWS_PROFILE": "nobodys"}, True, r"profile \(nobodys\).*Unset AWS_PROFILE"),
         ({"AWS_PROFILE": "nobodys"}, False, r"profile \(nobodys\).*Unset AWS_PROFILE"),
         (
             {"AWS_ACCESS_KEY_ID": "me"},
             False,
-            r"missing: AWS_SECRET_ACCESS_KEY.*Half of a pair is none.*Give access_key_id",
+            r"missing: AWS_SECRET_ACCESS_KEY.*The key id and the secret key belong together.*Give access_key_id",
         ),
         (
             {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": f"{SECRET}\n"},
             False,
-            r"boto3 found \(env\) has a line's end",
+            r"boto3 found \(env\) has a line break",
         ),
-        ({"AWS_CONFIG_FILE": "{broken}"}, False, r"parse config file: .*/broken.*Mend that file"),
+        ({"AWS_CONFIG_FILE": "{broken}"}, False, r"parse config file: .*/broken.*Correct that file"),
         ({"AWS_SHARED_CREDENTIALS_FILE": "{broken}"}, True, r"parse config file: .*AWS_SHARED_CREDENTIALS_FILE"),
         ({"AWS_CONFIG_FILE": "{region}"}, False, r"region_name 'of no kind'.*or AWS_REGION.*a profile may name one"),
     ],
@@ -349,7 +352,7 @@ def test_nobody_answers(location, s3_server):
 
 def test_what_one_put_cannot_carry_is_not_sent(s3_server, store, monkeypatch):
     monkeypatch.setattr(s3, "MOST_BYTES_A_PUT", 10)
-    with pytest.raises(StoreRefusedError, match=r"would have 11 bytes.*Commit fewer files"):
+    with pytest.raises(StoreRefusedError, match=r"has 11 bytes.*Commit fewer files"):
         store.put_if_absent("_delta_log/0.json", bytes(11))
     assert s3_server.counted() == {}
 
@@ -413,7 +416,7 @@ def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(loc
         store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "2"})
         started = time.monotonic()
         for number in range(20):
-            told = "asked once, for it was silent before" if number else "tried for 2 s"
+            told = "tried once, because it did not answer before" if number else "tried for 2 s"
             with pytest.raises(StoreError, match=f"does not answer.*{told}"):
                 store.read("x")
         assert time.monotonic() - started < 20
@@ -516,7 +519,7 @@ def test_a_listing_without_an_end_is_refused(s3_server, store, token):
             pages.append(Answer(answer.status, headers, body))
         return pages[0]
 
-    with s3_server.interfering(endless), pytest.raises(StoreError, match="has no end"):
+    with s3_server.interfering(endless), pytest.raises(StoreError, match="cannot be continued"):
         list(store.walk())
 
 
