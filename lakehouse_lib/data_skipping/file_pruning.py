@@ -1,7 +1,8 @@
-"""Which files may hold a row that a predicate matches, by partition values and statistics alone.
+"""Pruning of files by partition values and statistics: the files that may hold a row that matches a predicate.
 
-A file is dropped only where no row of it can match, whatever wrote its statistics: an unknown bound keeps the file;
-a floating-point max says nothing of NaN, which is above every number; bounds may be cut strings or milliseconds.
+A file is dropped only if no row of it can match, whatever wrote its statistics. An unknown bound keeps the file.
+A floating-point max does not cover NaN, which is greater than every number. Bounds may be truncated strings or
+milliseconds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 @dataclass(frozen=True)
 class Needs:
-    """What it takes to decide which files may match, under the physical names that the log has.
+    """The columns that a decision about files needs, by the physical names in the log.
 
     Attributes:
         partitions: types of partition columns, by their keys in ``partitionValues``.
@@ -55,8 +56,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class FileValues:
-    """What the log says of ``rows`` files, one entry a file: values of partition columns and bounds, keyed as in
-    ``Needs``."""
+    """The partition values and bounds of ``rows`` files, one entry for each file, with the keys of ``Needs``."""
 
     rows: int
     partitions: Mapping[str, pa.Array]
@@ -64,20 +64,20 @@ class FileValues:
 
 
 def needs(predicate: Predicate, layout: TableLayout) -> Needs:
-    """What ``decide`` has to know of the files; nothing else of the log needs to be read or parsed."""
+    """The columns that ``decide`` needs; no other column of the log has to be read or parsed."""
     return _Pruning(predicate, layout).needs()
 
 
 def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
-    """For each row of a files table: False where no row of the file can match, else True; never null.
+    """For each row of a files table False if no row of the file can match, else True; never null.
 
     Args:
-        files: has ``partitionValues`` where the predicate names a partition column, ``stats`` where it names another.
-        layout: by which the files' partition values and statistics are keyed.
+        files: has ``partitionValues`` if the predicate names a partition column, ``stats`` if it names another column.
+        layout: gives the keys of the files' partition values and statistics.
 
     Raises:
-        InvalidPredicateError: arithmetic over partition values goes beyond a long.
-        LogCorruptedError: a partition value is not of its column's type.
+        InvalidPredicateError: arithmetic over partition values overflows a long.
+        LogCorruptedError: a partition value is not valid for its column's type.
     """
     columns = needs(predicate, layout)
     bounds = bounds_of(files, columns.bounds) if columns.bounds else {}
@@ -86,20 +86,20 @@ def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.
 
 
 def decide(predicate: Predicate, values: FileValues, layout: TableLayout) -> pa.Array:
-    """As ``may_match``, by values that are parsed already: ``values`` has at least what ``needs`` names.
+    """As ``may_match``, from parsed values: ``values`` has at least the columns of ``needs``.
 
     Raises:
-        InvalidPredicateError: arithmetic over partition values goes beyond a long.
+        InvalidPredicateError: arithmetic over partition values overflows a long.
     """
     return _Pruning(predicate, layout).run(values)
 
 
 def evaluate_partitions(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
-    """For each file what a predicate over partition columns alone is for all of its rows: true, false or NULL.
+    """For each file the value of a predicate on partition columns only, for all of its rows: true, false or NULL.
 
     Raises:
         InvalidPredicateError: as ``matches``.
-        LogCorruptedError: a partition value is not of its column's type.
+        LogCorruptedError: a partition value is not valid for its column's type.
     """
     pruning = _Pruning(predicate, layout)
     partitions = {pruning.keys[name.lower()]: layout.schema.field(name).type for name in predicate.columns}
@@ -134,7 +134,7 @@ class _Pruning:
         return Needs(partitions, bounds)
 
     def bounded(self, root: Node) -> Iterator[Column]:
-        """The columns whose bounds decide something; ``root`` has NOT only right before a leaf."""
+        """The columns whose bounds are used; ``root`` has NOT only directly before a leaf."""
         pending = [root]
         while pending:
             node = pending.pop()
@@ -155,7 +155,7 @@ class _Pruning:
         return self.evaluate(root, frozenset())
 
     def by_values(self, node: Node, values: FileValues) -> pa.Array:
-        """What ``node``, over partition columns alone, is for each file."""
+        """For each file the value of ``node``, which reads partition columns only."""
         fields = [self.schema.field(name) for name in sorted(columns_of(node))]
         arrays = {field.name: values.partitions[self.keys[field.name.lower()]] for field in fields}
         data = pa.table(arrays) if arrays else pa.table([pa.nulls(values.rows)], [""])
@@ -166,10 +166,10 @@ class _Pruning:
         return self.layout.physical_path(column.path)
 
     def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
-        """Whether ``node`` can be true for a row; ``no_nan`` are the columns whose NaN rows something else excludes."""
+        """For each file whether ``node`` may be true; other conditions exclude NaN in the columns ``no_nan``."""
         if isinstance(node, Literal):
             return self.everywhere(node.value is True)
-        # A single side of it would lose what partition values and bounds say together only across columns.
+        # Evaluated as a whole, because its operands together can be false for a file although each alone may be true.
         if self.by_partition(node):
             return is_true(self.by_values(node, self.values))
         if isinstance(node, And):
@@ -191,7 +191,7 @@ class _Pruning:
                 return leaf.has_values if negated else leaf.has_nulls
             case Comparison(right=Literal() as literal):
                 comparison = compare(opposite(inner, negated), literal, leaf, operand.path in no_nan)
-                # NOT (x <=> v) holds where x is null, too.
+                # NOT (x <=> v) is also true where x is null.
                 return any_of([comparison, leaf.has_nulls]) if negated and inner.operator == "<=>" else comparison
             case In():
                 return among(inner, negated, leaf)
@@ -202,7 +202,7 @@ class _Pruning:
         return self.everywhere(True)
 
     def by_partition(self, node: Node) -> bool:
-        """Whether partition values, or nothing at all, decide ``node``."""
+        """Whether ``node`` reads partition columns only, or no column."""
         names = columns_of(node)
         return {name.lower() for name in names} <= self.keys.keys() and is_renderable(node)
 
@@ -211,7 +211,7 @@ class _Pruning:
 
 
 def _bounded(leaf: Node) -> Column | None:
-    """The column whose bounds say something of ``leaf``, if there is one."""
+    """The column whose bounds decide about ``leaf``; None if there is none."""
     inner = leaf.operand if isinstance(leaf, Not) else leaf
     match inner:
         case IsNull(operand=Column() as column) if isinstance(column.type, PrimitiveType):
@@ -226,7 +226,7 @@ def _bounded(leaf: Node) -> Column | None:
 
 
 def _without_not(node: Node, negated: bool) -> Node:
-    """The same predicate with NOT only right before a leaf, so that one question is left: can it be true?"""
+    """The same predicate with NOT only directly before a leaf, so that only "can it be true" has to be decided."""
     match node:
         case Not():
             return _without_not(node.operand, not negated)
@@ -234,7 +234,7 @@ def _without_not(node: Node, negated: bool) -> Node:
             parts = [_without_not(operand, negated) for operand in node.operands]
             return conjunction(parts) if isinstance(node, And) != negated else disjunction(parts)
         case Comparison("<=>", left, Literal(value=bool(value))) if not negated and not isinstance(left, Column):
-            # IS TRUE and IS FALSE: what NULL would be does not matter.
+            # The same as IS TRUE or IS FALSE, so the result for NULL does not matter.
             return _without_not(left, negated=not value)
         case Comparison() if negated and node.operator != "<=>":
             return Comparison(_OPPOSITE[node.operator], node.left, node.right)
@@ -244,7 +244,7 @@ def _without_not(node: Node, negated: bool) -> Node:
 
 
 def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
-    # x < 5 is false for NaN, so beside it x > 3 needs a value, not NaN, above 3.
+    # x < 5 is false for NaN. So in a conjunction with it, x > 3 needs a number above 3, and NaN does not count.
     paths = set()
     for conjunct in conjuncts:
         match conjunct:

@@ -1,6 +1,6 @@
-"""One condition on one column, held against what the log says of the column in each file.
+"""Pruning by one condition on one column.
 
-What it says may be cut strings or milliseconds, and nothing of NaN: an answer is False only where no row can match.
+Bounds may be truncated strings or milliseconds, and do not cover NaN. A result is False only if no row can match.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ class Leaf:
 
 
 def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
-    """What is known of a column in each file; ``was_float``: it was widened from float."""
+    """The bounds of a column in each file, prepared for ``compare``; ``was_float``: it was widened from float."""
     only_nulls = is_true(pc.equal(bounds.null_count, bounds.num_records))
-    # A bound is of a value: what contradicts it is another column's count, as delta-rs wrote it for key and value.
+    # A file with bounds has values. delta-rs wrote the null counts of other columns for the keys and values of maps.
     only_nulls = pc.and_(only_nulls, pc.and_(bounds.min.is_null(), bounds.max.is_null()))
     no_nulls = is_true(pc.equal(bounds.null_count, _ZERO))
     floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
     if floating:
         low, high = bounds.min.cast(pa.float64()), bounds.max.cast(pa.float64())
         if was_float:
-            # Older files' bounds are the shortest digits that tell floats apart, 0.1 for 0.10000000149: as doubles they
-            # may lie within the values by half of a float's last bit.
+            # Bounds in older files are the shortest digits that identify a float, 0.1 for 0.10000000149. As doubles
+            # they may be inside the range of the values, by half of a float's last bit.
             low, high = pc.subtract(low, _half_a_bit(low)), pc.add(high, _half_a_bit(high))
         bounds = Bounds(low, high, bounds.null_count, bounds.num_records)
     return Leaf(bounds, pc.invert(only_nulls), pc.invert(no_nulls), floating)
 
 
 def _half_a_bit(bounds: pa.Array) -> pa.Array:
-    """Half of a float's last bit or more; nothing of infinity, which is itself in every width."""
+    """At least half of a float's last bit; 0 for infinity, which is the same in every width."""
     widths = pc.add(pc.multiply(pc.abs(bounds), 2.0**-24), 1e-45)
     return pc.if_else(pc.is_finite(bounds), widths, 0.0)
 
 
 def opposite(node: Comparison, negated: bool) -> str:
-    """The operator to look for: of a negated comparison, and of ``<=>`` with a value."""
+    """The operator to test: the opposite of a negated comparison, and ``=`` for ``<=>`` with a value."""
     return "!=" if negated else "=" if node.operator == "<=>" else node.operator
 
 
 def compare(operator: str, literal: Literal, leaf: Leaf, no_nan: bool) -> pa.Array:
-    """Whether ``column operator literal`` can be true; ``no_nan``: something else excludes rows with NaN."""
+    """Whether ``column operator literal`` may be true; ``no_nan``: other conditions exclude rows with NaN."""
     low, high = leaf.bounds.min, leaf.bounds.max
     if leaf.floating and math.isnan(literal.value):
         return leaf.has_values
@@ -84,7 +84,7 @@ def compare(operator: str, literal: Literal, leaf: Leaf, no_nan: bool) -> pa.Arr
 
 
 def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
-    """Whether IN, or NOT IN, can be true."""
+    """Whether IN, or NOT IN, may be true."""
     low, high = leaf.bounds.min, leaf.bounds.max
     if negated and node.has_null:
         return pc.and_(leaf.has_values, pa.scalar(False))
@@ -94,7 +94,7 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
     if negated:
         one_value = is_true(pc.equal(low, high))
         return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
-    # The least listed value that is not below min must not be above max.
+    # The least listed value from min on must not be above max.
     from_low = pc.coalesce(low, values[0])
     candidate = values.take(_first_not_below(values, from_low))
     is_within = pc.and_(candidate.is_valid(), may_be_true(pc.less_equal(candidate, high)))
@@ -102,18 +102,18 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
 
 
 def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
-    """For each bound the index of the first of the sorted ``values`` that is >= it; null where all are below."""
+    """For each bound the index of the first of the sorted ``values`` that is >= it; null if all are less."""
     index = count_below(values, bounds)
     return pc.if_else(bools(index < len(values)), int64s(index), null(pa.int64()))
 
 
 def like(node: Like, leaf: Leaf) -> pa.Array:
-    """Whether LIKE can be true, by the text before its first wildcard."""
+    """Whether LIKE may be true, by the text before its first wildcard."""
     prefix, _ = split_pattern(node)
     low, high = leaf.bounds.min, leaf.bounds.max
     if not prefix:
         return leaf.has_values
-    # Values with the prefix are from the prefix on, and below the least text that is above all of them.
+    # Values with the prefix are >= the prefix, and less than the least text above all of them.
     reach = [pc.greater_equal(high, prefix)]
     above = _above_all_with(prefix)
     if above is not None:
@@ -122,7 +122,7 @@ def like(node: Like, leaf: Leaf) -> pa.Array:
 
 
 def _above_all_with(prefix: str) -> str | None:
-    """The least text above all texts that start with ``prefix``, if there is one."""
+    """The least text above all texts that start with ``prefix``; None if there is none."""
     stem = prefix.rstrip("\U0010ffff")
     if not stem:
         return None

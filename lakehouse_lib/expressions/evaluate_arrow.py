@@ -1,7 +1,7 @@
-"""A predicate as an Arrow expression, with the meaning that SQL gives it.
+"""Evaluation of a predicate on Arrow data, with the semantics of SQL.
 
-NULL is neither true nor false; NaN equals itself and is above every other number (Arrow's own comparisons say false
-to both); a value and a literal meet in the column's type.
+NULL is neither true nor false. NaN equals itself and is greater than every other number, although Arrow's own
+comparisons with NaN are false. A value is compared with a literal in the column's type.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ _UNKNOWN = null(pa.bool_())
 
 
 def to_arrow(predicate: Predicate, schema: Schema) -> pc.Expression:
-    """An expression that keeps exactly the rows for which the predicate is true, over data of ``schema``.
+    """An Arrow expression that keeps exactly the rows of ``schema`` for which the predicate is true.
 
     Raises:
-        InvalidPredicateError: it has a function or cast that only Spark can evaluate.
+        InvalidPredicateError: the predicate has a function or cast that only Spark can evaluate.
     """
     _refuse_opaque(predicate)
     return _Rendering(schema).boolean(predicate.root, exact=False)
 
 
 def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schema) -> pa.Array:
-    """For each row of ``data`` (as ``schema.align`` gives it) whether the predicate is true, false or NULL.
+    """For each row of ``data`` (from ``schema.align``) whether the predicate is true, false or NULL.
 
     Raises:
-        InvalidPredicateError: as ``to_arrow``; or its arithmetic goes beyond a long.
+        InvalidPredicateError: as ``to_arrow``; or its arithmetic overflows a long.
     """
     _refuse_opaque(predicate)
     expression = _Rendering(schema).boolean(predicate.root, exact=True)
     names = sorted(predicate.columns)
-    # A constant needs something with as many rows.
+    # A predicate without columns still needs a table with as many rows.
     table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    # Imports pandas, a second in a fresh Spark worker, so only where it is needed.
+    # This imports pandas, which takes a second in a new Spark worker, so it is imported only here.
     from pyarrow import acero
 
     plan = acero.Declaration.from_sequence(
@@ -76,12 +76,12 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     )
     try:
         column = plan.to_table(use_threads=False).column(0)
-    except pa.ArrowInvalid as error:  # of its arithmetic, the one thing here that depends on values and is checked
+    except pa.ArrowInvalid as error:  # of checked arithmetic, the only part that depends on values
         raise InvalidPredicateError(
-            f"the predicate {shown(predicate.text)} cannot be evaluated of all rows: {error}",
+            f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
             table=predicate.table,
-            hint="Integers are calculated in 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast "
-            "to DOUBLE on the Spark engine.",
+            hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
+            "DOUBLE on the Spark engine.",
         ) from error
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, pa.bool_())
 
@@ -92,14 +92,14 @@ def is_renderable(node: Node) -> bool:
 
 
 def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
-    """Values of a ``Literal`` of that type as Arrow."""
+    """The values of a ``Literal`` of that type as an Arrow array."""
     kind = data_type.to_arrow() if isinstance(data_type, PrimitiveType) else pa.null()
     if pa.types.is_date32(kind):
         return column(list(values), pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
         return column(list(values), pa.int64()).cast(pa.timestamp("us")).cast(kind)
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return column(list(values), kind)  # what Arrow makes of Python's own values imports pandas
+        return column(list(values), kind)  # ``pa.array`` of Python values imports pandas
     return pa.array(values, kind)
 
 
@@ -127,13 +127,13 @@ class _Rendering:
         """A condition as a boolean Arrow expression.
 
         Args:
-            exact: False: false may stand where SQL has NULL; a filter treats both alike, and Parquet's row groups are
-                skipped by false alone.
+            exact: False: the result may be false where SQL has NULL. A filter treats both alike, and Parquet row groups
+                are skipped only for false.
         """
         match node:
             case And() | Or():
                 parts = [self.boolean(operand, exact=exact) for operand in node.operands]
-                # As a balanced tree: Arrow walks expressions recursively.
+                # As a balanced tree, because Arrow walks expressions recursively.
                 return _balanced(parts, isinstance(node, And))
             case Not():
                 return ~self.boolean(node.operand, exact=True)
@@ -196,7 +196,7 @@ class _Rendering:
         return compared | pc.is_nan(value) if operator in (">", ">=") else compared
 
     def _float_scalar(self, operand: Node, values: list[float]) -> pa.Array | None:
-        """The values in the operand's own type; None when a float32 cannot hold them and must be widened."""
+        """The values in the operand's own type; None if a float32 cannot represent them, so a cast is needed."""
         if operand.type == PrimitiveType("double"):
             return pa.array(values, pa.float64())
         with np.errstate(over="ignore"):
@@ -218,7 +218,7 @@ class _Rendering:
         return membership | (operand.is_null() & pc.scalar(_UNKNOWN))
 
     def _in_floats(self, node: In, operand: Any) -> Any:
-        """IN over floats: ``isin`` compares bits, of which NaN has many and zero two."""
+        """IN over floats. ``isin`` compares bits, but NaN has many bit patterns and zero has two."""
         numbers = [number for number in node.values if not math.isnan(number)]
         listed = [*numbers, *([-0.0] if 0 in numbers else [])]
         values = self._float_scalar(node.operand, listed)
@@ -241,7 +241,7 @@ class _Rendering:
         if node.type.type == "timestamp":
             return value.cast(pa.timestamp("us")).cast(target)
         if node.type.type == "date":
-            # Rounded down here: Arrow's cast refuses to drop the time of day.
+            # Rounded down first, because Arrow's cast refuses to drop the time of day.
             return pc.floor_temporal(value, unit="day").cast(target)
         return value.cast(target)
 
@@ -265,7 +265,7 @@ class _Rendering:
         left, right = (self.value(operand).cast(kind, safe=False) for operand in (node.left, node.right))
         if node.operator == "%":
             assert isinstance(node.right, Literal)
-            if abs(node.right.value) == 1:  # the least integer over -1 has no quotient
+            if abs(node.right.value) == 1:  # the quotient of the least integer and -1 overflows
                 return pc.multiply(left, pc.scalar(pa.scalar(0, kind)))
             return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
         function = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator]
@@ -331,9 +331,9 @@ def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataT
 
 
 def _as_double(value: Any, data_type: DataType | None) -> Any:
-    """The nearest double, as Spark has it."""
+    """The nearest double, as in Spark."""
     if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
-        value = value.cast(pa.string())  # Arrow's own cast of a decimal misses it by a bit: 0.95 is 0.9500000000000001
+        value = value.cast(pa.string())  # Arrow's own cast of a decimal is off by a bit: 0.95 is 0.9500000000000001
     return value.cast(pa.float64(), safe=False)
 
 

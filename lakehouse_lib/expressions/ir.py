@@ -1,7 +1,7 @@
-"""A predicate as typed nodes, from which every rendering is made.
+"""The intermediate representation of a predicate: typed nodes, which are evaluated or rendered.
 
-Names are resolved against a schema and literals are values of the type of what they are compared with, so that a
-rendering decides nothing about types. Values of a ``Literal``, by type: int for integers, dates (days since 1970) and
+Names are resolved against a schema, and a literal has the type of the expression that it is compared with, so a
+rendering need not decide about types. Values of a ``Literal``, by type: int for integers, dates (days since 1970) and
 timestamps (µs since 1970, UTC or wall clock); Decimal, float, str, bytes and bool; None for NULL.
 """
 
@@ -31,7 +31,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A cast that neither fails nor loses anything, but for the time of day of a timestamp that becomes a date."""
+    """A cast that never fails and loses nothing, except the time of day of a timestamp that becomes a date."""
 
     operand: Node
     type: PrimitiveType
@@ -49,8 +49,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``name`` is one of length, year, month, day, coalesce, substring (from 1, by a start and a length that are
-    literals), trim, ltrim, rtrim (of spaces), concat."""
+    """A call of ``name``: length, year, month, day, coalesce, substring (from 1, by a literal start and a literal
+    length), trim, ltrim, rtrim (of spaces) or concat."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -59,7 +59,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """SQL that only Spark can evaluate; its type is not known here."""
+    """SQL that only Spark can evaluate; its type is unknown here."""
 
     sql: str
     columns: tuple[Column, ...]
@@ -84,7 +84,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """``values`` are of the operand's type, at least one and none null; ``has_null`` says that NULL was listed."""
+    """``values`` have the operand's type, at least one, without null; ``has_null`` says that NULL was in the list."""
 
     operand: Node
     values: tuple[Any, ...]
@@ -171,7 +171,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def depth(node: Node) -> int:
-    """The number of levels of a tree, counted without recursion so that any depth will do."""
+    """The number of levels of a tree, counted without recursion, so that any depth is possible."""
     levels, level = 0, [node]
     while level:
         levels += 1
@@ -202,7 +202,7 @@ def is_null(operand: Node) -> Node:
     match operand:
         case Literal():
             return TRUE if operand.value is None else FALSE
-        case Cast():  # it never fails
+        case Cast():  # a cast never fails
             return is_null(operand.operand)
     return IsNull(operand)
 

@@ -1,4 +1,4 @@
-"""The pattern of LIKE: checked, as a regular expression, and what is known of the text that it matches."""
+"""LIKE patterns: validation, conversion to a regular expression, and the literal prefix."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakehouse_lib.schema import PrimitiveType
 
 
 def match(operand: Node, pattern: Node, escape: str) -> Node | None:
-    """``operand LIKE pattern`` as a node; None for what only Spark can evaluate.
+    """``operand LIKE pattern`` as a node; None if only Spark can evaluate it.
 
     Raises:
-        InvalidPredicateError: the operand is not text, or the pattern escapes nothing.
+        InvalidPredicateError: the operand is not text, or the pattern has an escape that is not valid.
     """
     if not isinstance(pattern, Literal) or isinstance(operand, Opaque):
         return None
@@ -35,14 +35,14 @@ def _check(pattern: str, escape: str) -> None:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
                 raise InvalidPredicateError(
-                    f"the LIKE pattern {pattern!r} has an escape that escapes nothing",
+                    f"the LIKE pattern {pattern!r} has an escape character that does not precede % or _",
                     hint=f"Write the escape character as {escape * 2!r}, and use it before % and _ only.",
                 )
         at += 1
 
 
 def split_pattern(like: Like) -> tuple[str, str]:
-    """(the characters before the first wildcard, the rest of the pattern as it is written)."""
+    """The text before the first wildcard, and the rest of the pattern as it is written."""
     prefix, at = [], 0
     pattern = like.pattern
     while at < len(pattern):

@@ -1,4 +1,4 @@
-"""A predicate as a value."""
+"""Predicates: parsed conditions on rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lakehouse_lib.expressions.render_spark import render
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on rows of one table. Immutable, picklable; made by ``parse`` and ``from_filters``.
+    """A condition on rows of one table. Immutable and picklable; made by ``parse`` and ``from_filters``.
 
     Attributes:
-        sql: the condition as SQL in Spark's dialect, as the user wrote it where it was SQL.
+        sql: the condition as SQL in Spark's dialect, as the user wrote it if it was SQL.
         columns: the top-level columns that it reads, as the schema spells them.
-        table: the table it is about, for errors.
-        label: what commitInfo and errors show in place of the SQL, for a condition whose values are personal.
+        table: the table's location, for errors.
+        label: text for commitInfo and errors instead of the SQL, for a condition with personal values.
     """
 
     sql: str
@@ -30,7 +30,7 @@ class Predicate:
 
     @property
     def text(self) -> str:
-        """What commitInfo and errors show: the label where there is one, else the SQL."""
+        """The text for commitInfo and errors: the label if there is one, else the SQL."""
         return self.sql if self.label is None else self.label
 
     @property
@@ -38,11 +38,12 @@ class Predicate:
         return columns_of(self.root)
 
     def partition_only(self, partition_columns: Iterable[str]) -> bool:
-        """Whether partition values alone decide it: for each file it is then true (or not) of all rows at once."""
+        """Whether it reads partition columns only, so that it has one value for all rows of a file."""
         return self.columns <= set(partition_columns)
 
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
-        """(what partition values decide, the rest), whose conjunction is this predicate; None where nothing is."""
+        """A predicate on partition columns only and the rest; their conjunction is this predicate. None: that side is
+        empty."""
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)
         sides: tuple[list[Node], list[Node]] = ([], [])
@@ -57,18 +58,18 @@ class Predicate:
 
 
 def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | None:
-    """The predicate that is true where both are; None is true of every row."""
+    """The conjunction of two predicates; None stands for every row."""
     if first is None or second is None:
         return first or second
     return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
 
 
 def to_spark_sql(predicate: Predicate) -> str:
-    """The predicate for ``DataFrame.filter``; the session's time zone and ANSI mode do not change what it means."""
+    """The predicate as SQL for ``DataFrame.filter``; it does not depend on the session's time zone or ANSI mode."""
     return render(predicate.root)
 
 
 def shown(text: object) -> str:
-    """A condition, or a piece of one, as errors quote it: not more of it than one can read."""
+    """A condition, or a part of it, quoted for an error message, cut where it is long."""
     whole = str(text)
     return repr(whole if len(whole) <= 200 else f"{whole[:200]}…")

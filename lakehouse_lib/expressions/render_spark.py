@@ -1,4 +1,4 @@
-"""Nodes as Spark SQL, with every name quoted and every literal typed: time zone and ANSI mode change nothing."""
+"""Nodes as Spark SQL with quoted names and typed literals, so that time zone and ANSI mode do not change the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakehouse_lib.schema.quoting import quoted
 
 _DAY = 86_400_000_000
 _OF_DAYS = ("year", "month", "day")
-#: Compared with each other, Spark would read one of the two in the session's time zone.
+#: Pairs of types for whose comparison Spark would use the session's time zone.
 _ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
 
 _MOST_DIGITS = 38
@@ -72,7 +72,7 @@ def render(node: Node) -> str:
 
 
 def _wide(node: Node, kind: DataType) -> str:
-    """An operand in the type that arithmetic is done in, which Spark would do in the narrower one of its operands."""
+    """An operand, cast to the type of the arithmetic; Spark would calculate in the narrower type of its operands."""
     text = render(node)
     return text if node.type == kind else f"CAST({text} AS {_SQL_TYPES.get(str(kind), str(kind).upper())})"
 
@@ -91,7 +91,7 @@ def _type_name(node: Node) -> str:
 
 
 def _day_of(node: Node) -> str:
-    """The day in UTC, whatever the session's time zone."""
+    """The day in UTC, whatever the session's time zone is."""
     if _type_name(node) != "timestamp":
         return render(node)
     micros = _micros(node)
@@ -112,14 +112,14 @@ def _micros(node: Node) -> str:
 
 
 def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
-    """Whether Spark would round one of two decimals to compare them: no type of 38 digits holds both exactly."""
+    """Whether Spark would round one of two decimals to compare them, because no type of 38 digits holds both."""
     sizes = [_digits(kind) for kind in (left, right)]
     digits = [size for size in sizes if size is not None]
     return len(digits) == 2 and max(whole for whole, _ in digits) + max(scale for _, scale in digits) > _MOST_DIGITS
 
 
 def _digits(kind: DataType | None) -> tuple[int, int] | None:
-    """Digits before and after the point, of a decimal or a whole number."""
+    """The digits before and after the point of a decimal or an integer type; None for other types."""
     if not isinstance(kind, PrimitiveType):
         return None
     if kind.decimal is not None:
@@ -129,7 +129,7 @@ def _digits(kind: DataType | None) -> tuple[int, int] | None:
 
 
 def _by_parts(node: Comparison) -> str:
-    """Compare decimals by their floors and, where these are equal, by their fractions, from 0 to below 1."""
+    """A comparison of decimals by their floors and, if these are equal, by their fractions (from 0 to below 1)."""
     sizes = (_digits(node.left.type), _digits(node.right.type))
     scale = max(size[1] for size in sizes if size is not None)
     numbers = [
@@ -149,8 +149,11 @@ def _by_parts(node: Comparison) -> str:
 
 
 def _compared(node: Node) -> str:
-    """An operand of a comparison. Spark would compare a bare float column with a Parquet file's statistics, which leave
-    NaN out though it is above every number here and there, and skip rows that match; adding zero keeps it from that."""
+    """An operand of a comparison; a bare float column gets zero added.
+
+    Spark would compare a bare column with a Parquet file's statistics. These leave NaN out, although NaN is the
+    greatest number, so matching rows would be skipped.
+    """
     text = render(node)
     if isinstance(node, Column) and isinstance(node.type, PrimitiveType) and node.type.type in ("float", "double"):
         return f"({text} + CAST(0 AS {node.type.type.upper()}))"
@@ -185,7 +188,7 @@ def _literal(value: Any, kind: DataType | None) -> str:
 
 
 def _day(days: int) -> str:
-    # Years past 9999 are reached by a comparison's rounding up; 400 years have the same number of days always.
+    # Rounding up can give years after 9999. Every 400 years have the same number of days.
     cycles, rest = divmod(days + 719_162, 146_097)
     day = dt.date.fromordinal(rest + 1)
     year = day.year + 400 * cycles

@@ -1,6 +1,6 @@
-"""Statistics as they are in the log, for looking at: not widened, not judged, every file's in the columns' types.
+"""Statistics as they are in the log, for users: not widened or validated, in the types of the columns.
 
-What a file's statistics do not say, or say in another type, is null.
+Missing statistics, and those of another type, are null.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ENDS = ("minValues", "maxValues")
 
 @dataclass(frozen=True)
 class WrittenStatistics:
-    """Which statistics to read, and how they come.
+    """A selection of statistics, and the readers of their two forms.
 
     Attributes:
-        counts: columns, by physical names, whose nulls are counted; each leaf a long.
-        ends: columns that have a least and a greatest value, in their types.
+        counts: columns, by physical names, with a null count; each leaf is a long.
+        ends: columns with a least and a greatest value, in their types.
     """
 
     counts: StructType
@@ -33,12 +33,12 @@ class WrittenStatistics:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """``numRecords``, and the structs ``nullCount``, ``minValues`` and ``maxValues``."""
+        """The schema of the result: ``numRecords``, and the structs ``nullCount``, ``minValues`` and ``maxValues``."""
         return self._schema(lambda kind: kind.to_arrow())
 
     @cached_property
     def leaves(self) -> list[ColumnPath]:
-        """Paths of the single statistics, as ``("minValues", "a", "b")``."""
+        """Paths of the single statistics, such as ``("minValues", "a", "b")``."""
         return [
             ("numRecords",),
             *(("nullCount", *path) for path in _paths(self.counts)),
@@ -46,7 +46,7 @@ class WrittenStatistics:
         ]
 
     def from_json(self, stats: pa.ChunkedArray) -> pa.Table:
-        """The statistics from the JSON of files."""
+        """The statistics from the JSON form."""
         as_read = self._schema(json_type)
         tables = [pa.Table.from_batches([], self.schema)]
         for rows in json_rows(stats, as_read):
@@ -55,7 +55,7 @@ class WrittenStatistics:
         return pa.concat_tables(tables)
 
     def from_structs(self, structs: pa.ChunkedArray) -> pa.Table | None:
-        """The statistics from the struct form of files; None where one of ``leaves`` is absent or of another type."""
+        """The statistics from the struct form; None if one of ``leaves`` is missing or has another type."""
         chunks = [
             [_fitted(_member(chunk, field.name), field.type) for field in self.schema] for chunk in structs.chunks
         ]
@@ -92,7 +92,7 @@ def _arrow(kind: DataType, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.D
 
 
 def _typed(parsed: pa.Array, kind: DataType) -> pa.Array:
-    """Values as JSON has them in the types that they mean."""
+    """Parsed JSON values, converted to the types of the columns."""
     if isinstance(kind, StructType):
         members = [_typed(pc.struct_field(parsed, [index]), field.type) for index, field in enumerate(kind.fields)]
         return _struct(members, [field.name for field in kind.fields], parsed)
@@ -101,7 +101,7 @@ def _typed(parsed: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _fitted(stored: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    """Stored values as ``kind``; None where they are not surely the same values in it."""
+    """Stored values as ``kind``; None if the conversion may change a value."""
     if stored is None or stored.type == kind:
         return stored
     if pa.types.is_struct(kind) and pa.types.is_struct(stored.type):
@@ -120,7 +120,7 @@ def _member(structs: pa.Array, name: str) -> pa.Array | None:
 
 
 def _struct(members: list[pa.Array], names: list[str], like: pa.Array) -> pa.Array:
-    """A struct that is null where ``like`` is."""
+    """A struct array that is null where ``like`` is null."""
     if not members:
         return pa.nulls(len(like), pa.struct([]))
     return pa.StructArray.from_arrays(members, names, mask=pc.is_null(like))

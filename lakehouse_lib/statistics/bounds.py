@@ -1,7 +1,7 @@
-"""Bounds of columns, read from the ``stats`` of files: one parse, only of the columns asked for, as Arrow.
+"""Bounds of columns, parsed from the ``stats`` of files into Arrow: in one pass, and only the requested columns.
 
-Statistics are hints that others wrote. Whatever cannot be read is unknown (null), never an error and never a guess: a
-reader that prunes by them must keep a file whose bounds are unknown.
+Statistics are hints of other writers. A value that cannot be read is unknown (null) and never an error. A reader that
+prunes by bounds must keep a file with unknown bounds.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
 
 _UNBOUNDED = ("boolean", "binary", "void")
 
-#: Ends a cut max in statistics that Spark wrote until 2024. It compared units of UTF-16, of which the pair for a
-#: character past U+FFFF is lower; in UTF-8, by which strings are ordered, such a character is above it.
+#: Ends a truncated max in statistics that Spark wrote until 2024. Spark compared UTF-16 units, in which a character
+#: past U+FFFF sorts below this one; in UTF-8, the order of strings, it sorts above.
 _OLD_TIE_BREAKER = "\ufffd"
 
-#: Decimals past the digits that a double keeps may have been written through one (delta-rs does).
+#: Decimals with more digits than a double may have been written from a double (delta-rs does).
 _DOUBLE_DIGITS = 15
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of one column, one entry a file; null = unknown.
+    """The bounds of one column, one entry for each file; null: unknown.
 
     Attributes:
-        min, max: no value of the column is below or above, NaN apart, which no max covers. Timestamps' milliseconds
-            are already rounded outwards.
+        min, max: every value of the column except NaN is between them. Timestamps are already rounded outwards to
+            milliseconds.
         null_count: exact, or unknown.
-        num_records: physical rows of the file, those a deletion vector hides included.
+        num_records: rows in the file, including rows that a deletion vector deletes.
     """
 
     min: pa.Array
@@ -48,7 +48,7 @@ class Bounds:
 
     @classmethod
     def concat(cls, parts: Sequence[Bounds], kind: DataType) -> Bounds:
-        """The bounds of several tables' files one after the other; ``kind`` is the column's type."""
+        """The bounds of several tables' files, one after the other; ``kind`` is the column's type."""
         arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
         return cls(
             _concat([part.min for part in parts], arrow),
@@ -58,7 +58,7 @@ class Bounds:
         )
 
     def where(self, mask: pa.Array, other: Bounds) -> Bounds:
-        """These bounds where ``mask`` is true, the ``other``'s elsewhere."""
+        """These bounds where ``mask`` is true, and ``other`` elsewhere."""
         return Bounds(
             pc.if_else(mask, self.min, other.min),
             pc.if_else(mask, self.max, other.max),
@@ -72,13 +72,13 @@ class Bounds:
 
 
 def num_records(files: pa.Table) -> pa.Array:
-    """Physical rows of each file (int64), null where its statistics do not say."""
+    """Rows in each file (int64), including deleted ones; null if the statistics do not have the number."""
     parsed = json_rows(files.column("stats"), _parse_schema({}))
     return _concat([table.column("numRecords") for table in parsed], pa.int64())
 
 
 def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-    """The bounds of several leaf columns, for one parse of the statistics."""
+    """The bounds of several leaf columns, from one pass over the statistics."""
     parts: dict[ColumnPath, list[Bounds]] = {path: [] for path in columns}
     for parsed in json_rows(files.column("stats"), _parse_schema(columns)):
         for path, kind in columns.items():
@@ -124,25 +124,25 @@ def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
 
 
 def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
-    """Whether statistics have a min and a max for a column of this type."""
+    """Whether statistics have a min and a max for columns of this type."""
     return isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _UNBOUNDED
 
 
 def sound(
     kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
 ) -> Bounds:
-    """Bounds from stored statistics, all of one length, without what may be wrong; ``low`` and ``high`` None: unknown.
+    """Bounds from stored statistics, without those that may be wrong. ``low`` and ``high`` None: unknown.
 
-    Bounds that are NaN count as unknown, and so do those that cross. The latter is a courtesy to a file whose writer
-    was at fault, no promise: wrong bounds need not cross, and where a footer sums up many files' it does not show.
+    All arrays have the same length. NaN bounds become unknown, and so do crossed bounds (min above max). That catches
+    only some wrong bounds: they need not be crossed, and in a footer of many files they cannot be seen.
     """
-    # Where a deletion vector made the bounds wide, a count of nulls says something only at its two ends.
+    # With wide bounds, because of a deletion vector, a null count is valid only if it is 0 or the number of rows.
     tight = pc.fill_null(tight, literal(True, pa.bool_()))
     at_ends = pc.or_(pc.equal(nulls, literal(0, pa.int64())), pc.equal(nulls, records))
     telling = pc.fill_null(at_ends, literal(False, pa.bool_()))
     nulls = pc.if_else(pc.or_(tight, telling), nulls, null(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
-        # No order to bound; the array still has the column's type where it has one.
+        # The type has no order, so no bounds; the array has the column's type if it is known.
         has_type = not isinstance(kind, PrimitiveType) or kind.is_known
         unknown = pa.nulls(len(nulls), kind.to_arrow() if has_type else None)
         return Bounds(unknown, unknown, nulls, records)
@@ -166,7 +166,7 @@ def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) ->
 
 
 def _widen(bound: pa.Array, sign: int) -> pa.Array:
-    # One part in 2**51 and one unit: at least what a round trip through a double can lose.
+    # One part in 2**51 and one unit: at least the loss of a round trip through a double.
     scale = bound.type.scale
     with np.errstate(all="ignore"):
         near = np.abs(bound.cast(pa.float64()).to_numpy(zero_copy_only=False)) * 2.0**-51 + 10.0**-scale
@@ -176,7 +176,7 @@ def _widen(bound: pa.Array, sign: int) -> pa.Array:
         margin = pc.add(pc.cast(step, wide), _one_unit(scale))
         moved = (pc.add if sign > 0 else pc.subtract)(pc.cast(bound, wide), margin)
         return pc.cast(moved, bound.type)
-    except pa.ArrowInvalid:  # past 38 digits
+    except pa.ArrowInvalid:  # more than 38 digits
         return pa.nulls(len(bound), bound.type)
 
 

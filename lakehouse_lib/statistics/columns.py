@@ -1,4 +1,4 @@
-"""Which columns get statistics."""
+"""The columns that have statistics."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from lakehouse_lib.protocol.table_properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
 from lakehouse_lib.schema import DataType, StructType, TableLayout
 
-#: A column's names from the top: ("a",) or, inside structs, ("a", "b").
+#: The names on the path to a column: ("a",) or, inside structs, ("a", "b").
 ColumnPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class StatisticsColumns:
-    """The leaf columns that statistics are kept of; arrays and maps count as one leaf and get none themselves."""
+    """The leaf columns that have statistics; an array or map counts as one leaf and has none itself."""
 
     paths: frozenset[ColumnPath]
 
@@ -23,7 +23,7 @@ class StatisticsColumns:
 
 
 def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataType]]:
-    """Every leaf column in order: structs are entered, arrays and maps are leaves."""
+    """Every leaf column in order: the members of structs; arrays and maps are leaves."""
     for field in schema.fields:
         path = (*above, field.name)
         if isinstance(field.type, StructType):
@@ -33,10 +33,10 @@ def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnP
 
 
 def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> StatisticsColumns:
-    """The leaf columns that the table's properties ask statistics for; never partition columns.
+    """The leaf columns that have statistics by the table's properties; never partition columns.
 
-    ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; names without a column are
-    passed over); without it the first ``delta.dataSkippingNumIndexedCols`` leaves count, 32 unless set, -1 for all.
+    ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; unknown names are ignored).
+    Without it they are the first ``delta.dataSkippingNumIndexedCols`` leaves, default 32, -1 for all.
 
     Raises:
         InvalidArgumentError: one of the properties is not valid.

@@ -1,8 +1,8 @@
-"""Statistics of floating-point columns that are being written: taken from the rows, because NaN spoils a footer's.
+"""Statistics of floating-point columns in new data files, from the rows, because footers are wrong about NaN.
 
-NaN is the greatest number in SQL, but parquet-cpp leaves it out of the min and max of a row group. Spark trusts
-these and skips the row group for ``x > 5``. So a file that holds a NaN in a column has no statistics of that column in
-its footer, and the log's statistics of it come from the rows.
+NaN is the greatest number in SQL, but parquet-cpp ignores it in the min and max of a row group. Spark uses these and
+skips the row group for ``x > 5``. So if a column of a file has a NaN, the footer gets no statistics of that column, and
+the statistics in the log come from the rows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import numbers_of
 
-#: A Parquet column's names from the top, as ``path_in_schema`` has them: ("s", "x"), ("l", "list", "element").
+#: The names on the path to a Parquet column, as in ``path_in_schema``: ("s", "x"), ("l", "list", "element").
 ParquetPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class FloatRange:
-    """The range of a column: ``low`` and ``high`` ignore NaN, None without any number; ``nulls`` counts rows."""
+    """The range of a column: ``low`` and ``high`` ignore NaN, None if it has no number; ``nulls`` counts rows."""
 
     low: float | None
     high: float | None
@@ -31,7 +31,7 @@ class FloatRange:
     has_nan: bool
 
     def union(self, other: FloatRange) -> FloatRange:
-        """The range over the rows of both."""
+        """The range of the rows of both."""
         lows = [side.low for side in (self, other) if side.low is not None]
         highs = [side.high for side in (self, other) if side.high is not None]
         return FloatRange(
@@ -43,7 +43,7 @@ class FloatRange:
 
 
 def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
-    """The floating-point columns of ``data`` at every depth; of those in lists and maps ``nulls`` means nothing."""
+    """The ranges of the floating-point columns of ``data`` at every depth; in lists and maps ``nulls`` is undefined."""
     ranges = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
         for path, values in _float_leaves((name,), column):
@@ -53,7 +53,7 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
 
 def _range(values: pa.ChunkedArray) -> FloatRange:
     if len(values) and not values.null_count:
-        # A seventh of the time that Arrow takes for it; of a chunk with a NaN both are NaN.
+        # This takes a seventh of Arrow's time. If a chunk has a NaN, its min and max are NaN.
         with np.errstate(invalid="ignore"):
             width = np.dtype(f"f{values.type.bit_width // 8}")
             chunks = [numbers_of(chunk, width) for chunk in values.chunks if len(chunk)]
@@ -62,7 +62,7 @@ def _range(values: pa.ChunkedArray) -> FloatRange:
             return FloatRange(min(lows), max(highs), 0, has_nan=False)
     is_nan = pc.is_nan(values)
     has_nan = bool(pc.any(is_nan, min_count=0).as_py())
-    # After a signalling NaN (R's NA is one) Arrow's min and max forget the numbers before it.
+    # After a signalling NaN (such as R's NA) Arrow's min and max ignore the numbers before it.
     bounds = pc.min_max(pc.if_else(is_nan, None, values) if has_nan else values)
     return FloatRange(bounds["min"].as_py(), bounds["max"].as_py(), values.null_count, has_nan)
 
@@ -70,12 +70,12 @@ def _range(values: pa.ChunkedArray) -> FloatRange:
 def union(
     ranges: Mapping[ParquetPath, FloatRange], more: Mapping[ParquetPath, FloatRange]
 ) -> dict[ParquetPath, FloatRange]:
-    """The ranges over the rows of both, which have the same columns; either may be empty, for no rows."""
+    """The ranges of the rows of both, which have the same columns; either may be empty, for no rows."""
     return {**ranges, **{path: other.union(ranges[path]) if path in ranges else other for path, other in more.items()}}
 
 
 def footer_columns(schema: pa.Schema, without: Iterable[ParquetPath]) -> bool | list[str]:
-    """``write_statistics`` of pyarrow's ParquetWriter: all columns but ``without``."""
+    """The argument ``write_statistics`` of pyarrow's ParquetWriter for all columns except ``without``."""
     left_out = {".".join(path) for path in without}
     if not left_out:
         return True
@@ -101,14 +101,14 @@ def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[
     if pa.types.is_floating(kind):
         yield path, column
     elif pa.types.is_struct(kind):
-        # With the struct's own nulls, which a footer counts as its members' too.
+        # With the nulls of the struct, which a footer counts for its members, too.
         members = [chunk.flatten() for chunk in column.chunks]
         for index in range(kind.num_fields):
             yield from _below(
                 (*path, kind.field(index).name), kind.field(index).type, [arrays[index] for arrays in members]
             )
     elif pa.types.is_map(kind):
-        # Values outside a slice count, too: at worst a footer has fewer statistics.
+        # Values outside a slice are included; at worst the footer has fewer statistics.
         yield from _below((*path, "key_value", "key"), kind.key_type, [chunk.keys for chunk in column.chunks])
         yield from _below((*path, "key_value", "value"), kind.item_type, [chunk.items for chunk in column.chunks])
     elif pa.types.is_list(kind):

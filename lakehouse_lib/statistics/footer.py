@@ -1,10 +1,10 @@
 """Statistics of a data file from its Parquet footer.
 
-The bounds written hold for every reader: strings are cut as the protocol says, a timestamp's milliseconds are
-rounded outwards, decimals are exact JSON numbers, -0.0 and 0.0 are widened to each other.
+The bounds hold for every reader: strings are truncated as in the protocol, timestamps are rounded outwards to
+milliseconds, decimals are exact JSON numbers, and a bound of 0.0 or -0.0 covers both.
 
-NaN is the greatest number in SQL, but Parquet footers leave it out of max, and only some writers then leave out max.
-So a floating-point max is written only where it is known that it holds: see ``floats``.
+NaN is the greatest number in SQL, but Parquet footers ignore it, and only some writers leave out max then. So a
+floating-point max is written only if it is certain: see ``floats``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, leaves
 from lakehouse_lib.statistics.floats import FloatRange, ParquetPath
 
-#: Strings are cut to this many characters; a max may take twice as many to stay above every value.
+#: Strings are truncated to this many characters; a max may take twice as many to stay above every value.
 STRING_PREFIX = 32
 
 _INTEGRAL = ("byte", "short", "integer", "long")
 _FLOATING = ("float", "double")
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic on UTC and on zoneless values alike
-# 38 digits are more than the default context keeps.
+# 38 digits are more than the default context has.
 _WIDE = Context(prec=60)
 _TICKS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": 0}
 
 
 @dataclass
 class _Range:
-    # Values as in the file, not yet as JSON. `is_known` is False once any row group lacks what it takes.
+    # Values as in the file, not yet as JSON. `is_known` is False once a row group lacks statistics.
     low: Any = None
     high: Any = None
     is_known: bool = True
@@ -58,13 +58,13 @@ def from_footer(
     Args:
         meta: the file's footer.
         schema: the table's; columns are matched regardless of case.
-        indexed: the columns to write statistics of.
-        floats: what ``float_ranges`` says of all rows written; the footer is not asked of these columns. None: not
-            known; then a floating-point column gets a max only from parquet-mr, which drops bounds where a NaN is.
+        indexed: the columns that have statistics.
+        floats: ``float_ranges`` of all rows written; they replace the footer for these columns. None: unknown; then a
+            floating-point column has a max only if parquet-mr wrote the file, which drops bounds where a NaN is.
         group: the row group to describe; None: the whole file.
 
-    A bound that cannot be known (too long for the footer, infinite, a year past 9999) is left out. Booleans and binary
-    columns get a nullCount only, arrays and maps nothing.
+    A bound that is not known (too long for the footer, infinite, a year after 9999) is left out. Booleans and binary
+    columns have a nullCount only, arrays and maps have no statistics.
     """
     columns: dict[ColumnPath, tuple[ColumnPath, PrimitiveType]] = {
         tuple(part.lower() for part in path): (path, kind)
@@ -101,8 +101,8 @@ def from_footer(
 
 
 def _leaf_paths(schema: pa.Schema) -> Iterator[ColumnPath | None]:
-    # One for each Parquet leaf column in order. None for leaves inside arrays and maps: their counts are of elements,
-    # not of rows. The dotted path that the footer has cannot tell a struct from a name with a dot.
+    # A path for each Parquet leaf column in order. None for leaves inside arrays and maps: their counts are of
+    # elements, not of rows. The dotted path in the footer cannot distinguish a struct from a name with a dot.
     for field in schema:
         yield from _leaves_below((field.name,), field.type)
 
@@ -135,7 +135,7 @@ def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, in
         )
         total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
         if nulls is not None and nulls == chunk.num_values:
-            continue  # only nulls (or no rows): nothing to bound
+            continue  # only nulls or no rows, so there are no bounds
         if chunk_statistics is None or not chunk_statistics.has_min_max or decode is None:
             total.is_known = False
             continue
@@ -149,7 +149,7 @@ def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, in
 
 
 def _decoder(column: Any) -> Callable[[Any], Any] | None:
-    """From a raw bound to an int, float, str or Decimal; timestamps in µs. None: not to be trusted."""
+    """The conversion of a raw bound to int, float, str or Decimal; timestamps in µs. None: the bound may be wrong."""
     logical = json.loads(column.logical_type.to_json())
     kind, physical = logical.get("Type"), column.physical_type
     if kind == "Decimal":
@@ -177,11 +177,11 @@ def _utf8(raw: Any) -> str | None:
     try:
         return raw if isinstance(raw, str) else bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
-        return None  # a foreign writer cut it in the middle of a character
+        return None  # another writer truncated it inside a character
 
 
 def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
-    """The JSON token of a bound of type ``kind``, or None when there is none to trust."""
+    """The JSON token of a bound of type ``kind``, or None if the bound may be wrong."""
     if kind.type in _INTEGRAL:
         return str(value) if isinstance(value, int) else None
     if kind.type in _FLOATING:
@@ -206,10 +206,10 @@ def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
 
 
 def _shorten_max(value: str) -> str | None:
-    """The shortest prefix of at least 32 characters that a tie-breaker makes greater than the whole; None if none.
+    """The shortest prefix of at least 32 characters with a tie-breaker that makes it greater than the value, or None.
 
-    The tie-breaker is U+007F where the next character is smaller than that, else U+10FFFF; a next character that is
-    itself U+10FFFF is kept, up to 64 characters in all.
+    The tie-breaker is U+007F if the next character is less than that, else U+10FFFF. A next character that is itself
+    U+10FFFF is kept, up to 64 characters in all.
     """
     if len(value) <= STRING_PREFIX:
         return value

@@ -1,6 +1,6 @@
-"""The JSON form of statistics as Arrow: only the fields asked for, a block of files at a time.
+"""The JSON form of statistics as Arrow: only the requested fields, a block of files at a time.
 
-Statistics are hints that others wrote: whatever cannot be read is null, never an error.
+Statistics are hints of other writers: a value that cannot be read is null and never an error.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ _AS_TEXT = ("string", "date", "timestamp", "timestamp_ntz")
 
 
 def json_rows(stats: pa.ChunkedArray, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The statistics of files, a row each, in their order.
+    """The statistics of files, one row for each file, in their order.
 
     Args:
         stats: of a files table.
-        schema: what to read of each; dates and timestamps as strings (``json_type``).
+        schema: the fields to read; dates and timestamps as strings (``json_type``).
     """
     for text in _blocks(stats):
         yield _parse(text, schema)
 
 
 def with_loose_bounds(stats: str | None, rows: int) -> str:
-    """The statistics of a file some of whose rows a deletion vector hides: bounds of them all, which no longer are
-    tight (PROTOCOL.md, Per-file Statistics).
+    """The statistics of a file for a version in which a deletion vector deletes some of its rows: the same bounds, not
+    tight any more (PROTOCOL.md, Per-file Statistics).
 
-    Every other token stays as it is written, because decimals would not survive being read.
+    Every other token is copied as it is written, because parsing could change decimals.
 
     Args:
-        stats: of the file without the vector; None, or what is not a JSON object, has no bounds to keep.
-        rows: that the file holds, hidden ones too.
+        stats: of the file without the vector; None, or text that is not a JSON object, has no bounds.
+        rows: in the file, including deleted ones.
     """
     tokens = {**_tokens(stats or ""), "numRecords": str(rows), "tightBounds": "false"}
     return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{token}" for key, token in tokens.items()) + "}"
 
 
 def _tokens(text: str) -> dict[str, str]:
-    """The members of a JSON object, their values as they are written; nothing of what is not an object."""
+    """The members of a JSON object with their values as text; empty if the text is not an object."""
     decoder, tokens, at = json.JSONDecoder(), dict[str, str](), 0
 
     def after(pattern: str, at: int) -> int:
@@ -76,12 +76,12 @@ def _tokens(text: str) -> dict[str, str]:
 
 
 def json_type(kind: PrimitiveType) -> pa.DataType:
-    """The Arrow type that values of ``kind`` are read from JSON in."""
+    """The Arrow type as which values of ``kind`` are parsed from JSON."""
     return pa.string() if kind.type in _AS_TEXT else kind.to_arrow()
 
 
 def from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
-    """Dates and timestamps that the JSON has as text; other text is null."""
+    """Dates and timestamps from their text in JSON; null if the text is not valid."""
     return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
 
 
@@ -90,7 +90,7 @@ def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
         for start in range(0, len(chunk), _ROWS_A_PARSE):
             text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
             if not _is_one_object_a_row(text):
-                # A row that does not even start an object would shift the rows after it.
+                # A row that does not start with an object would shift the rows after it.
                 objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), literal(False, pa.bool_()))
                 text = pc.if_else(objects, text, literal("{}", pa.string()))
                 for line_break in ("\n", "\r"):
@@ -100,7 +100,7 @@ def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def _is_one_object_a_row(text: pa.Array) -> bool:
-    """Whether every row starts with a brace and none has a line break: a look at the bytes, which is cheap."""
+    """Whether every row starts with a brace and has no line break; a cheap test on the bytes."""
     if text.null_count or not len(text):
         return False
     _, offsets, data = text.buffers()
@@ -114,7 +114,7 @@ def _is_one_object_a_row(text: pa.Array) -> bool:
 
 
 def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
-    """The rows of ``text``. Rows that Arrow cannot read are found by halving."""
+    """The rows of ``text``. Rows that Arrow cannot parse are found by halving."""
     try:
         lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
@@ -127,7 +127,7 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
         if table.num_rows == len(text):
             return table.combine_chunks()
     except pa.ArrowException:
-        pass  # an odd row somewhere: below
+        pass  # a row is not valid: see below
     if len(text) <= _ROWS_BY_HAND:
         return pa.Table.from_pylist([_row(line, schema) for line in text.to_pylist()], schema=schema)
     middle = len(text) // 2
@@ -144,7 +144,7 @@ def _row(text: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
-    """``value`` if it is one of Arrow type ``kind``, else None."""
+    """``value`` if it is a value of the Arrow type ``kind``, else None."""
     if pa.types.is_struct(kind):
         if not isinstance(value, dict):
             return None

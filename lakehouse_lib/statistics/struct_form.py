@@ -1,4 +1,4 @@
-"""Statistics kept as structs of typed values (``stats_parsed`` of a checkpoint) instead of as JSON."""
+"""The struct form of statistics: typed values (``stats_parsed`` of a checkpoint) instead of JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.bounds import Bounds, is_bounded, sound
 from lakehouse_lib.statistics.columns import ColumnPath
 
-#: From the year 1 to before the year 10000, seconds since the epoch.
+#: From the start of year 1 to the start of year 10000, in seconds since the epoch.
 _YEARS = (-62_135_596_800, 253_402_300_800)
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
 def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-    """As ``bounds_of``, from the struct form; what is absent, null or of a type that does not fit is unknown."""
+    """As ``bounds_of``, from the struct form; missing values, nulls and values of another type are unknown."""
     records = _leaf(structs, ("numRecords",), pa.int64())
     tight = _leaf(structs, ("tightBounds",), pa.bool_())
     bounds = {}
@@ -38,9 +38,9 @@ def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType
 
 
 def stats_json(stats: pa.ChunkedArray, structs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``stats`` with its nulls written anew, as the JSON of the protocol, from the ``structs`` beside them.
+    """``stats`` with its nulls replaced by the JSON of the ``structs`` beside them.
 
-    A date or time of a year before 1 or past 9999 is left out, as in the statistics that we write.
+    A date or time with a year before 1 or after 9999 is left out, as in the statistics that this library writes.
     """
     if not pa.types.is_struct(structs.type):
         return stats
@@ -67,19 +67,19 @@ def _leaf(structs: pa.StructArray, path: Sequence[str], kind: pa.DataType) -> pa
 
 
 def _decimal(kind: PrimitiveType) -> pa.DataType | None:
-    # As wide as the JSON form's, so that the two can be put together, and there is room to widen.
+    # As wide as in the JSON form, so that the two can be concatenated, with room for widening.
     return None if kind.decimal is None else pa.decimal128(38, kind.decimal[1])
 
 
 def _within_years(values: pa.Array) -> pa.Array:
-    """The same values, but null in place of dates and times that Python has none for."""
+    """The same values, with null for dates and times that Python cannot represent."""
     kind = values.type
     if pa.types.is_struct(kind):
         members = [_within_years(pc.struct_field(values, [index])) for index in range(kind.num_fields)]
         fields = [pa.field(field.name, member.type) for field, member in zip(kind, members, strict=True)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=pc.is_null(values))
     if pa.types.is_timestamp(kind):
-        if kind.unit != "ns":  # of which 64 bits hold three centuries
+        if kind.unit != "ns":  # 64 bits of nanoseconds are only three centuries, all within the range
             values = _between(values, _TICKS[kind.unit])
         return values.cast(pa.timestamp("us", "UTC" if kind.tz is not None else None), safe=False)
     if pa.types.is_date(kind):
@@ -88,7 +88,7 @@ def _within_years(values: pa.Array) -> pa.Array:
 
 
 def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Array:
-    """The same values, but null where out of _YEARS; ``a_tick``: seconds that it takes."""
+    """The same values, with null outside of _YEARS; ``a_tick``: seconds in one tick of the type."""
     kind = pa.int32() if values.type.bit_width == 32 else pa.int64()
     numbers = values.cast(kind)
     least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)

@@ -92,7 +92,7 @@ class TestRows:
             table.optimize.compact,
             lambda what: table.scan(predicate=what),
         ):
-            with pytest.raises(InvalidArgumentError, match=rf"a condition of type .*{uri}.*Write SQL, or"):
+            with pytest.raises(InvalidArgumentError, match=rf"the condition is a .*{uri}.*Write SQL, or"):
                 ask(condition)
 
     @pytest.mark.parametrize("filters", ["value > 20", [("value", ">", 20)], pc.field("value") > 20], ids=type)

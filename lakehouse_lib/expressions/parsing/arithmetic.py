@@ -1,4 +1,4 @@
-"""Arithmetic in predicates, where Arrow and Spark are sure to agree; elsewhere None, and Spark evaluates the SQL."""
+"""Arithmetic in predicates for which Arrow and Spark agree; for other arithmetic None, and Spark evaluates the SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakehouse_lib.schema import PrimitiveType
 _MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
 _MICROS["WEEK"] = 7 * _MICROS["DAY"]
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-_FAR = 4_000_000  # beyond what dates have, in any unit but the smallest
+_FAR = 4_000_000  # more days than the years 1 to 9999 have
 _LONG = PrimitiveType("long")
 _DOUBLE = PrimitiveType("double")
 
@@ -34,7 +34,7 @@ def calculate(operator: str, left: Node, right: Node) -> Node | None:
 
 
 def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
-    # Integers and doubles only: decimals widen by rules in which Arrow and Spark differ.
+    # Integers and doubles only: Arrow and Spark widen decimals by different rules.
     kind = node.type
     if not isinstance(kind, PrimitiveType):
         return None
@@ -52,7 +52,7 @@ def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
 
 
 def shift(operand: Node, count: int, unit: str) -> Node | None:
-    """A date or timestamp literal plus so many ``SECOND``, ``DAY``, ``MONTH``, ... ."""
+    """A date or timestamp literal plus ``count`` of a unit such as ``SECOND``, ``DAY`` or ``MONTH``."""
     if not isinstance(operand, Literal) or operand.type.type not in TEMPORAL or operand.value is None:
         return None
     date = operand.type.type == "date"
@@ -63,7 +63,7 @@ def shift(operand: Node, count: int, unit: str) -> Node | None:
         days, clock = (operand.value, 0) if date else divmod(operand.value, a_day)
         try:
             moved = _add_months(days, count * _MONTHS[unit])
-        except (ValueError, OverflowError):  # out of the years 1 to 9999
+        except (ValueError, OverflowError):  # outside the years 1 to 9999
             return None
         return Literal(moved if date else moved * a_day + clock, operand.type)
     step = _MICROS.get(unit)

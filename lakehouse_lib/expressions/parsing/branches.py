@@ -1,7 +1,7 @@
-"""CASE, IF, COALESCE and NULLIF as logic: what is asked of them is asked of each branch.
+"""CASE, IF, COALESCE and NULLIF rewritten as logic: a condition on them becomes a condition on each branch.
 
-``CASE WHEN c THEN a ELSE b END = 5`` is ``(c IS TRUE AND a = 5) OR (c IS NOT TRUE AND b = 5)``, exactly so where
-something is NULL too. So they need no rendering of their own, and files are pruned by what is in them.
+``CASE WHEN c THEN a ELSE b END = 5`` becomes ``(c IS TRUE AND a = 5) OR (c IS NOT TRUE AND b = 5)``, which is the same
+for NULLs, too. So these need no rendering, and files are pruned by the columns in them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lakehouse_lib.expressions.parsing.comparison import compare
 
 CHOICES = (exp.Case, exp.If, exp.Nvl2, exp.Nullif, exp.Coalesce)
 
-# Nodes grow with the square of the branches, and with every level of nesting as often.
+# Nodes grow with the square of the branches, and again with every level of nesting.
 _MOST_BRANCHES = 16
 _MOST_LEVELS = 3
 
 
 def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], Node | None]) -> Node | None:
-    """``question`` of whichever branch of ``tree`` is taken, or None when it is too large for that.
+    """The disjunction of ``question`` for each branch of ``tree``; None if the tree is too large for it.
 
     Args:
-        condition: reads a branch's condition.
-        question: reads a branch's value and says what is asked of it; None when it cannot be said.
+        condition: makes the node of a branch's condition.
+        question: makes the condition on a branch's value; None if there is no node for it.
     """
     branches, default = _branches(tree)
     if len(branches) > _MOST_BRANCHES or _levels(tree) > _MOST_LEVELS:
@@ -51,7 +51,7 @@ def _never_null(node: Node) -> bool:
 
 
 def _levels(tree: Any) -> int:
-    """How many choices lie within each other."""
+    """The number of nested choices."""
     most, pending = 0, [(tree, 0)]
     while pending:
         part, above = pending.pop()
@@ -62,8 +62,8 @@ def _levels(tree: Any) -> int:
 
 
 def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """(condition, value) of each branch, and the value where none is taken; sqlglot's trees."""
-    tree = tree.copy()  # a part put into a new tree leaves its old one
+    """The condition and the value of each branch, and the value if no branch applies, as sqlglot trees."""
+    tree = tree.copy()  # a part that is put into a new tree leaves its old one
     if isinstance(tree, exp.Coalesce):
         values: list[Any] = [tree.this, *tree.expressions]
         branches = [(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())), value) for value in values[:-1]]

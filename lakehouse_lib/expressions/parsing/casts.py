@@ -1,4 +1,4 @@
-"""Casts in predicates: literals take the type at once, columns keep a cast that loses nothing."""
+"""Casts in predicates: a literal is converted, and a column keeps a cast that loses nothing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LOSSLESS = {
 
 
 def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | None:
-    """``CAST(operand AS kind)``; None where Arrow and Spark might not agree, or a value could be lost.
+    """``CAST(operand AS kind)``; None if Arrow and Spark may differ, or a value could be lost.
 
     Args:
-        fails: a literal that is not a value of the type is an error; else it is NULL, as for TRY_CAST.
+        fails: whether a literal that is not valid for the type is an error; else it is NULL, as in TRY_CAST.
     """
     if isinstance(operand, Literal):
         try:
@@ -46,14 +46,14 @@ def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | No
 
 
 def number(text: str) -> Literal:
-    """The literal of a number's text: exact, but a double when it has an exponent."""
+    """The literal for the text of a number: exact, or a double if it has an exponent."""
     try:
         value = Decimal(text)
     except InvalidOperation:
         raise InvalidPredicateError(f"{text[:50]!r} is not a number", hint="Write it with fewer digits.") from None
     if "e" in text.lower():
         return Literal(float(value), _DOUBLE)
-    # The type only says that it is a number; the value is exact, and takes the type of what it is compared with.
+    # The type only marks a number. The value is exact, and later takes the type of the expression it is compared with.
     return Literal(value, PrimitiveType("decimal(38,0)"))
 
 
@@ -66,7 +66,7 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
         moment = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
         if moment is None:
             raise InvalidPredicateError(
-                f"{value!r} is no {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
+                f"{value!r} is not a valid {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
             )
         return Literal(moment, kind)
     if literal.type.type in TEMPORAL and kind.type in TEMPORAL:
@@ -79,7 +79,7 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
             value = float(numeral.value)
             if kind.type == "float":
                 with np.errstate(over="ignore"):
-                    value = float(np.float32(value))  # 0.1 as a float is not the double 0.1
+                    value = float(np.float32(value))  # 0.1 as a float differs from the double 0.1
             return Literal(value, _DOUBLE)
         as_is = Decimal(repr(numeral.value)) if isinstance(numeral.value, float) else numeral.value
         scale = kind.decimal[1] if kind.decimal is not None else 0
@@ -92,5 +92,5 @@ def _cast_time(literal: Literal, kind: PrimitiveType) -> Literal | None:
     if literal.type == kind:
         return literal
     if kind.type == "date":
-        return Literal(literal.value // _DAY, kind)  # the day in UTC, as of columns
+        return Literal(literal.value // _DAY, kind)  # the day in UTC, as for columns
     return Literal(literal.value * _DAY, kind) if literal.type.type == "date" else None

@@ -1,4 +1,4 @@
-"""Column names of a predicate against a schema."""
+"""Resolution of a predicate's column names against a schema."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakehouse_lib.schema import DataType, Schema, StructType
 
 
 def resolve(parts: Sequence[str], schema: Schema) -> Column:
-    """The column ``a`` or the member ``a.b`` of a struct, regardless of case, as the schema spells it.
+    """The column ``a``, or the member ``a.b`` of a struct, regardless of case, as the schema spells it.
 
     Raises:
-        InvalidPredicateError: there is none; the hint has names that come close.
+        InvalidPredicateError: the schema has no such column; the hint has similar names.
     """
     path: list[str] = []
     within: DataType = schema
@@ -31,7 +31,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     name = ".".join(parts)
     if not isinstance(within, StructType):
         return InvalidPredicateError(
-            f"no column {name!r}",
+            f"the column {name!r} does not exist",
             hint=f"{'.'.join(path)!r} is of type {within}, which has no members.",
             code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
         )
@@ -40,5 +40,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     shown = close or within.names[:20]
     rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
     listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + rest
-    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "The table has none."
-    return InvalidPredicateError(f"no column {name!r}", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "There are none."
+    return InvalidPredicateError(
+        f"the column {name!r} does not exist", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND"
+    )

@@ -1,8 +1,8 @@
-"""Comparing an expression with literals: the literal becomes a value of the expression's type, exactly.
+"""Comparison of an expression with literals: a literal becomes a value of the expression's type, exactly.
 
-An integer column compared with 1.5 is not compared with 1 or with 2: ``x < 1.5`` becomes ``x <= 1``, and ``x = 1.5``
-is false (NULL where x is NULL). Dates and timestamps are such grids too, of days and of microseconds. Without
-a time zone they are in UTC.
+An integer column is not compared with a rounded 1.5: ``x < 1.5`` becomes ``x <= 1``, and ``x = 1.5`` is false (NULL
+where x is NULL). So the values of a type form a grid, and dates (of days) and timestamps (of microseconds) do, too.
+Times without a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def compare(operator: str, left: Node, right: Node) -> Node:
-    """``left operator right``, either side a literal or an expression.
+    """``left operator right``, where either side may be a literal or an expression.
 
     Raises:
-        InvalidPredicateError: the two have no common type, or a literal is not a value of the other's type.
+        InvalidPredicateError: the two have no common type, or a literal is not valid for the other side's type.
     """
     if isinstance(left, Literal) and not isinstance(right, Literal):
         return compare(_MIRROR.get(operator, operator), right, left)
@@ -74,7 +74,7 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
     has_null = any(literal.value is None for literal in listed)
     not_null = [literal for literal in listed if literal.value is not None]
     if isinstance(operand, Opaque):
-        raise InvalidPredicateError(f"IN over {operand.sql!r} has no type here")
+        raise InvalidPredicateError(f"the type of {operand.sql!r} before IN is unknown")
     if isinstance(operand, Literal):
         return disjunction([_fold("=", operand, literal) for literal in listed])
     if is_widening(operand):
@@ -93,10 +93,10 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
 
 
 def family(data_type: DataType | None) -> str:
-    """number, string, binary, boolean, time or void.
+    """The family of a type: number, string, binary, boolean, time or void.
 
     Raises:
-        InvalidPredicateError: a nested type, or one this library has no values of.
+        InvalidPredicateError: the type is nested, or not supported in conditions.
     """
     if isinstance(data_type, PrimitiveType):
         if data_type.type in INTEGRAL_BITS or data_type.type in FLOATING or data_type.decimal is not None:
@@ -106,7 +106,7 @@ def family(data_type: DataType | None) -> str:
         if data_type.is_known:
             return data_type.type
     raise InvalidPredicateError(
-        f"a value of type {data_type} cannot be compared", hint="Compare a member of it, or ask whether it IS NULL."
+        f"a value of type {data_type} cannot be compared", hint="Compare a member of it, or use IS NULL."
     )
 
 
@@ -123,14 +123,14 @@ def describe(node: Node) -> str:
 def mismatch(operand: Node, what: str) -> InvalidPredicateError:
     return InvalidPredicateError(
         f"{describe(operand)} is {what}",
-        hint="Write the literal as the column's type has it: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE.",
+        hint="Write the literal in the column's type: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE.",
     )
 
 
 def _unwidened(operand: Node, literal: Literal) -> tuple[Node, Literal]:
     if not is_widening(operand):
         return operand, literal
-    # Compared as doubles, the literal is rounded to one.
+    # In a comparison of doubles the literal is rounded to a double.
     if operand.type.type in FLOATING and literal.value is not None:
         literal = Literal(_float(_number_of(operand, literal)), PrimitiveType("double"))
     return _unwidened(operand.operand, literal)
@@ -174,7 +174,7 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
         if operator == "<=>":
             return TRUE if left.value is right.value else FALSE
         return UNKNOWN
-    # A literal has no table's type to keep, so the wider of the two does for both.
+    # Two literals have no column's type, so both take the wider one.
     wide = PrimitiveType("double") if isinstance(left.value, float) or isinstance(right.value, float) else None
     if family(left.type) == family(right.type) == "number":
         a, b = _number(left), _number(right)
@@ -193,7 +193,7 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
     else:
         a, b = left.value, _fit(left, right)
     if isinstance(a, Decimal | float) and isinstance(b, Decimal | float) and (a != a or b != b):
-        a, b = a != a, b != b  # NaN is equal to itself and above the rest
+        a, b = a != a, b != b  # NaN equals itself and is greater than any other number
         if operator in ("=", "<=>"):
             return TRUE if a and b else FALSE
     outcome = {
@@ -209,7 +209,7 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
 
 
 def _fit(operand: Node, literal: Literal) -> Any:
-    """The literal as a value of the operand's type; None when no value of that type equals it."""
+    """The literal as a value of the operand's type; None if no value of that type equals it."""
     kind = operand.type
     assert isinstance(kind, PrimitiveType)
     point = _grid_point(operand, literal)
@@ -232,7 +232,7 @@ def _fit(operand: Node, literal: Literal) -> Any:
 
 
 def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
-    """Where the literal lies on the grid of the operand's type; None for a type without a grid, and for NaN."""
+    """The position of the literal on the grid of the operand's type; None for a type without a grid."""
     kind = operand.type
     assert isinstance(kind, PrimitiveType)
     if kind.type in TEMPORAL:
@@ -244,7 +244,7 @@ def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
     number = _number_of(operand, literal)
     if isinstance(number, float):
         number = Decimal(repr(number))
-    # Infinities, and what is as good as one, lie beyond every grid; so does NaN, which is above all.
+    # Infinities and huge numbers lie beyond every grid; so does NaN, which is the greatest number.
     if not number.is_finite() or number.adjusted() > 400:
         return Fraction(-(10**400) if not number.is_nan() and number < 0 else 10**400)
     if number and number.adjusted() < -400:
@@ -263,7 +263,7 @@ def _extremes(kind: PrimitiveType) -> tuple[int, int]:
 def _from_grid(point: int, kind: PrimitiveType) -> Any:
     if kind.decimal is None:
         return point
-    # Built from its digits: arithmetic would round to the context's 28.
+    # Built from its digits, because decimal arithmetic would round to 28 digits.
     return Decimal((int(point < 0), tuple(map(int, str(abs(point)))), -kind.decimal[1]))
 
 
@@ -309,7 +309,7 @@ def _micros(operand: Node, literal: Literal) -> int:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970 of yyyy-mm-dd (or yyyy-mm, yyyy: its first day), or None."""
+    """Days since 1970 of yyyy-mm-dd (for yyyy-mm or yyyy the first day), or None."""
     match = _DATE.match(text.strip())
     try:
         return dt.date(*(int(part or 1) for part in match.groups())).toordinal() - 719_163 if match else None
@@ -318,9 +318,10 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
-    """µs since 1970 of an ISO-8601 timestamp, in UTC where it names no zone; a finer fraction is cut. Or None.
+    """µs since 1970 of an ISO-8601 timestamp, in UTC if it has no zone; None if it is not valid.
 
-    Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris), of which a repeated hour is the first.
+    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris); of an hour
+    that a zone repeats, the first is taken.
 
     Args:
         by_wall_clock: read a timestamp without a zone: the date and time as written count, and a zone in the text is
@@ -344,7 +345,7 @@ def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
 
 
 def _offset(zone: str, at: dt.datetime) -> int | None:
-    """Seconds east of UTC."""
+    """The offset of a zone at a time, in seconds east of UTC."""
     match = _OFFSET.match("UTC" if zone == "Z" else zone)
     if match is not None:
         sign, hours, minutes = match.groups()

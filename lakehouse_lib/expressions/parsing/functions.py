@@ -1,4 +1,4 @@
-"""SQL functions that have nodes. A reader returns None for a form it does not know, which only Spark evaluates then."""
+"""SQL functions that have nodes. A reader returns None for a form that it does not support; Spark evaluates it then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse_lib.expressions.parsing.casts import cast
 from lakehouse_lib.expressions.parsing.comparison import TEMPORAL, compare
 from lakehouse_lib.schema import PrimitiveType
 
-#: Reads a part of the tree.
+#: Makes the node of a part of the tree.
 Read = Callable[[Any], Node]
 
 _DATE = PrimitiveType("date")
@@ -36,7 +36,7 @@ def _coalesce(tree: Any, read: Read) -> Node | None:
 def _argument(node: Node, kind: PrimitiveType) -> Node | None:
     if not isinstance(node, Literal):
         return node if node.type == kind else None
-    # Borrow the exactness of a comparison: it says whether the literal is a value of the type.
+    # A comparison with the literal decides exactly whether it is a value of the type.
     probe = compare("=", Column(("",), kind), node)
     return getattr(probe, "right", None)
 
@@ -91,7 +91,7 @@ def _substring(tree: Any, read: Read) -> Node | None:
 
 
 def whole(node: Node) -> int | None:
-    """The small whole number that a literal is, or None."""
+    """The value of a literal that is a small whole number, or None."""
     value = node.value if isinstance(node, Literal) else None
     if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < 1 << 30:
         return int(value)
@@ -130,7 +130,7 @@ def _add_days(tree: Any, read: Read) -> Node | None:
 
 
 def _whole_product(tree: Any, read: Read) -> int | None:
-    """The product of whole numbers: sqlglot makes ``date_add(d, n * -1)`` of ``date_sub(d, n)``."""
+    """The product of whole numbers, because sqlglot turns ``date_sub(d, n)`` into ``date_add(d, n * -1)``."""
     if not isinstance(tree, exp.Mul):
         return whole(read(tree))
     left, right = _whole_product(tree.this, read), _whole_product(tree.expression, read)
@@ -156,7 +156,7 @@ def _named(tree: Any, read: Read) -> Node | None:
 
 
 def _now(tree: Any, _: Read) -> Node | None:
-    # The moment of the parse, so that pruning, both engines and a retried commit mean the same rows.
+    # The time of the parse, so that pruning, both engines and a retried commit select the same rows.
     micros = time.time_ns() // 1000
     if isinstance(tree, exp.CurrentDate):
         return Literal(micros // 86_400_000_000, PrimitiveType("date"))
@@ -167,7 +167,7 @@ def _is_text(node: Node) -> bool:
     return node.type == _STRING and not isinstance(node, Literal)
 
 
-#: By sqlglot's class: what reads the function, and the arguments of the tree that it understands.
+#: By sqlglot's class: the reader of the function, and the arguments of the tree that the reader supports.
 READERS: dict[Any, tuple[Callable[[Any, Read], Node | None], tuple[str, ...]]] = {
     exp.Coalesce: (_coalesce, ("this", "expressions", "is_nvl", "is_null")),
     exp.Length: (_length, ("this",)),

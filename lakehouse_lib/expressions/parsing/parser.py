@@ -1,4 +1,4 @@
-"""From what a user writes, SQL or DNF filters, to a ``Predicate``."""
+"""The parsers of conditions: SQL text or filters in disjunctive normal form, into a ``Predicate``."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=",
 
 
 def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | None = None) -> Predicate:
-    """The condition ``sql`` in Spark's dialect, such as ``id > 5 AND name LIKE 'a%'``.
+    """The predicate for the condition ``sql`` in Spark's dialect, such as ``id > 5 AND name LIKE 'a%'``.
 
-    A row matches when the condition is true; where it is NULL it does not. Names are matched regardless of case.
-    Literals take the type of what they are compared with; dates and timestamps may be plain strings, in UTC where they
-    name no zone.
+    A row matches if the condition is true; if it is NULL the row does not match. Names are case-insensitive. Literals
+    take the type of the expression that they are compared with. Dates and timestamps may be plain strings, in UTC if
+    they have no zone.
 
     Args:
         sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
         schema: the table's.
         table: for the error.
-        label: what commitInfo and errors show in place of ``sql``, for a condition whose values are personal. Errors
-            do not show the text then.
+        label: text for commitInfo and errors instead of ``sql``, for a condition with personal values. Errors do not
+            show the text then.
 
     Raises:
-        InvalidPredicateError: it does not parse, names no column, compares what cannot be compared, or has an
-            aggregate, a window or a subquery.
+        InvalidPredicateError: it does not parse, names a column that does not exist, compares types that do not
+            compare, or has an aggregate, a window or a subquery.
     """
     # sqlglot takes 0.1 s to import, and most tables are opened without a predicate.
     from lakehouse_lib.expressions.parsing.sql import translate
 
     try:
-        if isinstance(sql, str):  # what else it may be is refused below
+        if isinstance(sql, str):  # ``translate`` refuses other types
             _check_text(sql)
         return Predicate(sql, translate(sql, schema), table, label)
     except InvalidPredicateError as error:
@@ -52,10 +52,10 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
             raise InvalidPredicateError(
                 f"the predicate {shown(label)} does not parse or does not fit the columns of the table",
                 table=table,
-                hint="Its text is not shown, as its values are personal; compare the columns it names with the schema.",
+                hint="Its text is not shown, because its values are personal; compare its columns with the schema.",
             ) from None
         raise InvalidPredicateError(
-            f"{error.message} in the predicate {shown(sql)}", table=table, hint=error.hint, code=error.code
+            f"the predicate {shown(sql)} is not valid: {error.message}", table=table, hint=error.hint, code=error.code
         ) from error.__cause__
 
 
@@ -67,15 +67,15 @@ def predicate_of(
     table: str | None = None,
     label: str | None = None,
 ) -> Predicate | None:
-    """A condition in either form, ``parse``'s or that of ``from_filters``; None without a condition.
+    """The predicate for a condition in either form, that of ``parse`` or of ``from_filters``; None for None.
 
     Raises:
-        InvalidArgumentError: it is in another form.
+        InvalidArgumentError: the condition has another form.
         InvalidPredicateError: as ``parse`` and ``from_filters``.
     """
     if condition is not None and not isinstance(condition, Sequence):
         raise InvalidArgumentError(
-            f"a condition of type {type(condition).__module__}.{type(condition).__qualname__}",
+            f"the condition is a {type(condition).__module__}.{type(condition).__qualname__}; expected SQL or filters",
             table=table,
             hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
         )
@@ -93,31 +93,34 @@ def from_filters(
     partition_columns: Sequence[str] = (),
     table: str | None = None,
 ) -> Predicate:
-    """Filters in disjunctive normal form, as the ``deltalake`` package and pyarrow take them.
+    """The predicate for filters in disjunctive normal form, as in the ``deltalake`` package and pyarrow.
 
     Args:
-        filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which hold, or a list of such lists, one of which
-            holds. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None ask for (no) null; listed
-            it matches nothing, as NULL does in SQL. A value may be text whatever the column's type.
+        filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which must hold, or a list of such lists, one of
+            which must hold. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None mean (not) null;
+            in a list None matches nothing, as NULL in SQL. A value may be text whatever the column's type.
         schema: the table's.
-        partition_columns: of these the empty string is null, and a string's value may be a whole number, as
-            ``deltalake`` has it.
+        partition_columns: for these the empty string is null, and the value of a string column may be a whole number,
+            as in ``deltalake``.
         table: for the error.
 
     Raises:
-        InvalidPredicateError: an unknown column or operator, or a value that is none of the column's type.
+        InvalidPredicateError: a column or operator is unknown, or a value does not have the column's type.
     """
     if not filters:
-        raise InvalidPredicateError("an empty filter", table=table, hint="Leave the filter out to take every row.")
+        raise InvalidPredicateError("the filter is empty", table=table, hint="Leave the filter out to take every row.")
     groups: list[Any] = list(filters) if isinstance(filters[0], list) else [filters]
     try:
         conditions = [[_condition(condition, schema, partition_columns) for condition in group] for group in groups]
         if not all(conditions):
-            raise InvalidPredicateError("a list without conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]].')
+            raise InvalidPredicateError("a list has no conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]].')
         root = disjunction([conjunction(group) for group in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
-            f"{error.message} in the filters {shown(filters)}", table=table, hint=error.hint, code=error.code
+            f"the filters {shown(filters)} are not valid: {error.message}",
+            table=table,
+            hint=error.hint,
+            code=error.code,
         ) from None
     return Predicate(render(root), root, table)
 
@@ -132,7 +135,7 @@ def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[st
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise InvalidPredicateError(
-                f"{shown(value)} is no list of values for {word}", hint='Write ("column", "in", [1, 2]).'
+                f"{shown(value)} is not a list of values for {word}", hint='Write ("column", "in", [1, 2]).'
             )
         membership = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
         return membership if word == "in" else Not(membership)
@@ -159,12 +162,12 @@ def _check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidPredicateError(
-            f"{text[error.start]!r} is half a character", hint="Decode the text with the encoding it was written in."
+            f"{text[error.start]!r} is half of a surrogate pair", hint="Decode the text with its own encoding."
         ) from None
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of numpy or Arrow as Python's."""
+    """The Python value of a numpy or Arrow scalar; other values unchanged."""
     if getattr(value, "shape", None) == ():
         return value.item()
     return value.as_py() if hasattr(value, "as_py") else value

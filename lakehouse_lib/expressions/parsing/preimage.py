@@ -1,7 +1,7 @@
-"""Comparisons through a cast or a function that keeps order, as comparisons of the column below it.
+"""Comparisons through a cast or function that keeps order, rewritten as comparisons of the column below it.
 
-``CAST(ts AS DATE) = DATE '2024-01-31'`` is true where ts is from that midnight to the next, and NULL where ts is.
-Said so, it lets bounds of ts drop files, and both engines' readers row groups.
+``CAST(ts AS DATE) = DATE '2024-01-31'`` is true for ts from that midnight to the next, and NULL where ts is NULL. In
+this form bounds of ts can prune files, and readers can skip row groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MANY = 100
 
 
 def below(node: Node) -> Node:
-    """The same condition on what lies below a cast or function, or ``node`` where there is no such way."""
+    """The same condition on the operand of a cast or function; ``node`` itself if it cannot be rewritten."""
     match node:
         case Comparison(operator=operator, left=Cast() | Function() as outer, right=Literal() as literal):
             floor = _floor(outer)
@@ -35,7 +35,7 @@ def below(node: Node) -> Node:
 
 
 def is_widening(node: Node) -> TypeGuard[Cast]:
-    """Whether it is a cast to a wider number: comparing exactly, the number below does as well."""
+    """Whether it is a cast to a wider number. Exact comparisons give the same result without it."""
     return (
         isinstance(node, Cast)
         and isinstance(node.operand.type, PrimitiveType)
@@ -44,7 +44,7 @@ def is_widening(node: Node) -> TypeGuard[Cast]:
     )
 
 
-#: What is rounded down, and where a value of the result starts; None where it cannot be said.
+#: The operand that is rounded down, and a function from a result to its least operand (None: out of range).
 _Floor = tuple[Node, Callable[[int], Literal | None]]
 
 

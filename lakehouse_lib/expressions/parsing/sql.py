@@ -1,4 +1,4 @@
-"""From sqlglot's tree to ours. What we have no node for stays SQL that Spark may evaluate (``Opaque``)."""
+"""Translation of sqlglot's tree into nodes. SQL without a node stays text that only Spark evaluates (``Opaque``)."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ _TYPES = {
     "TIMESTAMPLTZ": "timestamp",
     "TIMESTAMPNTZ": "timestamp_ntz",
 }
-#: Characters of a predicate: some 100,000 listed numbers, which take seconds to parse.
+#: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
-#: Levels of a predicate's nodes: what any rendering can recurse into, whatever stack it is called on.
+#: Greatest depth of a predicate's nodes: every rendering can recurse into it, whatever the stack it is called on.
 MAX_DEPTH = 100
 
 _STRING = PrimitiveType("string")
@@ -73,13 +73,13 @@ _DATE = PrimitiveType("date")
 
 
 def translate(sql: str, schema: Schema) -> Node:
-    """The node of a SQL condition; raises InvalidPredicateError, whose message is without the predicate's own text."""
+    """The node of a SQL condition; the message of its InvalidPredicateError does not have the predicate's text."""
     if not isinstance(sql, str) or not sql.strip():
-        raise InvalidPredicateError("nothing to evaluate", hint="Write a condition, or leave the predicate out.")
+        raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out.")
     if len(sql) > MAX_LENGTH:
         raise InvalidPredicateError(
-            f"{len(sql)} characters are too many (at most {MAX_LENGTH})",
-            hint="Take it in several steps, each with a part of the values.",
+            f"it has {len(sql)} characters; expected at most {MAX_LENGTH}",
+            hint="Run it in several steps, each with some of the values.",
         )
     try:
         tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
@@ -89,12 +89,13 @@ def translate(sql: str, schema: Schema) -> Node:
         detail: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
         raise InvalidPredicateError(
-            f"a syntax error{near}", hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'."
+            f"it has a syntax error{near}",
+            hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'.",
         ) from error
     for part in tree.walk():
         if isinstance(part, _NO_ROWS):
             raise InvalidPredicateError(
-                f"{part.sql(dialect='spark')!r} is not decided by one row",
+                f"{part.sql(dialect='spark')!r} cannot be evaluated for a single row",
                 hint="Use no aggregates, windows, subqueries or placeholders.",
             )
     try:
@@ -108,7 +109,7 @@ def translate(sql: str, schema: Schema) -> Node:
 
 def _too_deep() -> InvalidPredicateError:
     return InvalidPredicateError(
-        "it is nested too deep", hint="Use IN (...) for long lists, and a AND b AND c without parentheses."
+        "it is nested too deeply", hint="Use IN (...) for long lists, and a AND b AND c without parentheses."
     )
 
 
@@ -123,7 +124,7 @@ def _condition(tree: Any, schema: Schema) -> Node:
     if isinstance(node, Literal) and node.value is None:
         return UNKNOWN
     if node.type not in (BOOLEAN, None):
-        raise InvalidPredicateError(f"{describe(node)} is not a condition", hint="Compare it with something.")
+        raise InvalidPredicateError(f"{describe(node)} is not a condition", hint="Compare it with a value.")
     return node
 
 
@@ -145,7 +146,7 @@ def _opaque(tree: Any, schema: Schema) -> Opaque:
 
 
 def _plain(tree: Any, *keys: str) -> bool:
-    """Whether the tree says nothing beyond ``keys``: a modifier we do not know must not be lost."""
+    """Whether the tree has no arguments beyond ``keys``; an unknown modifier must not be ignored."""
     return not any(value for key, value in tree.args.items() if key not in keys and not key.startswith("_"))
 
 
@@ -162,7 +163,7 @@ def _parts(tree: Any) -> list[str]:
         return [part for identifier in tree.parts for part in _parts(identifier)]
     raise InvalidPredicateError(
         f"{tree.sql(dialect='spark')!r} is not a column",
-        hint="Name a column or a struct's member.",
+        hint="Name a column or a member of a struct.",
         code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
     )
 
@@ -188,11 +189,11 @@ def _value(tree: Any, _: Schema) -> Node | None:
 
 
 def _concat(tree: Any, schema: Schema) -> Node | None:
-    # 'it''s' is it's to some engines and its to others: a delete must not depend on which.
-    written = tree.args.get("safe")  # concat(...), that is
+    # Some engines read 'it''s' as it's, others as its; the rows of a delete must not depend on that.
+    written = tree.args.get("safe")  # set for a written concat(...)
     if not written and all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
         raise InvalidPredicateError(
-            "two string literals side by side", hint="Write a quote inside a string as \\', or join them by concat."
+            "it has two adjacent string literals", hint="Write a quote inside a string as \\', or join them by concat."
         )
     return _function(tree, schema)
 
@@ -295,7 +296,7 @@ def _like(tree: Any, schema: Schema) -> Node | None:
 def _negate(tree: Any, schema: Schema) -> Node | None:
     operand = _node(tree.this, schema)
     if isinstance(operand, Literal) and isinstance(operand.value, (Decimal, float)):
-        # copy_negate: unary minus would round to the context's digits
+        # copy_negate, because unary minus would round to 28 digits
         value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
         return Literal(value, operand.type)
     return calculate("-", Literal(Decimal(0), PrimitiveType("decimal(38,0)")), operand)
@@ -327,7 +328,7 @@ def _type_of(tree: Any) -> PrimitiveType | None:
         sizes = [str(size.this.this) for size in tree.expressions]
         try:
             return PrimitiveType(f"decimal({','.join(sizes) if len(sizes) == 2 else (sizes or ['10'])[0] + ',0'})")
-        except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python reads
+        except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python parses
             return None
     primitive = _TYPES.get(name)
     return PrimitiveType(primitive) if primitive is not None and not tree.expressions else None
@@ -350,7 +351,7 @@ def _choice(tree: Any, schema: Schema) -> Node | None:
 
 
 def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
-    """``question`` of the value of ``tree``, or of each of its branches where it is a CASE or the like."""
+    """``question`` for the value of ``tree``, or for each of its branches if it is a CASE or similar."""
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
         answer = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
