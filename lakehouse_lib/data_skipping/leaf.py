@@ -34,7 +34,8 @@ class Leaf:
 def leaf_of(bounds: Bounds, data_type: Any, was_float: bool) -> Leaf:
     """The bounds of a column in each file, prepared for ``compare``; ``was_float``: it was widened from float."""
     only_nulls = is_true(pc.equal(bounds.null_count, bounds.num_records))
-    # A file with bounds has values. delta-rs wrote the null counts of other columns for the keys and values of maps.
+    # A bound proves that a value exists, whatever the null count says: delta-rs counts the nulls of map keys and values
+    # under the names key and value, even if other columns have these names.
     only_nulls = pc.and_(only_nulls, pc.and_(bounds.min.is_null(), bounds.max.is_null()))
     no_nulls = is_true(pc.equal(bounds.null_count, _ZERO))
     floating = isinstance(data_type, PrimitiveType) and data_type.type in ("float", "double")
@@ -55,7 +56,7 @@ def _half_a_bit(bounds: pa.Array) -> pa.Array:
 
 
 def opposite(node: Comparison, negated: bool) -> str:
-    """The operator to test: the opposite of a negated comparison, and ``=`` for ``<=>`` with a value."""
+    """The operator to test: ``!=`` for a negated comparison, and ``=`` for ``<=>`` with a value."""
     return "!=" if negated else "=" if node.operator == "<=>" else node.operator
 
 

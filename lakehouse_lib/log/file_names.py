@@ -74,7 +74,7 @@ def first_name(version: int) -> str:
 
 
 def parse(path: str) -> LogName | None:
-    """What a path in the log folder is, or None for anything else (checksums, temporary files)."""
+    """The parsed name of a path in the log folder, or None for other files (checksums, temporary files)."""
     match = _NAME.fullmatch(path.rsplit("/", 1)[-1])
     if match is None:
         return None

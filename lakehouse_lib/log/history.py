@@ -85,8 +85,8 @@ def commit_time(
 def version_at(store: ObjectStore, moment: datetime) -> int:
     """The latest version that was committed at or before ``moment`` (without a zone: UTC).
 
-    Modification times are adjusted to rise with the versions. Commits with an in-commit timestamp are read as a binary
-    search needs them.
+    Modification times are adjusted to rise with the versions. Of commits with an in-commit timestamp, a binary search
+    reads only some.
 
     Raises:
         VersionNotFoundError: the time is before the first commit in the log, or in the future.
@@ -121,8 +121,8 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
 def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:
     """The newest of these commits (ascending) at or before ``moment`` (ms since the epoch), or None.
 
-    Times rise with the versions, as in ``commit_times``. Commits with an in-commit timestamp are read as a binary
-    search needs them.
+    Times rise with the versions, as in ``commit_times``. Of commits with an in-commit timestamp, a binary search reads
+    only some.
 
     Args:
         properties: the effective properties of the table at the last of the commits or later.

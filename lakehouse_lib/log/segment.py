@@ -260,7 +260,7 @@ def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFound
     another process wrote it meanwhile.
     """
     return VersionNotFoundError(
-        f"version {version} was cleaned up; the oldest version that can be read is {later}",
+        f"version {version} was cleaned up; the next version that can be read is {later}",
         table=store.root,
         version=version,
         hint=f"Give a version from {later} on",

@@ -21,7 +21,7 @@ class ObjectMeta:
     """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch.
 
     Attributes:
-        tag: differs if the path has another content, as far as the store can tell; "" if only size and time do.
+        tag: differs if the path has another content, as far as the store can tell; "" if it has only size and time.
         link: the real path that a symbolic link leads to, set by ``walk`` only; "" for anything else.
         names: the number of names (hard links) that the file system has for the object.
     """

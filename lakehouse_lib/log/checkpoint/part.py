@@ -95,7 +95,7 @@ class ParquetPart:
         self._version = version
         self._masks: dict[tuple[str, int], pa.Array | None] = {}
         self._footer = file.metadata
-        # The dotted paths of the footer's schema cannot tell a struct from a name with a dot.
+        # The dotted paths of the footer's schema cannot distinguish a struct from a name with a dot.
         self._leaves = {tuple(path): index for index, path in enumerate(file.reader.column_paths)}
         self._statistics = chunk_statistics(self._footer)
         if len(self._leaves) < self._footer.num_columns:

@@ -1,4 +1,4 @@
-"""Requests to one bucket: one client for each process and set of options, retries until a deadline, our errors."""
+"""Requests to one bucket: one client for each process and set of options, retries until a deadline."""
 
 from __future__ import annotations
 
