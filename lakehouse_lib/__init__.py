@@ -1,7 +1,7 @@
-"""Delta tables: the transaction log, and the verbs that keep a table healthy.
+"""Delta tables: the transaction log, and the verbs that maintain a table.
 
-The names are those of the ``deltalake`` package where it has them. They are loaded when they are first used, so that a
-sensor that only asks for a version does not wait for pyarrow.
+Names are the same as in the ``deltalake`` package where it has them. They are imported when they are first used, so a
+sensor that only reads the version does not have to import pyarrow.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib import errors as _errors
-from lakehouse_lib.errors import *  # noqa: F403 - the whole tree, and nothing else is in there
+from lakehouse_lib.errors import *  # noqa: F403 - the module has only the errors
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.arrow.engine import ArrowEngine

@@ -1,4 +1,4 @@
-"""The distribution that installs this library: its name and version."""
+"""The name and version of the package that installs this library."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ NAME = "lakehouse-lib"
 
 @cache
 def version() -> str | None:
-    """The installed version; None where the library is not installed, as on a worker that got it by --py-files."""
-    from importlib import metadata  # 50 ms that readers need not wait for
+    """The installed version; None if the library is not installed, as on a worker that received it by --py-files."""
+    from importlib import metadata  # takes 50 ms, which readers do not need
 
     try:
         return metadata.version(NAME)

@@ -1,4 +1,4 @@
-"""JSON as the standard has it, and excerpts of values for messages."""
+"""Strict JSON parsing, and excerpts of values for messages."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """JSON as the standard has it: UTF-8, and neither NaN nor Infinity nor half a surrogate pair.
+    """The value of strict JSON: UTF-8, without NaN, Infinity or half a surrogate pair.
 
     Raises:
-        ValueError: anything else, and nesting beyond what the parser's stack holds.
+        ValueError: the text is not such JSON, or is nested more deeply than the parser's stack.
     """
     decoded = text if isinstance(text, str) else text.decode("utf-8")
     try:
         value = _DECODER.decode(decoded)
     except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
     if _SURROGATE.search(decoded):
         json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
     return value
 
 
 def excerpt(value: object) -> str:
-    """A value for a message, however large it is."""
+    """A value as text for a message, cut where it is large."""
     return _REPR.repr(value)[:_EXCERPT]
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,9 +1,9 @@
-"""A ledger of sealed documents: a document that a user has edited is refused, not trusted.
+"""A ledger of sealed documents: an edited document is refused when it is read.
 
 A request has a folder of documents (a plan, a decision, a record). Each is written once and sealed with HMAC-SHA256
-over its canonical JSON and its path, so a document that was edited, copied to another request or sealed with another
-key is refused when it is read. Anyone who can write the ledger's folder can still delete a document, or put an old one
-back under its own path: keep the folder closed to everyone but the workers.
+over its canonical JSON and its path. So a document that was edited, copied to another request or sealed with another
+key is refused when it is read. A user with write access to the folder can still delete a document, or restore an old
+one under its own path. So give write access to the workers only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def new_request() -> str:
 
 
 def check_request(request: object) -> str:
-    """Return ``request`` if it is a valid request id.
+    """``request`` itself, if it is a valid request id.
 
     Raises:
         LedgerError: it is not 20 hexadecimal digits.
@@ -76,22 +76,22 @@ class Ledger:
                 hint="Make one, for example with: openssl rand -hex 32",
             )
         self._store = store
-        # One key for each purpose: a keyed hash, which users see, can never pass for a seal.
+        # One key for each purpose, so that a keyed hash, which users see, is never valid as a seal.
         self._seal_key, self._hash_key = (
             hmac.digest(key.encode(), f"lakehouse ledger: {purpose}".encode(), "sha256") for purpose in ("seal", "hash")
         )
         self._key_id = hmac.new(self._hash_key, b"key id", "sha256").hexdigest()[:8]
 
     def put(self, request: str, name: str, document: Document) -> Document:
-        """Write a document of a request unless it has one of this name; returns the document that the ledger has.
+        """Write a document of a request unless the request has one of this name; returns the document in the ledger.
 
         Args:
-            request: as ``new_request`` makes it.
+            request: an id of ``new_request``.
             name: lower-case letters, such as ``plan``.
-            document: JSON values only, no floating-point numbers.
+            document: JSON values only, without floating-point numbers.
 
         Raises:
-            LedgerError: the document that was there first is not valid.
+            LedgerError: the existing document is not valid.
             StoreError: the store failed; the document may have been written.
         """
         return self._put(_path(request, name), document)
@@ -111,16 +111,16 @@ class Ledger:
         return document
 
     def find(self, request: str, name: str) -> Document | None:
-        """A document of a request; None where it is missing."""
+        """A document of a request; None if it is missing."""
         return self._find(_path(request, name))
 
     def delete(self, request: str, name: str) -> None:
-        """Delete a document, and what killed writers have left of it. A missing document is not an error."""
+        """Delete a document, and temporary files of it from killed writers. A missing document is not an error."""
         path = _path(request, name)
         self._store.delete_many([*self._torn(check_request(request), f"{name}.json"), path])
 
     def requests(self, name: str) -> list[str]:
-        """Requests that have a document of that name, or what a killed writer has left of it, sorted.
+        """The requests that have a document of that name, or a temporary file of it from a killed writer, sorted.
 
         Lists the whole ledger.
         """
@@ -136,7 +136,7 @@ class Ledger:
         )
 
     def put_step(self, request: str, kind: str, document: Document) -> None:
-        """Add a document about what a task of the request has done or is about to do; earlier ones stay.
+        """Add a document about a step of a task of the request; earlier documents are kept.
 
         Args:
             kind: lower-case letters, such as ``purge``.
@@ -144,17 +144,17 @@ class Ledger:
         self._put(_path(request, f"steps/{kind}-{new_request()}"), document)
 
     def steps(self, request: str, kind: str) -> list[Document]:
-        """The documents of that kind that ``put_step`` has added, ordered by their ``at``."""
+        """The documents of that kind from ``put_step``, ordered by their ``at``."""
         documents = [self.read(request, name) for name in self._step_names(request, kind)]
         return sorted(documents, key=lambda document: str(document.get("at")))
 
     def delete_steps(self, request: str, kind: str) -> None:
-        """Delete what ``put_step`` has noted of that kind, and what killed writers have left of it."""
+        """Delete the documents of that kind from ``put_step``, and temporary files of them from killed writers."""
         torn = self._torn(f"{check_request(request)}/steps", f"{kind}-")
         self._store.delete_many([*torn, *(_path(request, name) for name in self._step_names(request, kind))])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
-        """The request that a question is about: ``request``, unless an earlier call has named another one.
+        """The request that a question belongs to: ``request``, unless an earlier call gave another one.
 
         Args:
             question: the parts that identify it, such as the ids of a DAG, a run and a task.
@@ -163,7 +163,7 @@ class Ledger:
         return check_request(self._put(path, {"request": check_request(request)})["request"])
 
     def find_claim(self, question: Sequence[str | int]) -> str | None:
-        """The request that the question is about; None: it has not been asked."""
+        """The request that the question belongs to; None if ``claim`` was not called for it."""
         claim = self._find(_question(question))
         return None if claim is None else check_request(claim.get("request"))
 
@@ -172,7 +172,7 @@ class Ledger:
         return hmac.new(self._hash_key, _canonical(list(parts)), "sha256").hexdigest()
 
     def keyed_digest(self, document: Document) -> str:
-        """Like ``digest``, but keyed: without the key the content cannot be guessed from it."""
+        """A keyed ``digest``: without the key the content cannot be guessed from it."""
         return hmac.new(self._hash_key, b"document" + _canonical(document), "sha256").hexdigest()
 
     def _step_names(self, request: str, kind: str) -> list[str]:
@@ -185,7 +185,7 @@ class Ledger:
         ]
 
     def _torn(self, folder: str, start: str) -> list[str]:
-        """What killed writers have left of the documents whose names begin with ``start``."""
+        """Temporary files, from killed writers, of the documents whose names begin with ``start``."""
         metas = self._store.list_from(folder, f".{start}")
         return [meta.path for meta in metas if meta.path.removeprefix(f"{folder}/").startswith(f".{start}")]
 
@@ -194,7 +194,7 @@ class Ledger:
         sealed = {**body, "key": self._key_id, "seal": self._seal(body)}
         text = json.dumps(sealed, sort_keys=True, indent=1, allow_nan=False)
         if not self._store.put_if_absent(path, text.encode()):
-            # Also when an answer got lost and the store tried again: then it is this document.
+            # The document exists. After a lost answer and a retry of the store it may be this one.
             standing = self._find(path)
             if standing is None:
                 raise LedgerError(
@@ -228,7 +228,7 @@ class Ledger:
         if sealed.get("key") != self._key_id:
             raise LedgerError(
                 f"{where} is sealed with the key {_shortened(sealed.get('key'))}; expected {self._key_id}",
-                hint="If the key was replaced, documents from before can be read with the old key only",
+                hint="If the key was replaced, older documents can be read with the old key only",
             )
         body = {name: sealed.get(name) for name in ("format", "path", "document")}
         document = sealed.get("document")
@@ -249,7 +249,7 @@ def _path(request: str, name: str) -> str:
 
 
 def _question(question: Sequence[str | int]) -> str:
-    # Run ids are chosen by users: they may hold any character, and are never part of a path.
+    # Users choose run ids, so these may have any character and are never part of a path.
     return f"questions/{hashlib.sha256(_canonical(list(question))).hexdigest()}.json"
 
 

@@ -1,4 +1,4 @@
-"""Work in threads, and locks that a fork leaves free."""
+"""Work in threads, and locks that are free after a fork."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def in_order(
     After an error, or when the caller takes no more results, work that has not started is cancelled.
 
     Args:
-        threads: 0, or a single item: the work is done in the thread that takes the results.
-        ahead: how many items beyond the one whose result is next are begun, and asked for, so that a slow taker does
+        threads: for 0, or a single item, the work is done in the thread that takes the results.
+        ahead: how many items after the next result are started and taken from ``items``, so that a slow caller does
             not fill the memory; None: all of them.
     """
     rest = iter(items)
@@ -46,10 +46,10 @@ def in_order(
 
 
 class ProcessLock:
-    """A reentrant lock of each process by itself.
+    """A reentrant lock that each process has for itself.
 
-    A child that was forked while a thread of its parent held an ordinary lock would wait for it for ever, because that
-    thread does not exist in the child.
+    A child process that was forked while a thread held an ordinary lock would wait for ever, because that thread does
+    not exist in the child.
     """
 
     def __init__(self) -> None:

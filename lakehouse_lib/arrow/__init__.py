@@ -1,1 +1,1 @@
-"""Arrow helpers that know nothing of tables."""
+"""Arrow helpers that are independent of tables."""

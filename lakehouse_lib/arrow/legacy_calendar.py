@@ -1,11 +1,12 @@
-"""Dates and times before 1582-10-15 in files that count them by the hybrid calendar: Julian before, Gregorian after.
+"""Conversion of dates and times before 1582-10-15 from the hybrid calendar (Julian before that day, Gregorian after).
 
-Spark up to 2.4 wrote so, later ones do when configured to (``spark.sql.parquet.datetimeRebaseModeInWrite``), and
-the footer says it. The same number then is another day: what such a file calls day -354280 is 1000-01-01, and in the
-proleptic Gregorian calendar that Delta, Arrow and Spark 3 count by, 1000-01-06.
+Spark up to 2.4 wrote files with this calendar, and later versions do if configured to
+(``spark.sql.parquet.datetimeRebaseModeInWrite``); the footer has the information. The same number is another day then:
+day -354280 is 1000-01-01 in such a file, and 1000-01-06 in the proleptic Gregorian calendar that Delta, Arrow and
+Spark 3 use.
 
-Times of day are apart as well: Java's old clock had no local mean times, so that in a zone other than UTC every moment
-before 1900 may be off by minutes, zone by zone. Such moments are refused.
+Times of day differ, too. Java's old clock had no local mean times, so in a zone other than UTC every time before 1900
+may be off by some minutes, which depend on the zone. Such times are refused.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_00
 
 @dataclass(frozen=True)
 class HybridCalendar:
-    """What a file counts by the hybrid calendar.
+    """The values of a file that use the hybrid calendar.
 
     Attributes:
         datetimes: dates, and timestamps with a zone that are stored as integers.
         int96: timestamps that are stored as INT96.
-        zone: in which the writer's clock was; None: the file does not say.
+        zone: the time zone of the writer's clock; None: the file does not have it.
     """
 
     datetimes: bool
@@ -46,7 +47,7 @@ class HybridCalendar:
 
     @classmethod
     def of(cls, footer: Mapping[bytes, bytes] | None) -> HybridCalendar | None:
-        """By the key-value metadata of a Parquet file; None: it counts by the Gregorian one."""
+        """The calendar of a Parquet file by its key-value metadata; None: proleptic Gregorian."""
         if not footer or _VERSION not in footer:
             return None
         version = _numbers(footer[_VERSION])
@@ -56,14 +57,14 @@ class HybridCalendar:
         return cls(datetimes, int96, zone) if datetimes or int96 else None
 
     def rebased(self, column: pa.ChunkedArray, physical: Sequence[str]) -> pa.ChunkedArray:
-        """The column by the proleptic Gregorian calendar.
+        """The column in the proleptic Gregorian calendar.
 
         Args:
             column: as Arrow reads it from the file, INT96 as microseconds.
             physical: the physical type of each of its leaves.
 
         Raises:
-            UnsupportedFeatureError: a moment before 1900 in a zone other than UTC.
+            UnsupportedFeatureError: the column has a time before 1900 in a zone other than UTC.
         """
         if not any(pa.types.is_temporal(leaf) for leaf in _leaves(column.type)):
             return column
@@ -71,12 +72,12 @@ class HybridCalendar:
         return pa.chunked_array(chunks, column.type)
 
     def counts(self, kind: pa.DataType, physical: Sequence[str]) -> bool:
-        """Whether a column of this type, whose leaves have these physical types, has anything to rebase."""
+        """Whether a column of this type, whose leaves have these physical types, may need conversion."""
         return any(self._counts(leaf, stored) for leaf, stored in zip(_leaves(kind), physical, strict=False))
 
     def _counts(self, leaf: pa.DataType, stored: str) -> bool:
         if pa.types.is_timestamp(leaf):
-            # Times without a zone are younger than the old calendar: no setting makes Spark write them by it.
+            # Spark supports times without a zone only since it writes them in the Gregorian calendar.
             return self.int96 if stored == "INT96" else self.datetimes and leaf.tz is not None
         return self.datetimes and pa.types.is_date32(leaf)
 
@@ -107,22 +108,22 @@ class HybridCalendar:
         if self.zone not in _UTC:
             if pc.any(pc.and_(pa.array(days < _YEAR_1900), array.is_valid()), min_count=0).as_py():
                 raise UnsupportedFeatureError(
-                    "it has moments before 1900 that Spark wrote by its clock of the time before Spark 3, in the zone "
-                    f"{self.zone or 'that the file does not name'}, whose local mean times are not known here",
-                    hint="Have Spark rewrite the file's rows: it reads them right, and writes them by today's calendar",
+                    "it has times before 1900 that Spark wrote with the clock of versions before 3, in the zone "
+                    f"{self.zone or 'that the file does not name'}, whose local mean times are not supported",
+                    hint="Rewrite the file's rows with Spark, which converts them to the Gregorian calendar",
                 )
             return array
         return _with_values(array, _gregorian_days(days) * per_day + rest)
 
 
 def _gregorian_days(days: np.ndarray) -> np.ndarray:
-    """Days since 1970 by the hybrid calendar as those of the days of the same name in the proleptic Gregorian one."""
+    """Hybrid days since 1970 as days since 1970 of the same date in the proleptic Gregorian calendar."""
     early = days < _FIRST_GREGORIAN
     if not early.any():
         return days
     julian = days[early].astype(np.int64) + _JULIAN_DAY_1970
     # Julian day number to a Julian date, and a Gregorian date to its day number (Richards, Explanatory Supplement
-    # to the Astronomical Almanac, chapter 15); a 29 February that the Gregorian century lacks becomes 1 March.
+    # to the Astronomical Almanac, chapter 15); a 29 February that the Gregorian calendar lacks becomes 1 March.
     shifted = julian + 32082
     year = (4 * shifted + 3) // 1461
     in_year = shifted - 1461 * year // 4
@@ -135,7 +136,7 @@ def _gregorian_days(days: np.ndarray) -> np.ndarray:
 
 
 def _numbers(version: bytes) -> tuple[int, ...]:
-    """``3.5.1-amzn`` as (3, 5, 1); text that is not a version counts as a new one."""
+    """``3.5.1-amzn`` as (3, 5, 1); text that is not a version counts as a new version."""
     numbers = []
     for part in version.split(b"-")[0].split(b"."):
         if not part.isdigit():

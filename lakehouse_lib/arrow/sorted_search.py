@@ -13,12 +13,12 @@ from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
 
 
 def count_below(values: pa.Array, needles: pa.Array) -> NDArray[Any]:
-    """For each needle the number of ``values`` that are below it; any number where the needle is null.
+    """For each needle the number of ``values`` below it; undefined where the needle is null.
 
     Args:
-        values: sorted, without nulls, of the needles' type.
+        values: sorted, without nulls, with the needles' type.
     """
-    if hasattr(pc, "search_sorted") and not pa.types.is_decimal(values.type):  # pyarrow has it from 26 on
+    if hasattr(pc, "search_sorted") and not pa.types.is_decimal(values.type):  # pyarrow 26 and newer
         return numbers_of(pc.search_sorted(values, needles, side="left"), np.uint64).astype(np.int64)
     count = np.zeros(len(needles), np.int64)
     step = 1 << len(values).bit_length() >> 1

@@ -1,4 +1,4 @@
-"""Arrow types made from Arrow types."""
+"""Conversions of Arrow types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with ``change`` made to it and, before that, to what is in it, at every depth."""
+    """The type with ``change`` applied to all nested types and then to itself."""
     types = pa.types
     if types.is_struct(kind):
         kind = pa.struct([field.with_type(rebuilt(field.type, change)) for field in kind])
@@ -38,7 +38,7 @@ def _nullable_within(kind: pa.DataType) -> pa.DataType:
 
 
 def without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with other texts and bytes in place of views, which Arrow cannot filter, at every depth."""
+    """The type with large strings and binaries instead of views, which Arrow cannot filter, at every depth."""
     return rebuilt(kind, _without_view)
 
 
@@ -51,14 +51,13 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
 def as_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with its columns cast, by position, to the types of ``schema``; column names must be equal.
 
-    A column of that type stays as it is: a cast to its own type breaks a list of nulls (its values become as many as
-    there are lists).
+    A column that has the type is not cast: Arrow breaks a list of nulls when it casts it to its own type.
 
     Raises:
-        ArrowInvalid: a value is not a valid one of its new type, or a member that is not nullable is null.
+        ArrowInvalid: a value is not valid for its new type, or a member that is not nullable is null.
     """
     if not len(schema):
-        return table  # rows without columns
+        return table  # a table without columns keeps its number of rows
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for field, column in zip(schema, table.columns, strict=True)

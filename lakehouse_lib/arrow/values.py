@@ -1,8 +1,8 @@
-"""Arrow arrays from plain values and back, by their buffers.
+"""Arrow arrays from Python values and back, through their buffers.
 
-``pa.array``, ``pa.scalar``, ``Array.to_numpy`` and a plain value as an argument of a compute function import pandas
-when they are first used: a quarter of a second of every new process, and a second of a Spark worker. What opens a
-table, lists its files and runs in workers asks here instead.
+``pa.array``, ``pa.scalar``, ``Array.to_numpy`` and Python values as arguments of compute functions import pandas when
+they are first used. That takes a quarter of a second in a new process, and a second in a Spark worker. Code that opens
+tables, lists files or runs in workers uses this module instead.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MOST_BYTES = np.iinfo(np.int32).max
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """A column of values that have the right types; None is null.
+    """An array of values that have the right types; None becomes null.
 
     Args:
-        kind: string, bool, an integer, a list of these, a map of strings or a struct of all that (values are mappings).
+        kind: string, bool, an integer, a list of these, a map of strings, or a struct of them (values are mappings).
 
     Raises:
-        OverflowError: an integer that ``kind`` does not hold, or more text than a column does.
-        ValueError: text that is not valid UTF-8.
+        OverflowError: an integer is out of the range of ``kind``, or a column has too much text.
+        ValueError: a text is not valid UTF-8.
     """
     if pa.types.is_string(kind):
         return strings(values)
@@ -47,11 +47,11 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             column([None if value is None else value.get(field.name) for value in values], field.type) for field in kind
         ]
         return pa.Array.from_buffers(kind, len(values), [_validity(values)], children=children)
-    raise TypeError(f"no plain values of type {kind}")
+    raise TypeError(f"the type {kind} is not supported")
 
 
 def literal(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """One such value, as compute functions take it."""
+    """An Arrow scalar of a value, for compute functions."""
     return column([value], kind)[0]
 
 
@@ -66,15 +66,15 @@ def may_be_true(flags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 
 def null(kind: pa.DataType) -> pa.Scalar:
-    """The null of any type."""
+    """The null of a type."""
     return pa.nulls(1, kind)[0]
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """A string column.
+    """A string array.
 
     Raises:
-        OverflowError: more than 2 GiB in all.
+        OverflowError: the texts have more than 2 GiB in all.
     """
     encoded = [b"" if value is None else value.encode() for value in values]
     buffers = [_validity(values), _offsets(encoded), pa.py_buffer(b"".join(encoded))]
@@ -82,23 +82,23 @@ def strings(values: Sequence[str | None]) -> pa.Array:
 
 
 def binaries(values: Sequence[bytes]) -> pa.Array:
-    """A binary column without nulls.
+    """A binary array without nulls.
 
     Raises:
-        OverflowError: more than 2 GiB in all.
+        OverflowError: the values have more than 2 GiB in all.
     """
     return pa.Array.from_buffers(pa.binary(), len(values), [None, _offsets(values), pa.py_buffer(b"".join(values))])
 
 
 def int64s(values: Sequence[int] | NDArray[Any]) -> pa.Array:
-    """An int64 column without nulls; the way row numbers reach ``take``."""
+    """An int64 array without nulls, such as row numbers for ``take``."""
     return pa.Array.from_buffers(
         pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))]
     )
 
 
 def bools(flags: Sequence[bool] | NDArray[np.bool_]) -> pa.Array:
-    """A boolean column without nulls; the way a mask reaches ``filter``."""
+    """A boolean array without nulls, such as a mask for ``filter``."""
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bitmap(flags)])
 
 
@@ -110,7 +110,7 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """A boolean column as a mask of its own; null is False."""
+    """A boolean column as a new mask; null is False."""
     if isinstance(array, pa.ChunkedArray):
         return np.concatenate([np.zeros(0, np.bool_), *(flags_of(chunk) for chunk in array.chunks)])
     flags = bits_of(array.buffers()[1], array.offset, len(array)).view(np.bool_)
@@ -120,7 +120,7 @@ def flags_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array | pa.ChunkedArray, kind: Any) -> NDArray[Any]:
-    """The values of a fixed-width column as a NumPy array, undefined where null; copied only if it has several chunks.
+    """The values of a fixed-width column as a NumPy array, undefined where null; several chunks are copied.
 
     Args:
         kind: the numpy type of the same width.
@@ -133,7 +133,7 @@ def numbers_of(array: pa.Array | pa.ChunkedArray, kind: Any) -> NDArray[Any]:
 
 
 def bits_of(buffer: pa.Buffer, offset: int, count: int) -> NDArray[np.uint8]:
-    """``count`` bits of a bitmap, a byte each."""
+    """``count`` bits of a bitmap, as one byte each."""
     if not count:
         return np.empty(0, np.uint8)
     return np.unpackbits(np.frombuffer(buffer, np.uint8), count=offset + count, bitorder="little")[offset:]
@@ -151,7 +151,7 @@ def _offsets(values: Sequence[Any]) -> pa.Buffer:
     ends = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum([len(value) for value in values], out=ends[1:])
     if ends[-1] > _MOST_BYTES:
-        raise OverflowError(f"{ends[-1]} bytes in one column")
+        raise OverflowError(f"the column has {ends[-1]} bytes; expected at most {_MOST_BYTES}")
     return pa.py_buffer(ends.astype(np.int32))
 
 
@@ -162,7 +162,7 @@ def _validity(values: Sequence[Any]) -> pa.Buffer | None:
 
 
 def _bitmap(values: Sequence[Any] | NDArray[np.bool_]) -> pa.Buffer:
-    """None is 0."""
+    """The flags as a bitmap; None counts as False."""
     return pa.py_buffer(np.packbits(np.array(values, dtype=bool), bitorder="little"))
 
 

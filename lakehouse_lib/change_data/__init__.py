@@ -1,4 +1,4 @@
-"""The change data feed: which rows were inserted, updated and deleted by which commit."""
+"""The change data feed: the rows that each commit inserted, updated and deleted."""
 
 from lakehouse_lib.change_data.feed import ChangeFeed, change_feed
 from lakehouse_lib.change_data.reading import read_changes

@@ -1,9 +1,8 @@
-"""The change data feed of a table: which of its rows were inserted, updated and deleted, and when.
+"""The change data feed of a table: the rows that its commits inserted, updated and deleted.
 
-The feed is read as a table is. Its files are those whose rows changed; what their rows do not say themselves (the
-commit's version and time, and mostly the kind of change) is the same for a file's rows, as a partition value is. So a
-feed is a few tables of the engine's making, and columns, conditions, deletion vectors and column mapping are what they
-are for any table.
+The feed is read like a table whose files are those with changed rows. Values that the rows do not have (the commit's
+version and time, and mostly the kind of change) are equal for all rows of a file, like partition values. So a feed is a
+few snapshots for the engines, in which columns, conditions, deletion vectors and column mapping work as in any table.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class _Part:
-    """Files of one commit that are read alike: partition columns, and whether the rows say how they changed."""
+    """Files of one commit with the same partition columns; ``in_rows``: the rows have the kind of change."""
 
     files: pa.Table
     partition_columns: tuple[str, ...]
@@ -47,11 +46,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes of some commits.
+    """The changes of a range of commits.
 
     Attributes:
-        end: the version whose schema the rows are shown in.
-        parts: in the commits' order.
+        end: the version with the schema of the feed.
+        parts: in the order of the commits.
     """
 
     end: Snapshot
@@ -59,11 +58,11 @@ class ChangeFeed:
 
     @property
     def schema(self) -> Schema:
-        """The table's columns and ``_change_type``, ``_commit_version``, ``_commit_timestamp``."""
+        """The table's columns, then ``_change_type``, ``_commit_version`` and ``_commit_timestamp``."""
         return feed_schema(self.end)
 
     def in_order(self) -> list[Snapshot]:
-        """As tables to be read one after the other: their files are in the commits' order. At least one."""
+        """The feed as tables to be read one after the other: files in the order of the commits. At least one table."""
         runs: list[list[_Part]] = []
         for part in self.parts:
             if runs and _key(runs[-1][0]) == _key(part):
@@ -73,7 +72,7 @@ class ChangeFeed:
         return [self._table(run) for run in runs] or [self._table([])]
 
     def by_file(self) -> list[Snapshot]:
-        """As few tables, in each of which a file is at most once. At least one."""
+        """The feed as few tables, each with any file at most once. At least one table."""
         tables: dict[object, list[_Part]] = {}
         appearances: dict[str, int] = {}
         for part in self.parts:
@@ -86,7 +85,7 @@ class ChangeFeed:
         return [self._table(parts) for parts in tables.values()] or [self._table([])]
 
     def _table(self, parts: Sequence[_Part]) -> Snapshot:
-        """These parts, which are alike, as a version of a table that has the feed's columns."""
+        """Parts with the same partition columns as a version of a table with the feed's columns."""
         added = (COMMIT_VERSION, COMMIT_TIMESTAMP)
         own = (CHANGE_TYPE, *added) if not parts or not parts[0].in_rows else added
         metadata = replace(
@@ -99,12 +98,12 @@ class ChangeFeed:
 
 
 def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
-    """The feed of these commits, from the log alone; no data is read.
+    """The feed of these commits, from the log only; no data is read.
 
     Raises:
-        DeltaProtocolError: a version at which the table kept no feed (``delta.enableChangeDataFeed``).
-        SchemaMismatchError: rows that the schema of the last version cannot show.
-        VersionNotFoundError: a version before them that is needed to know the table's schema is cleaned up.
+        DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
+        SchemaMismatchError: the schema of the last version cannot show some of the rows.
+        VersionNotFoundError: a version before the range is needed for the table's schema, and was cleaned up.
     """
     if not commits.times:
         return ChangeFeed(load_snapshot(store), ())
@@ -135,7 +134,7 @@ def _key(part: _Part) -> object:
 
 
 def _metadata_before(store: ObjectStore, commit: CommitActions) -> Metadata | None:
-    """What the table was before a commit; None where it was nothing, or where that says nothing about the changes."""
+    """The metadata before a commit; None if there was none, or if the commit's changes do not need it."""
     if commit.version == 0 or (commit.metadata is not None and not len(commit.removes)):
         return None
     if commit.metadata is not None:
@@ -145,17 +144,17 @@ def _metadata_before(store: ObjectStore, commit: CommitActions) -> Metadata | No
 
 def _no_feed(store: ObjectStore, version: int) -> DeltaProtocolError:
     return DeltaProtocolError(
-        f"the table kept no change data feed at version {version}: delta.enableChangeDataFeed was not true, so the "
-        "log does not tell an update from a delete and an insert",
+        f"the table has no change data feed at version {version}: delta.enableChangeDataFeed was not true, so updates "
+        "cannot be distinguished from deletes and inserts",
         table=store.root,
         version=version,
-        hint="Ask for versions at which the feed was on, or compare two versions of the table",
+        hint="Read versions at which the property was true, or compare two versions of the table",
         code="DELTA_CHANGE_DATA_NOT_RECORDED",
     )
 
 
 def _stamped(changed: ChangedFiles, version: int, time: int) -> pa.Table:
-    """The files, with the commit's version and time and the kind of change among their partition values."""
+    """The files, with the commit's version and time and the kind of change as partition values."""
     moment = datetime.fromtimestamp(time // 1000, UTC).replace(tzinfo=None) + timedelta(milliseconds=time % 1000)
     stamps = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: moment.isoformat() + "Z"}
     if changed.change is not None:
@@ -166,14 +165,14 @@ def _stamped(changed: ChangedFiles, version: int, time: int) -> pa.Table:
 
 
 def _with_entries(maps: pa.MapArray, more: Mapping[str, str]) -> pa.MapArray:
-    """Each map with these entries added; a null map gets them alone."""
-    # Arrow's functions on lists do not take maps.
+    """Each map with these entries added; a null map gets these entries only."""
+    # Arrow's list functions do not accept maps.
     lists = maps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     old = pc.list_flatten(lists)
     count = len(more)
     starts = np.concatenate([[0], np.cumsum(lengths + count)])
-    # The added entries of a row follow its own ones.
+    # The added entries of a row follow the entries it has.
     take = np.tile(len(old) + np.arange(count), (len(maps), 1))
     order = np.empty(starts[-1], dtype=np.int64)
     added = (starts[1:] - count)[:, None] + np.arange(count)

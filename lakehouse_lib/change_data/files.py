@@ -1,8 +1,7 @@
-"""What one commit changed, as files whose rows are the changes (PROTOCOL.md, section Change Data Files).
+"""The changes of one commit, as files whose rows are the changed rows (PROTOCOL.md, section Change Data Files).
 
-The change files of a commit are all of its changes. Otherwise the rows of the files it added and removed are what
-changed, as far as the actions say ``dataChange``; where it replaced a file's deletion vector, the rows by which the two
-differ.
+If a commit has change files, they are all of its changes. Otherwise the changed rows are those of added and removed
+files with ``dataChange``. If the commit replaced a file's deletion vector, they are the rows in which the two differ.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.store import ObjectStore
 
-#: What happened to the rows of a file; None: the file says it itself, row by row.
+#: The kind of change of all rows of a file; None: a column of the file has it.
 ChangeType = Literal["insert", "delete"] | None
 
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """Files (FILE_SCHEMA) whose live rows all changed in the same way.
+    """Files (FILE_SCHEMA) all of whose live rows changed in the same way.
 
     Attributes:
-        before: whether they are described by the metadata before the commit, not by the commit's.
+        before: whether the metadata before the commit describes them, and not the commit's.
     """
 
     files: pa.Table
@@ -43,7 +42,7 @@ class ChangedFiles:
 
 
 def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
-    """The commit's changes; files of no rows are left out. Removed files may lack partition values and size."""
+    """The changes of a commit, without files that have no rows. Removed files may lack partition values and size."""
     if len(commit.changes):
         return [ChangedFiles(_as_files(commit.changes), None)]
     added, removed = commit.adds, commit.removes
@@ -58,12 +57,12 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
 
 
 def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
-    """The removed files of a commit, with what their removes leave out taken from when they were added.
+    """The removed files of a commit with the fields that their removes lack, from the adds of the same files.
 
-    A remove need not say a file's size and partition values, which its rows cannot be read without.
+    A remove may lack a file's size and partition values, but its rows cannot be read without them.
 
     Raises:
-        LogCorruptedError: a file was removed that the table did not have.
+        LogCorruptedError: a removed file was not a file of the table.
     """
     removed = changed.files
     vague = pc.is_null(removed["size"])
@@ -76,16 +75,16 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
     unknown = removed.filter(pc.is_null(positions))
     if len(unknown):
         raise LogCorruptedError(
-            f"version {version} removed {unknown['path'][0]}, which was no file of the table before",
+            f"version {version} removed {unknown['path'][0]}, which was not a file of the table",
             table=store.root,
             version=version,
-            hint=f"Restore the log from a backup, or ask for the changes after version {version}",
+            hint=f"Restore the log from a backup, or read the changes after version {version}",
         )
     return replace(changed, files=earlier.take(positions))
 
 
 def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
-    """Which adds and removes stand alone and say ``dataChange``, and what the others did to their files' rows."""
+    """Masks of the unpaired adds and removes with ``dataChange``, and the rows that the pairs deleted and restored."""
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
     remove_paths = file_paths.canonical(removed["path"], store)
@@ -108,7 +107,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
-                # Bounds are of the rows that the new vector leaves, and may leave out those that it hides.
+                # The bounds cover rows that the new vector leaves, and maybe not those that it deletes.
                 shown = {"deletionVector": all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (
@@ -120,7 +119,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
 
 
 def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
-    """A deletion vector that leaves just ``shown`` of a file of so many rows."""
+    """A deletion vector that deletes all rows of a file except ``shown``."""
     hidden = BitMap64()
     hidden.add_range(0, rows)
     hidden -= shown
@@ -129,12 +128,12 @@ def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
 
 
 def _positions(mask: pa.Array) -> list[int]:
-    """Where a mask is true."""
+    """The positions at which a mask is true."""
     return [int(index) for index in np.flatnonzero(mask.to_numpy(zero_copy_only=False))]
 
 
 def _rows(file: pa.Table, store: ObjectStore) -> int:
-    """Physical rows of one file, by its statistics, else by its footer."""
+    """The number of rows in a file with deleted ones, from its statistics, else from its footer."""
     row_count = num_records(file)[0].as_py()
     if row_count is not None:
         return int(row_count)
@@ -142,7 +141,7 @@ def _rows(file: pa.Table, store: ObjectStore) -> int:
 
 
 def _as_files(actions: pa.Table) -> pa.Table:
-    """Removes and change files as a files table: what they do not have is null."""
+    """Removes or change files as a files table; missing columns are null."""
     columns = [
         actions[column.name] if column.name in actions.column_names else pa.nulls(len(actions), column.type)
         for column in FILE_SCHEMA

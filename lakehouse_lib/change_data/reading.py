@@ -1,4 +1,4 @@
-"""The rows of a change feed, by either engine."""
+"""Reading of a change feed, with either engine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def read_changes(feed: ChangeFeed, engine: Engine, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
-    """The feed's rows for which ``predicate`` is true, as the engine reads.
+    """The rows of the feed for which ``predicate`` is true.
 
     Args:
         columns: of ``feed.schema``; None: all.
 
     Returns:
-        Of the Arrow engine a ``pa.RecordBatchReader``, in the commits' order and in bounded memory; of Spark a
-        DataFrame, in no order.
+        From the Arrow engine a ``pa.RecordBatchReader``, in the order of the commits and in bounded memory; from Spark
+        a DataFrame without an order.
     """
     if engine.name == "spark":
         frames = [engine.read(table, columns, predicate) for table in feed.by_file()]

@@ -1,4 +1,4 @@
-"""The schema of a feed: the end version's, with what says how each row changed."""
+"""The schema of a change feed: the columns of its last version, and the columns that describe the change."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = FEED_COLUMNS
 
 
 def feed_schema(end: Snapshot) -> Schema:
-    """The table's columns at the end version, then the three of a change feed.
+    """The table's columns at the last version, then the three columns of a change feed.
 
     Raises:
-        InvalidArgumentError: the table has a column of such a name itself.
+        InvalidArgumentError: the table has a column with such a name.
     """
     own = [
         Field(CHANGE_TYPE, "string"),
@@ -40,7 +40,7 @@ def feed_schema(end: Snapshot) -> Schema:
     taken = [column.name for column in own if end.schema.get(column.name) is not None]
     if taken:
         raise InvalidArgumentError(
-            f"the table has a column {taken[0]} of its own, so its changes cannot be told apart from its rows",
+            f"the table has a column {taken[0]}, which is also a column of the change data feed",
             table=end.store.root,
             version=end.version,
             hint="Rename the column",
@@ -49,23 +49,23 @@ def feed_schema(end: Snapshot) -> Schema:
 
 
 def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
-    """Refuse rows of another schema that the end version's schema cannot show.
+    """Check that the schema of the last version can show rows with another schema.
 
-    New, dropped, reordered and renamed columns can be shown: columns are found by where they are stored. A column
-    whose values would not fit its type at the end cannot.
+    It can show rows with new, dropped, reordered and renamed columns, because columns are found by their physical
+    names. It cannot show a column whose values do not fit its last type.
 
     Raises:
-        SchemaMismatchError: names the columns.
-        LogCorruptedError: the table was partitioned by what was no column of it.
+        SchemaMismatchError: some columns do not fit; the message names them.
+        LogCorruptedError: the table was partitioned by a column that it did not have.
     """
     then = Schema.from_json(metadata.schema_string)
     unknown = [name for name in metadata.partition_columns if name not in then]
     if unknown:
         raise LogCorruptedError(
-            f"the table was partitioned by {excerpt(unknown[0])}, which was no column of it",
+            f"the table was partitioned by {excerpt(unknown[0])}, which is not a column of it",
             table=end.store.root,
             version=version,
-            hint="Restore the commit with the metaData action of then from a backup, or ask for later versions",
+            hint="Restore the commit with its metaData action from a backup, or read later versions",
         )
     clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.layout.mapping, ""))
     if clashes:
@@ -73,12 +73,12 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
             f"changes of version {version} do not fit the schema of version {end.version}: {'; '.join(clashes)}",
             table=end.store.root,
             version=version,
-            hint="Read the versions before and after the change of schema apart (ending_version, starting_version)",
+            hint="Read the versions before and after the schema change separately (ending_version, starting_version)",
         )
 
 
 def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
-    """The partition columns of another metadata under the names they have at the end version."""
+    """The partition columns of another metadata action, under their names at the last version."""
     then = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
     stored = {end.layout.physical_name(field).lower(): field.name for field in end.schema.fields}

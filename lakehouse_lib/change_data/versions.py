@@ -1,4 +1,4 @@
-"""Which commits a request for changes means."""
+"""The commits that a request for changes selects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class CommitRange:
-    """The commits from ``first`` on, one after the other; ``times`` says when each happened, ms since the epoch."""
+    """The consecutive commits from ``first`` on; ``times`` has their commit times, ms since the epoch."""
 
     first: int
     times: tuple[int, ...] = ()
 
     @property
     def last(self) -> int:
-        """Below ``first`` when there is no commit."""
+        """The last version; less than ``first`` if there is no commit."""
         return self.first + len(self.times) - 1
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Version and time of each."""
+        """The version and time of each commit."""
         return iter(enumerate(self.times, start=self.first))
 
 
@@ -39,17 +39,17 @@ def commit_range(
     *,
     allow_out_of_range: bool = False,
 ) -> CommitRange:
-    """The commits within all of the bounds given; a bound that is None does not bound.
+    """The commits within all of the given bounds; None does not limit.
 
     Args:
-        ending_version: past the latest version it means the latest.
-        starting_timestamp, ending_timestamp: ISO 8601 or a datetime; without a zone: UTC. A start before the oldest
-            commit in the log means that one, as in delta-spark.
-        allow_out_of_range: a start past the latest version gives no commits instead of an error.
+        ending_version: a version after the latest means the latest.
+        starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. A start before the
+            oldest commit in the log means that commit, as in delta-spark.
+        allow_out_of_range: return no commits for a start after the latest version, instead of an error.
 
     Raises:
-        InvalidArgumentError: no start at all, a bound that is none, or an end before its start.
-        VersionNotFoundError: a start past the latest commit, or a commit that is cleaned up.
+        InvalidArgumentError: there is no start, a bound is not valid, or the end is before the start.
+        VersionNotFoundError: the start is after the latest commit, or a commit was cleaned up.
     """
     root = store.root
     first, ending = (
@@ -59,37 +59,37 @@ def commit_range(
     since, until = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
     if first is None and since is None:
         raise InvalidArgumentError(
-            "changes without a start",
+            "the change data feed needs a starting version or timestamp",
             table=root,
-            hint="Give a starting version or timestamp",
+            hint="Give starting_version or starting_timestamp",
             code="DELTA_INVALID_VERSION",
         )
     for start, end in ((first, ending), (since, until)):
         if start is not None and end is not None and end < start:
             raise InvalidArgumentError(
-                f"changes that start at {start} and end before, at {end}",
+                f"the end {end} of the changes is before their start {start}",
                 table=root,
                 hint="Swap the two",
                 code="DELTA_INVALID_VERSION",
             )
     listed = list_commits(store)
     if not listed:
-        raise TableNotFoundError(f"no table there: {file_names.LOG} holds no commit", table=root)
+        raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=root)
     latest = listed[-1].version
     times = commit_times(store, listed)
     start = max(first or 0, _first_from(since, times, latest))
     if start > latest and not allow_out_of_range:
         raise VersionNotFoundError(
-            f"the changes are to start after the latest version, {latest}",
+            f"the start of the changes is after the latest version {latest}",
             table=root,
             version=latest,
-            hint="Start earlier, or say allow_out_of_range=True to get no changes instead",
+            hint="Give an earlier start, or allow_out_of_range=True to get no changes instead",
         )
     stop = min(latest, latest if ending is None else ending, _last_until(until, times, latest))
     missing = [version for version in range(start, stop + 1) if version not in times]
     if missing:
         raise VersionNotFoundError(
-            f"commit {missing[0]} is not in the log any more, so its changes are lost",
+            f"commit {missing[0]} was cleaned up, so its changes are lost",
             table=root,
             version=missing[0],
             hint=f"Start at version {max(missing) + 1} or later",
@@ -97,10 +97,10 @@ def commit_range(
     gone = [commit.version for commit in listed if commit.version not in times and commit.version >= (first or 0)]
     if gone and start <= gone[-1] + 1:
         raise VersionNotFoundError(
-            f"commit {gone[-1]} was cleaned up meanwhile, and it may have been one of those that are asked for",
+            f"commit {gone[-1]} was cleaned up during this read, and may have been one of the requested commits",
             table=root,
             version=gone[-1],
-            hint="Ask again: the log's oldest commit is another one now",
+            hint="Run it again",
         )
     return CommitRange(start, tuple(times[version] for version in range(start, stop + 1)))
 
@@ -108,7 +108,10 @@ def commit_range(
 def _version(version: int | None, name: str, root: str) -> int | None:
     if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
         raise InvalidArgumentError(
-            f"{name} {version!r}", table=root, hint="Give a whole number, 0 or greater", code="DELTA_INVALID_VERSION"
+            f"{name} is {version!r}; expected a whole number from 0",
+            table=root,
+            hint="history() lists the versions",
+            code="DELTA_INVALID_VERSION",
         )
     return version
 

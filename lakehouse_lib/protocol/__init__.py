@@ -1,1 +1,1 @@
-"""The nouns of PROTOCOL.md: actions, deletion vectors, partition values, file paths, table properties."""
+"""The terms of PROTOCOL.md: actions, deletion vectors, partition values, file paths, table properties."""

@@ -1,7 +1,7 @@
 """The actions of the log (PROTOCOL.md, section Actions).
 
-Data files are rows of an Arrow table (``FILE_SCHEMA``), because a table has many; every other action is a frozen
-dataclass, because a table has few. ``from_json``/``to_json`` speak the log's names.
+Data files are rows of an Arrow table (``FILE_SCHEMA``), because a table has many. Other actions are frozen dataclasses,
+because a table has few. ``from_json`` and ``to_json`` use the names in the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DELETION_VECTOR = pa.struct(
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
-#: One row a data file, as in the log. Paths are encoded as in the log.
+#: One row for each data file. Paths are percent-encoded, as in the log.
 FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -44,7 +44,7 @@ FILE_SCHEMA = pa.schema(
     ]
 )
 
-#: One row a file that was removed and is still remembered by the log.
+#: One row for each tombstone in the log.
 TOMBSTONE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -61,7 +61,7 @@ TOMBSTONE_SCHEMA = pa.schema(
     ]
 )
 
-#: One row a change data file (PROTOCOL.md, section Add CDC File).
+#: One row for each change data file (PROTOCOL.md, section Add CDC File).
 CHANGE_FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -74,7 +74,7 @@ CHANGE_FILE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Metadata:
-    """metaData: what the table is.
+    """The metaData action: id, schema, partition columns, properties and names of the table.
 
     ``configuration`` holds the table properties (``delta.*``); ``created_time`` is ms since the epoch or None.
     """
@@ -91,7 +91,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Metadata:
-        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        """The metadata in a JSON body; LogCorruptedError names a field that is missing or has another type."""
         form = _value(body, "metaData", "format", dict, {})
         columns = _value(body, "metaData", "partitionColumns", list)
         if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
@@ -127,7 +127,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Protocol:
-    """protocol: which readers and writers may touch the table. Feature sets are None unless the version is 3 / 7."""
+    """The protocol action: the versions that readers and writers need. Feature sets are None below versions 3 and 7."""
 
     min_reader_version: int
     min_writer_version: int
@@ -136,13 +136,13 @@ class Protocol:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Protocol:
-        """Raises LogCorruptedError naming the field that is missing, of another type or against the versions."""
+        """The protocol in a JSON body; LogCorruptedError names a field that is missing, or is not valid here."""
         reader = _value(body, "protocol", "minReaderVersion", int)
         writer = _value(body, "protocol", "minWriterVersion", int)
         if reader < 1 or writer < 1:
             raise LogCorruptedError(f"a protocol action of minReaderVersion {reader} and minWriterVersion {writer}")
         readers, writers = _names(body, "readerFeatures"), _names(body, "writerFeatures")
-        # A version that wants a list and has none, or the other way round, leaves open what a reader must know.
+        # If a version needs a feature list and has none, or the reverse, the features of the table are unknown.
         for number, since, listed, key in (
             (reader, 3, readers, "readerFeatures"),
             (writer, 7, writers, "writerFeatures"),
@@ -169,10 +169,10 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Transaction:
-    """txn: the last version an application (a source, a stream) has written; makes a write idempotent.
+    """The txn action: the last version that an application (a source, a stream) has written, for idempotent writes.
 
     Raises:
-        InvalidArgumentError: an application that is not a string, or a version or a time that does not fit 64 bits.
+        InvalidArgumentError: the application is not a string, or the version or the time does not fit 64 bits.
     """
 
     app_id: str
@@ -180,29 +180,31 @@ class Transaction:
     last_updated: int | None = None
 
     def __post_init__(self) -> None:
-        # A txn action that is not valid would make the table unreadable for every reader.
+        # No reader could open a table with a txn action that is not valid.
         if not isinstance(self.app_id, str):
             raise InvalidArgumentError(
-                f"the application of a transaction is {excerpt(self.app_id)}",
-                hint="Give a string that names the job or the stream",
+                f"the application of a transaction is {excerpt(self.app_id)}; expected text",
+                hint="Give the name of the job or the stream",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         if type(self.version) is not int or self.version not in _INT64:
             raise InvalidArgumentError(
-                f"the version of a transaction of {excerpt(self.app_id)} is {excerpt(self.version)}",
-                hint="Give a whole number of 64 bits, such as the number of the batch",
+                f"the version of a transaction of {excerpt(self.app_id)} is {excerpt(self.version)}; expected a whole "
+                "number of 64 bits",
+                hint="Give for example the number of the batch",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         if self.last_updated is not None and (type(self.last_updated) is not int or self.last_updated not in _INT64):
             raise InvalidArgumentError(
-                f"last_updated of a transaction of {excerpt(self.app_id)} is {excerpt(self.last_updated)}",
-                hint="Give milliseconds since the epoch, or leave it out for the time of the commit",
+                f"last_updated of a transaction of {excerpt(self.app_id)} is {excerpt(self.last_updated)}; expected "
+                "milliseconds since the epoch",
+                hint="Leave it out for the time of the commit",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Transaction:
-        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        """The transaction in a JSON body; LogCorruptedError names a field that is missing or has another type."""
         return cls(
             _value(body, "txn", "appId", str),
             _value(body, "txn", "version", int),
@@ -218,7 +220,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class DomainMetadata:
-    """domainMetadata: a named configuration string of a feature or an application."""
+    """The domainMetadata action: a named configuration string of a feature or an application."""
 
     domain: str
     configuration: str
@@ -226,7 +228,7 @@ class DomainMetadata:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> DomainMetadata:
-        """Raises LogCorruptedError naming the field that is missing or of another type."""
+        """The domain in a JSON body; LogCorruptedError names a field that is missing or has another type."""
         return cls(
             _value(body, "domainMetadata", "domain", str),
             _value(body, "domainMetadata", "configuration", str, ""),
@@ -237,7 +239,7 @@ class DomainMetadata:
         return {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
 
 
-#: Every action there is; a line with any other name is for readers of a later time and ignored.
+#: The names of all actions; lines with other names are ignored, as the protocol requires.
 ACTIONS = frozenset(
     (
         "add",
@@ -258,22 +260,22 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def parse_line(line: bytes | str) -> tuple[str, Any]:
-    """The name and body of one action line of a commit; ('', {}) for a line without an action of the protocol.
+    """The name and body of the action in a line of a commit; ('', {}) if the line has no action of the protocol.
 
     Raises:
-        ValueError: not a JSON object, two actions in one line, or an action that is not an object.
+        ValueError: the line is not a JSON object, has two actions, or has an action that is not an object.
     """
     value = parse_json(line)
     if not isinstance(value, dict):
-        raise ValueError(f"not a JSON object: {excerpt(value)}")
+        raise ValueError(f"it is not a JSON object: {excerpt(value)}")
     actions = [(name, body) for name, body in value.items() if name in ACTIONS and body is not None]
     if not actions:
         return "", {}
     if len(actions) > 1:
-        raise ValueError(f"{len(actions)} actions in one line: {', '.join(name for name, _ in actions)}")
+        raise ValueError(f"it has {len(actions)} actions: {', '.join(name for name, _ in actions)}")
     name, body = actions[0]
     if not isinstance(body, dict):
-        raise ValueError(f"the {name} is {excerpt(body)}, not an object")
+        raise ValueError(f"the {name} is {excerpt(body)}; expected an object")
     return name, body
 
 
@@ -283,7 +285,7 @@ def _value(body: Mapping[str, Any], action: str, key: str, kind: type, default: 
         if default is _MISSING:
             raise LogCorruptedError(f"a {action} action without {key}")
         return default
-    # A bool is an int to Python, but not a number to JSON.
+    # In Python a bool is an int, but in JSON it is not a number.
     right = type(value) is kind and (kind is not int or value in _INT64)
     if not right:
         raise LogCorruptedError(f"a {action} action whose {key} is {excerpt(value)}")

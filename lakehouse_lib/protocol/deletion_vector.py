@@ -1,13 +1,13 @@
-"""Deletion vectors: which rows of a data file are deleted (PROTOCOL.md, Deletion Vectors and Deletion Vector Format).
+"""Deletion vectors: the deleted rows of a data file (PROTOCOL.md, Deletion Vectors and Deletion Vector Format).
 
 A vector is a set of row positions in a data file, counted from 0 over the whole file, as a 64-bit Roaring bitmap. Its
-descriptor in the log says where it is: in the log itself (``i``), in a file beside the table whose name is a UUID
-(``u``) or in a file at an absolute path (``p``). One file may hold the vectors of many data files.
+descriptor in the log gives the place: in the log itself (``i``), in a file in the table's folder whose name is a UUID
+(``u``), or in a file at an absolute path (``p``). A file may have the vectors of many data files.
 
     file:    version 1 (1 byte), then for each vector: size (int32, big-endian), data, CRC-32 of the data (big-endian)
     data:    1681511377 (int32, little-endian), then the bitmap in Roaring's portable 64-bit form
-    offset:  where the size stands, from the beginning of the file
-    inline:  the data in Z85, padded to whole groups; ``sizeInBytes`` says where it ends
+    offset:  position of the size, from the start of the file
+    inline:  the data in Z85, padded to whole groups; ``sizeInBytes`` is its length without padding
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from lakehouse_lib.store import ObjectStore
 
 _VERSION = 1
 _MAGIC = 1681511377
-_UUID_LENGTH = 20  # of 16 bytes in Z85
-_FIRST = 1  # after the version: where a file's first vector stands
+_UUID_LENGTH = 20  # characters in Z85, for 16 bytes
+_FIRST = 1  # position of a file's first vector, after the version
 
-# A commit is read whole by everybody, so what is larger has a file.
+# Every reader reads the whole commit, so larger vectors are put into a file.
 _INLINE_BYTES = 1024
-# An offset in a file is a 32-bit number, and a file is put whole.
+# An offset in a file has 32 bits, and a file is put in one request.
 _FILE_BYTES = 32 << 20
 
-# The worst a bitmap can do is a container for each position (22 bytes); buckets without positions cost 12 bytes each.
+# A bitmap has at most a container for each position (22 bytes); each bucket without positions takes 12 bytes.
 _BYTES_A_POSITION = 32
 _BYTES_WITHOUT_POSITIONS = 1 << 16
 
 
 def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
-    """The positions that are deleted in a data file, counted from 0 over the whole file.
+    """The deleted positions of a data file, counted from 0 over the whole file.
 
     Args:
-        descriptor: the ``deletionVector`` of the file's ``add`` or ``remove`` action; None deletes no row.
+        descriptor: the ``deletionVector`` of the file's ``add`` or ``remove`` action; None: no row is deleted.
 
     Raises:
-        LogCorruptedError: the descriptor makes no sense, or what it names is not what it says: other sizes, another
-            checksum, another number of rows.
+        LogCorruptedError: the descriptor is not valid, or the vector does not match it: another size, checksum or
+            number of rows.
         ObjectNotFoundError: the vector's file is missing.
         PathOutsideTableError: the vector's file is not in the table's folder.
     """
@@ -73,23 +73,23 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
         raise LogCorruptedError(
             f"the deletion vector {where} cannot be used: {error}",
             table=store.root,
-            hint="Restore the vector's file from a backup, or read an older version, from before the rows were deleted",
+            hint="Restore the vector's file from a backup, or read an older version from before the rows were deleted",
             code="DELTA_DELETION_VECTOR_CORRUPTED",
         ) from error
     except ObjectNotFoundError as error:
         raise ObjectNotFoundError(
-            f"the deletion vector's file {where} is missing although the log refers to it",
+            f"the deletion vector file {where} is missing although the log refers to it",
             table=store.root,
-            hint="A vacuum with too short a retention or another program deleted it; restore the file or an "
-            "older version",
+            hint="A vacuum with a short retention or another program deleted it; restore the file, or read an older "
+            "version",
         ) from error
 
 
 def save(store: ObjectStore, vectors: Iterable[BitMap64]) -> list[dict[str, Any]]:
-    """The descriptors of vectors, which a commit may refer to when this returns.
+    """Write vectors durably and return their descriptors, which a commit may refer to.
 
-    A vector of at most 1 KiB is in its descriptor. The others go into new files beside the table, some 32 MiB of
-    vectors to a file, which are durable.
+    A vector of at most 1 KiB is stored in its descriptor. The others are written to new files in the table's folder,
+    with about 32 MiB of vectors in a file.
     """
     descriptors: list[dict[str, Any]] = []
     name, content = uuid.uuid4(), bytearray([_VERSION])
@@ -111,7 +111,7 @@ def save(store: ObjectStore, vectors: Iterable[BitMap64]) -> list[dict[str, Any]
 
 
 def inline(deleted: BitMap64) -> dict[str, Any]:
-    """The descriptor of a vector that is in the descriptor itself, however large it is."""
+    """The descriptor of a vector that is stored in the descriptor itself, whatever its size."""
     data = _data(deleted)
     text = _z85_encode(data + bytes(-len(data) % 4))
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(deleted)}
@@ -121,11 +121,11 @@ def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
     """Check that a vector's positions are rows of its file.
 
     Raises:
-        LogCorruptedError: the data file ``path`` has ``rows`` rows, and the vector deletes one beyond them.
+        LogCorruptedError: the vector deletes a row after the ``rows`` rows of the data file ``path``.
     """
     if len(deleted) and deleted.max() >= rows:
         raise LogCorruptedError(
-            f"the deletion vector of {path} deletes row {deleted.max()}, and the file has {rows} rows",
+            f"the deletion vector of {path} deletes row {deleted.max()}, but the file has {rows} rows",
             table=table,
             hint="Restore the log from a backup, or read an older version",
             code="DELTA_DELETION_VECTOR_CORRUPTED",
@@ -133,13 +133,13 @@ def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
 
 
 def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
-    """The files that vectors are in, each once, as canonical store paths; vectors in the log itself have none.
+    """The files of vectors, each once, as canonical store paths; vectors in the log itself have none.
 
     Args:
-        vectors: a ``deletionVector`` column, null where there is none.
+        vectors: a ``deletionVector`` column, null for files without a vector.
 
     Raises:
-        LogCorruptedError: a descriptor makes no sense.
+        LogCorruptedError: a descriptor is not valid.
     """
     vectors = whole(vectors.filter(vectors.is_valid()))
     kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
@@ -151,7 +151,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
         named = strings([file_paths.encode(_named_by_uuid(encoded_name)) for encoded_name in relative])
     except _Broken as error:
         raise LogCorruptedError(
-            f"a deletion vector's descriptor makes no sense: {error}",
+            f"a descriptor of a deletion vector is not valid: {error}",
             table=store.root,
             hint="Restore the log from a backup, or read an older version",
             code="DELTA_DELETION_VECTOR_CORRUPTED",
@@ -161,7 +161,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
 
 
 def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
-    """A mask of the rows ``start`` to ``start + count`` of a file: true for those that are not deleted."""
+    """A mask of the rows ``start`` to ``start + count`` of a file: true for rows that are not deleted."""
     window = BitMap64()
     window.add_range(start, start + count)
     mask = np.ones(count, dtype=bool)
@@ -176,31 +176,32 @@ def positions(bitmap: BitMap64) -> npt.NDArray[np.int64]:
 
 
 def bitmap_of(positions: npt.NDArray[np.int64]) -> BitMap64:
-    """The bitmap of these positions."""
+    """The bitmap of positions."""
     return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
 
 
 class _Broken(Exception):
-    """What is wrong with a vector, before it is known where it is."""
+    """The defect of a vector; the caller adds the place of the vector."""
 
 
 def _checked(descriptor: Mapping[str, Any]) -> tuple[str, int, int]:
     kind, size, cardinality = (descriptor.get(key) for key in ("storageType", "sizeInBytes", "cardinality"))
     if kind not in ("u", "i", "p"):
-        raise _Broken(f"storageType is {kind!r}; the protocol has u, i and p")
+        raise _Broken(f"storageType is {kind!r}; expected u, i or p")
     if not isinstance(descriptor.get("pathOrInlineDv"), str):
-        raise _Broken(f"pathOrInlineDv is {descriptor.get('pathOrInlineDv')!r}")
+        raise _Broken(f"pathOrInlineDv is {descriptor.get('pathOrInlineDv')!r}; expected text")
     if not isinstance(size, int) or size < 0:
-        raise _Broken(f"sizeInBytes is {size!r}")
+        raise _Broken(f"sizeInBytes is {size!r}; expected a number from 0")
     if not isinstance(cardinality, int) or cardinality < 0:
-        raise _Broken(f"cardinality is {cardinality!r}")
+        raise _Broken(f"cardinality is {cardinality!r}; expected a number from 0")
     if size > _BYTES_WITHOUT_POSITIONS + _BYTES_A_POSITION * cardinality:
-        raise _Broken(f"{size} bytes are more than any set of {cardinality} positions takes")
+        raise _Broken(f"sizeInBytes is {size}, more than any vector of {cardinality} positions has")
     return str(kind), size, cardinality
 
 
 def _named_by_uuid(text: str) -> str:
-    """``ab^-aqEH.-t@S}K{vb[*k^`` is in folder ``ab``, in the file that the last 20 characters name; decoded."""
+    """The path of a vector's file: ``ab^-aqEH.-t@S}K{vb[*k^`` is in the folder ``ab``, and its last 20 characters are
+    the UUID of the file name."""
     folder, name = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     if len(name) < _UUID_LENGTH:
         raise _Broken(f"{text!r} is shorter than a UUID in Z85")
@@ -215,33 +216,33 @@ def _file_name(name: uuid.UUID) -> str:
 def _inline_data(text: str, size: int) -> bytes:
     data = _z85_decode(text)
     if not size <= len(data) < size + 4:
-        raise _Broken(f"{len(data)} bytes, where sizeInBytes is {size}")
+        raise _Broken(f"it has {len(data)} bytes; expected sizeInBytes, {size}")
     return data[:size]
 
 
 def _stored(store: ObjectStore, path: str, offset: object, size: int) -> bytes:
-    """The data at ``offset``, which is read without reading the rest of the file."""
+    """The data at ``offset``, without reading the rest of the file."""
     start = _FIRST if offset is None else offset
     if not isinstance(start, int) or start < _FIRST:
-        raise _Broken(f"offset is {offset!r}")
+        raise _Broken(f"offset is {offset!r}; expected a number from {_FIRST}")
     with store.open_input(path) as file:
         try:
             length = file.size()
             if start + size + 8 > length:
-                raise _Broken(f"its file has {length} bytes, too few for {size} at offset {start}")
+                raise _Broken(f"its file has {length} bytes, too few for {size} bytes at offset {start}")
             version = file.read(1)
             file.seek(start)
             framed = file.read(size + 8)
         except (pa.ArrowException, OSError) as error:
             raise _Broken(str(error)) from error
     if len(framed) != size + 8:
-        raise _Broken(f"{len(framed)} bytes at offset {start}, where {size + 8} should be")
+        raise _Broken(f"its file has {len(framed)} bytes at offset {start}; expected {size + 8}")
     if version != bytes([_VERSION]):
-        raise _Broken(f"its file is of format version {version[0]}, and only version {_VERSION} is known")
+        raise _Broken(f"its file has the format version {version[0]}; expected {_VERSION}")
     (written,) = struct.unpack_from(">i", framed, 0)
     (checksum,) = struct.unpack_from(">I", framed, size + 4)
     if written != size:
-        raise _Broken(f"its file says {written} bytes at offset {start}, the log says {size}")
+        raise _Broken(f"its size at offset {start} is {written}; expected sizeInBytes, {size}")
     data = bytes(memoryview(framed)[4 : size + 4])
     if zlib.crc32(data) != checksum:
         raise _Broken(f"the checksum of its {size} bytes at offset {start} does not match")
@@ -254,20 +255,20 @@ def _data(deleted: BitMap64) -> bytes:
 
 def _bitmap(data: bytes, cardinality: int) -> BitMap64:
     if len(data) < 12:
-        raise _Broken(f"{len(data)} bytes are too few")
+        raise _Broken(f"it has {len(data)} bytes; expected at least 12")
     (magic,) = struct.unpack_from("<I", data)
     if magic != _MAGIC:
-        raise _Broken(f"it begins with {magic}, not with {_MAGIC}")
+        raise _Broken(f"it begins with {magic}; expected {_MAGIC}")
     try:
         bitmap = BitMap64.deserialize(data[4:])
     except (ValueError, IndexError) as error:
         raise _Broken(f"it is not a valid Roaring bitmap: {error}") from error
     if len(bitmap) != cardinality:
-        raise _Broken(f"it deletes {len(bitmap)} rows, the log says {cardinality}")
+        raise _Broken(f"it deletes {len(bitmap)} rows; expected the cardinality, {cardinality}")
     return bitmap
 
 
-# Z85 (ZeroMQ RFC 32): five characters are four bytes, big-endian.
+# Z85 (ZeroMQ RFC 32): five characters for four bytes, big-endian.
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS: npt.NDArray[np.uint64] = np.full(256, 85, dtype=np.uint64)
 _DIGITS[np.frombuffer(_Z85, dtype=np.uint8)] = np.arange(85, dtype=np.uint64)
@@ -284,11 +285,11 @@ def _z85_decode(text: str) -> bytes:
     try:
         encoded = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     except UnicodeEncodeError as error:
-        raise _Broken("characters that Z85 does not have") from error
+        raise _Broken("it has characters that are not Z85") from error
     digits = _DIGITS[encoded]
     if len(digits) % 5 or (digits == 85).any():
-        raise _Broken(f"{len(text)} characters that are no Z85")
+        raise _Broken(f"its {len(text)} characters are not Z85")
     groups = digits.reshape(-1, 5) @ _WEIGHTS
     if (groups > 0xFFFFFFFF).any():
-        raise _Broken("a group of Z85 characters above 4 bytes")
+        raise _Broken("a group of Z85 characters exceeds 4 bytes")
     return groups.astype(">u4").tobytes()

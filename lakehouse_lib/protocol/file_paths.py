@@ -1,9 +1,10 @@
-"""Paths of data files: from the log's form to the store's and back (PROTOCOL.md, section Add File).
+"""Conversion of data file paths between the log and the store (PROTOCOL.md, section Add File).
 
 In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
-In the store it is decoded, and relative to the table's folder; a file of another folder that the user allows to be read
-(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute path there: ``/x``, or where the
-store's locations have a scheme ``scheme://host/x``. One decoding, exactly: the log's ``a%2520b`` is the file ``a%20b``.
+A store path is decoded, and relative to the table's folder. A file of another folder that the user allows
+(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute store path: ``/x``, or
+``scheme://host/x`` in a store whose locations have a scheme. A path is decoded exactly once: ``a%2520b`` in the log is
+the file ``a%20b``.
 """
 
 from __future__ import annotations
@@ -22,48 +23,48 @@ from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.store.uris import scheme_prefix
 
-# What RFC 3986 allows unescaped in a path, but for the percent sign.
+# Characters that RFC 3986 allows unescaped in a path, except the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
 _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
-# file:/x, file:///x and file://localhost/x; another authority is another machine.
+# file:/x, file:///x and file://localhost/x are local; another authority is another machine.
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
 _ELSEWHERE = r"^(?i:file)://[^/]"
 _HERE = r"^(?i:file)://(?i:localhost)/"
 _NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
 _SLASH, _DOT, _PERCENT, _COLON, _NUL = b"/.%:\0"
 _BYTES_A_LOOK = 1 << 20
-_MOST_PASSES = 60  # beyond, decoding path by path is no slower
+_MOST_PASSES = 60  # with more, decoding each path by itself is as fast
 
 
 def encode(path: str) -> str:
-    """A relative store path as the log wants it."""
+    """A relative store path in the form of the log."""
     encoded = quote(path, safe=_SAFE)
-    # A first segment with a colon would read as a scheme.
+    # A first segment with a colon would be parsed as a scheme.
     return f"./{encoded}" if re.match(_SCHEME, encoded) else encoded
 
 
 def encode_any(path: str, store: ObjectStore) -> str:
-    """A store path as the log wants it; an absolute one keeps its scheme."""
+    """A store path in the form of the log; an absolute path keeps its scheme."""
     prefix = scheme_prefix(store.root)
     is_location = bool(prefix) and path.startswith(f"{prefix}/")
     return prefix + encode(path.removeprefix(prefix)) if is_location else encode(path)
 
 
 def decode(path: str, store: ObjectStore) -> str:
-    """A log path as a store path; ``decode_all`` of one."""
+    """A path of the log as a store path; errors as ``decode_all``."""
     decoded: str = decode_all(strings([path]), store)[0].as_py()
     return decoded
 
 
 def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = None) -> pa.Array:
-    """A column of log paths as store paths: most are plain and pass untouched.
+    """A column of paths of the log as store paths; most need no change and are not copied.
 
     Args:
         version: the version of the table, for the error.
 
     Raises:
-        PathOutsideTableError: a path that points out of the table's folder, to none that ``store`` allows.
+        PathOutsideTableError: a path is outside the table's folder and the folders that ``store`` allows.
     """
     form = _canonical(paths, store)
     if form.refused is not None:
@@ -74,40 +75,40 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
                 f"the log refers to {path!r}, which is outside the table's folder",
                 table=store.root,
                 version=version,
-                hint="Files of another folder (a shallow clone, a tampered log) are refused; if they are meant, name "
-                "their folder in the storage option allowed_roots",
+                hint="Files of another folder (a shallow clone, a tampered log) are refused; to read them, name their "
+                "folder in the storage option allowed_roots",
             )
     return form.whole()
 
 
 def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """A column of log paths in one canonical form, so that two spellings of a file compare equal.
+    """A column of paths of the log in canonical form, so that different spellings of a file are equal.
 
-    That is the store's form. Paths that leave the table are here, too (only what is read or deleted is refused, by
-    ``decode_all``), and those of other stores stay as they are.
+    That is the form of store paths. Paths outside the table are included, because only ``decode_all``, for reading and
+    deleting, refuses them. Paths of other stores are not changed.
     """
     return _canonical(paths, store).whole()
 
 
 def are_absolute(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """Which store paths are not relative to the table's folder."""
+    """A mask of the store paths that are not relative to the table's folder."""
     prefix = scheme_prefix(store.root)
     on_disk = pc.starts_with(paths, "/")
     return pc.or_(on_disk, pc.starts_with(paths, f"{prefix}/")) if prefix else on_disk
 
 
 def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """A column of store paths as whole paths: paths of the operating system, or locations where ``root`` is one."""
+    """A column of store paths as absolute paths of the operating system, or as locations if ``root`` is a location."""
     paths = whole(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
     inside = pc.binary_join_element_wise(root, paths, slash)
     whole_already = are_absolute(paths, store)
-    # As a rule none is, and there are a million to copy.
+    # Usually none is absolute, and there may be a million paths to copy.
     return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
 
 
 class _Canonical(NamedTuple):
-    """Paths of which some had to be rewritten: ``odd`` marks them, and there is one each in the last three."""
+    """Canonical paths: ``odd`` marks those that had to be rewritten, and the last three columns have only these."""
 
     every: pa.Array
     odd: pa.Array
@@ -144,7 +145,7 @@ def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canoni
 
 
 def _of_disk(paths: pa.Array) -> pa.Array:
-    """Log paths of a local table, those of this machine without a scheme."""
+    """Paths in the log of a local table, without the scheme if they are local."""
     return pc.if_else(
         pc.and_not(pc.match_substring_regex(paths, _ELSEWHERE), pc.match_substring_regex(paths, _HERE)),
         paths,
@@ -153,9 +154,9 @@ def _of_disk(paths: pa.Array) -> pa.Array:
 
 
 def _of_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """Log paths of a table whose location has a scheme; absolute ones begin with the host.
+    """Paths in the log of a table whose location has a scheme; absolute paths begin with the host.
 
-    ``/x`` is at the table's own host (RFC 3986). One object may have been written by any of the store's schemes.
+    ``/x`` is on the table's own host (RFC 3986). A writer may have used any of the store's schemes for an object.
     """
     host = store.root.partition("://")[2].split("/")[0]
     schemes = "|".join(map(re.escape, store.schemes))
@@ -164,7 +165,7 @@ def _of_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
 
 
 def _are_plain(paths: pa.Array) -> bool:
-    """False where a path may be odd: one look at all bytes at once, a fraction of what a regular expression takes."""
+    """False if a path may need rewriting. Checks all bytes at once, much faster than a regular expression."""
     if paths.type != pa.string() or paths.null_count or not len(paths):
         return False
     _, offsets, data = paths.buffers()
@@ -185,12 +186,12 @@ def _are_plain(paths: pa.Array) -> bool:
 
 
 def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
-    """Whether a path or a segment begins with what may need rewriting, and few others do."""
+    """Whether a path or a segment begins with a character that may need rewriting; few paths do."""
     return bool(((characters == _SLASH) | (characters == _DOT)).any())
 
 
 def _outside(paths: pa.Array, store: ObjectStore) -> pa.Array:
-    """Which store paths are absolute, and below none of the allowed folders."""
+    """A mask of the store paths that are absolute and not below an allowed folder."""
     outside = are_absolute(paths, store)
     for root in store.allowed_roots:
         outside = pc.and_not(outside, pc.starts_with(paths, f"{root.rstrip('/')}/"))
@@ -198,17 +199,17 @@ def _outside(paths: pa.Array, store: ObjectStore) -> pa.Array:
 
 
 def _unquoted(paths: pa.Array) -> pa.Array:
-    """``urllib.parse.unquote`` of each path, by as many passes as there are escapes in use."""
+    """``urllib.parse.unquote`` of each path, with one pass over all paths for each different escape."""
     if not pc.any(pc.match_substring(paths, "%"), min_count=0).as_py():
         return paths
     if pc.any(pc.match_substring_regex(paths, _NO_ESCAPE), min_count=0).as_py():
-        return _unquoted_each(paths)  # what a pass makes could be taken for an escape by the next one
+        return _unquoted_each(paths)  # the result of one pass could look like an escape to the next pass
     pieces = pc.list_flatten(pc.split_pattern(paths, "%"))
     codes = pc.unique(pc.utf8_slice_codeunits(pieces, 0, 2))
     codes = codes.filter(pc.match_substring_regex(codes, "^[0-9A-Fa-f]{2}$")).to_pylist()
     if len(codes) > _MOST_PASSES:
         return _unquoted_each(paths)
-    # The percent sign last, for it makes what looks like escapes; where every one begins an escape no other does.
+    # The percent sign last, because it makes text that looks like an escape.
     codes.sort(key=lambda code: code == "25")
     data = paths.cast(pa.binary())
     for code in codes:

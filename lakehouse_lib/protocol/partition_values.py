@@ -1,9 +1,9 @@
-"""Partition values as the log and the folders write them (PROTOCOL.md, section Partition Value Serialization).
+"""Partition values as text in the log and in folder names (PROTOCOL.md, section Partition Value Serialization).
 
-In the log a value is a string or null, and the empty string means null too. A timestamp is written as ISO-8601 in UTC
-with a Z, and read in that form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``, which old writers wrote in their own time zone
-and is taken as UTC here, because the log does not say which zone that was. Group rows by typed value, never by string:
-one instant has many spellings.
+In the log a value is a string or null, and the empty string means null, too. A timestamp is written as ISO-8601 in UTC
+with a Z. It is read in that form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``. Old writers wrote the latter in their own time
+zone; it is read as UTC here, because the log does not have that zone. Group rows by typed value and never by string,
+because an instant has many spellings.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.store.base import PathLimits
 
-#: The folder of a null. A text that reads so, also behind slashes, is escaped with one slash more before it.
+#: The folder name for null. A value with this text, also after slashes, is escaped by a slash before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-#: The way out for a date or time that no spelling of the log means to every reader.
+#: The hint for a date or time that not every reader can parse.
 YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column."
 
-#: The way out for a value whose folder no store can have.
+#: The hint for a value whose folder name is too long for the store.
 LENGTH_HINT = "Shorten the value, or partition by another column."
 
-# What Hive and Spark escape in a folder's name. A space is not among it; NUL is, because no file system takes it.
+# Characters that Hive and Spark escape in folder names. Not a space, but NUL, which file systems refuse.
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
 _ESCAPES = str.maketrans(_ESCAPED)
-#: A character that is escaped, as a regular expression of Arrow and of Spark; each becomes three bytes.
+#: The escaped characters, as a regular expression of Arrow and Spark; each becomes three bytes.
 ESCAPED_CHARACTER = r"[\x00-\x1F\x7F\"#%'*/:=?\\{\[\]^]"
 
-# Days of the years 0 to 9999, and microseconds of such a day. Beyond them a spelling is one that no reader takes.
+# Days of the years 0 to 9999, and microseconds of a day. Readers do not accept other years.
 _DAYS = (-719_528, 2_932_896)
 _DAY = 86_400_000_000
 
@@ -45,15 +45,15 @@ _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 
 
 def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
-    """The log's spelling of each value; null stays null, and so becomes the empty string.
+    """The text in the log for each value; null stays null, and the empty string becomes null.
 
     Args:
-        column: values of ``data_type``, as ``schema.align`` gives them.
+        column: values of ``data_type``, from ``schema.align``.
         data_type: a primitive type.
 
     Raises:
-        InvalidArgumentError: a nested type, a binary value that is not UTF-8 (the log has no other spelling), or a date
-            or time before the year 0 or after 9999.
+        InvalidArgumentError: the type is nested, a binary value is not UTF-8 (the log has no other form), or a date or
+            time is before the year 0 or after 9999.
     """
     kind = _primitive(data_type)
     if isinstance(column, pa.ChunkedArray):
@@ -86,16 +86,16 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
-    """The values that the log's spellings mean; null and the empty string are null.
+    """The values for texts in the log; null and the empty string become null.
 
     Raises:
-        LogCorruptedError: a spelling that is not a valid value of the type.
+        LogCorruptedError: a text is not a valid value of the type.
     """
     kind = _primitive(data_type)
     if isinstance(strings, pa.ChunkedArray):
         strings = strings.combine_chunks()
     target = kind.to_arrow()
-    # A table has few distinct partition values beside its files, so each spelling is read once.
+    # A table has few distinct partition values compared to its files, so each text is parsed once.
     coded = strings.cast(pa.string()).dictionary_encode()
     spellings = coded.dictionary
     spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null(pa.string()), spellings)
@@ -103,9 +103,9 @@ def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Array:
-    """The typed value of partition column ``name`` for each row of a files table; a missing key is null.
+    """The typed value of the partition column ``name`` for each row of a files table; a missing key is null.
 
-    ``name`` is the log's key: the column's name as the table's metadata spells it.
+    ``name`` is the key in the log: the column's name as in the table's metadata.
     """
     column = files.column("partitionValues")
     chunks = [pc.map_lookup(chunk, literal(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
@@ -114,10 +114,10 @@ def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Arra
 
 
 def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
-    """The folder of these values, ``a=1/b=x%2Fy``: escaped as Hive does, not yet percent-encoded for the log.
+    """The folder for partition values, ``a=1/b=x%2Fy``: escaped as in Hive, not yet percent-encoded for the log.
 
     Args:
-        values: the log's spelling of each partition value.
+        values: the text in the log for each partition value.
         order: the table's partition columns; empty gives the empty path.
     """
     parts = []
@@ -128,7 +128,7 @@ def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
 
 
 def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
-    """The partition values that a file's folders spell, a path with or without the file's name at its end.
+    """The partition values in the folder names of a path, with or without a file name at its end.
 
     Raises:
         InvalidArgumentError: a column of ``columns`` has no folder in the path.
@@ -137,15 +137,15 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     missing = [name for name in columns if name not in values]
     if missing:
         raise InvalidArgumentError(
-            f"no folder {missing[0]}=... in the path {path!r}",
-            hint="The path of a partitioned table's file has one folder a partition column.",
+            f"the path {path!r} has no folder {missing[0]}=...",
+            hint="The path of a file in a partitioned table has a folder for each partition column.",
             code="DELTA_INVALID_PARTITION_VALUE",
         )
     return {name: values[name] for name in columns}
 
 
 def folders(path: str) -> dict[str, str | None]:
-    """The values of all ``name=value`` parts of a path, as ``hive_path`` and Spark's writer name them."""
+    """The values of all ``name=value`` parts of a path, as ``hive_path`` and Spark's writer make them."""
     values: dict[str, str | None] = {}
     for part in path.split("/"):
         name, equals, value = part.partition("=")
@@ -155,24 +155,24 @@ def folders(path: str) -> dict[str, str | None]:
 
 
 def room_for_value(column: str, longest_name: int) -> int:
-    """Bytes that an escaped value of this column may have in the name of a folder.
+    """Bytes that an escaped value of this column may have in a folder name.
 
     Args:
-        longest_name: bytes that the store allows such a name (``PathLimits.name``).
+        longest_name: bytes that the store allows for a folder name (``PathLimits.name``).
     """
     return longest_name - len(_escape(column).encode()) - len("=")
 
 
 def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Iterator[tuple[str, str, pa.BooleanArray]]:
-    """Which values make the name of a folder, or a path, longer than the table's store allows.
+    """The partition values that make a folder name or a path longer than the store allows.
 
     Args:
-        spelled: the log's spelling of each value of every partition column, in the table's order.
+        spelled: for each partition column, in the table's order, the text in the log of each value.
         limits: of the table's store.
 
     Returns:
-        for each limit: the column, what is wrong, and a mask of the values; a path is too long by the column at which
-        it gets so. Columns without such values are left out.
+        for each limit the column, the problem, and a mask of the values. A path is reported for the column whose folder
+        exceeds the limit. Columns without such values are left out.
     """
     total: Any = literal(limits.taken, pa.int32())
     before: Any = literal(False, pa.bool_())
@@ -191,7 +191,7 @@ def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Ite
 
 
 def _refuse_far(column: pa.Array) -> None:
-    # By numbers: Arrow's own years wrap around.
+    # By their integers, because Arrow's own years overflow.
     first, last = _DAYS
     if pa.types.is_timestamp(column.type):
         first, last = first * _DAY, (last + 1) * _DAY - 1
@@ -202,7 +202,7 @@ def _refuse_far(column: pa.Array) -> None:
     far = column.filter(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
     if len(far):
         raise InvalidArgumentError(
-            f"the partition value {pc.cast(far[:1], pa.string())[0]} is of a year that readers do not take",
+            f"the partition value {pc.cast(far[:1], pa.string())[0]} has a year that readers do not accept",
             hint=YEARS_HINT,
             code="DELTA_INVALID_PARTITION_VALUE",
         )
@@ -236,8 +236,8 @@ def _read_all(spellings: pa.Array, kind: PrimitiveType, target: pa.DataType) -> 
         return read(spellings, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise LogCorruptedError(
-            f"a partition value that is no {kind.type}: {error}",
-            hint="Restore the log from a copy, or remove the file's entry and add it again.",
+            f"a partition value is not a valid {kind.type}: {error}",
+            hint="Restore the log from a backup, or remove the file's entry and add it again.",
         ) from error
 
 
@@ -246,7 +246,7 @@ def _read_plain(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _read_binary(spellings: pa.Array, target: pa.DataType) -> pa.Array:
-    # Spark writes the bytes as the text they are in UTF-8, delta-rs one \\u00XX a byte.
+    # Spark writes the bytes as UTF-8 text, delta-rs as \\u00XX for each byte.
     if not pc.any(pc.match_substring_regex(spellings, _ESCAPED_BYTES)).as_py():
         return spellings.cast(target)
     escaped = re.compile(_ESCAPED_BYTES)

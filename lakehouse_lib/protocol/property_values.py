@@ -1,4 +1,4 @@
-"""How texts of table properties read: each function gives the value of a text, or raises ValueError."""
+"""Parsers of table property values: each function returns the value of a text, or raises ValueError."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def boolean(text: str) -> bool:
 
 
 def choice(*names: str) -> Callable[[str], str]:
-    """One of these names, exactly."""
+    """A parser for exactly one of these names."""
 
     def parse(text: str) -> str:
         if text not in names:
@@ -41,12 +41,12 @@ def choice(*names: str) -> Callable[[str], str]:
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A decimal number without a fraction, from ``least`` to ``most``."""
+    """A parser for whole numbers from ``least`` to ``most``."""
 
     def parse(text: str) -> int:
         if not _NUMBER.fullmatch(text.strip()):
             raise ValueError(text)
-        number = int(text)  # ValueError: of thousands of digits
+        number = int(text)  # ValueError for thousands of digits
         if number < least or (most is not None and number > most):
             raise ValueError(text)
         return number
@@ -55,8 +55,8 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def interval(text: str) -> timedelta:
-    """An SQL interval such as ``interval 1 week`` or ``168 hours``, not below 0; without months and years, whose length
-    differs."""
+    """An SQL interval such as ``interval 1 week`` or ``168 hours``, not negative. Months and years are not valid,
+    because their length varies."""
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     total, position = timedelta(0), 0
     while position < len(rest) and (match := _PART.match(rest, position)):
@@ -71,7 +71,7 @@ def interval(text: str) -> timedelta:
 
 
 def size(text: str) -> int:
-    """Bytes, 1 or more: ``104857600``, ``100mb`` or ``1 g``, whose units are powers of 1024."""
+    """A size of at least 1 byte: ``104857600``, ``100mb`` or ``1 g``; units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) < 1:
         raise ValueError(text)
@@ -79,7 +79,7 @@ def size(text: str) -> int:
 
 
 def column_names(text: str) -> tuple[tuple[str, ...], ...]:
-    """Columns with commas between them, each as its names from the top: ``a, b.c, `d,e`.f``."""
+    """Column names separated by commas, each as the names on its path: ``a, b.c, `d,e`.f``."""
     columns: list[tuple[str, ...]] = []
     at, parts = 0, []
     while at < len(text):

@@ -1,7 +1,7 @@
 """The catalogue of table properties (``delta.*``): name, default and valid values of each (delta-spark's DeltaConfigs).
 
-A property that this library only passes on has no default. Which feature a property enables, the feature says
-(``lakehouse_lib/features``).
+A property that this library does not use, and only keeps, has no default. Features declare the properties that enable
+them (``lakehouse_lib/features``).
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from lakehouse_lib.schema.column_mapping import Mode
 
 T = TypeVar("T")
 
-#: Who sets a property of a table that is there: no verb of this library does.
+#: How to set a property of an existing table; no verb of this library does.
 SET_BY = "delta-spark's ALTER TABLE ... SET TBLPROPERTIES, or deltalake's alter.set_table_properties"
 
 
 class IsolationLevel(StrEnum):
-    """Which concurrent commits a transaction has to fear, from the strictest level to the least (delta-spark's).
+    """Isolation levels of transactions, from the strictest to the weakest (delta-spark's).
 
-    SERIALIZABLE: the log's order is a serial one, for writes and reads.
-    WRITE_SERIALIZABLE: some serial order of the writes exists; a blind append may stand in the log before a commit that
-        would have had to see its rows.
-    SNAPSHOT_ISOLATION: what others add does not count; for commits that change no row, never for a whole table.
+    SERIALIZABLE: reads and writes have the serial order of the log.
+    WRITE_SERIALIZABLE: writes have some serial order. A blind append may be in the log before a commit that should have
+        read its rows in the log's order.
+    SNAPSHOT_ISOLATION: rows that other writers add do not conflict. Only for commits that change no row, never a level
+        of a table.
     """
 
     SERIALIZABLE = "Serializable"
@@ -39,17 +40,17 @@ class IsolationLevel(StrEnum):
 
 @dataclass(frozen=True)
 class TableProperty(Generic[T]):
-    """A property that a table can have, and how its text reads.
+    """A table property, and the parser of its text.
 
     Attributes:
         key: its name in the log.
-        default: the value of a table that does not set it.
+        default: the value for a table that does not set it.
         parse: the value of a text; ValueError for a text that is not valid.
-        expected: what a valid text is, as errors say it.
-        spelling: the text that the log gets for a value; None: as the user writes it.
-        harmless: a transaction may commit after a concurrent change of it, which changes neither what rows there may be
-            nor how files are written.
-        settable: users may set it; the others are written by engines alone.
+        expected: a description of valid texts, for errors.
+        spelling: the text in the log for a value; None: the text as the user wrote it.
+        harmless: a transaction may commit after a concurrent change of it, because the property affects neither which
+            rows are valid nor how files are written.
+        settable: whether users may set it; only engines write the others.
     """
 
     key: str
@@ -61,37 +62,38 @@ class TableProperty(Generic[T]):
     settable: bool = True
 
     def of(self, configuration: Mapping[str, str], table: str | None = None) -> T:
-        """The value that a table with these properties has.
+        """The value for a table with these properties.
 
         Raises:
-            InvalidArgumentError: its text is not valid; a guess could lose data.
+            InvalidArgumentError: its text is not valid. There is no fallback to the default, which could lose data.
         """
         text = configuration.get(self.key)
         return self.default if text is None else self.value(text, table)
 
     def value(self, text: str, table: str | None = None) -> T:
-        """The value of a text; InvalidArgumentError as above."""
+        """The value of a text; raises InvalidArgumentError as ``of`` does."""
         try:
             return self.parse(text)
         except ValueError as error:
             raise InvalidArgumentError(
                 f"{self.key} = {excerpt(text)} is not valid; expected {self.expected}",
                 table=table,
-                hint=f"Set it to a valid value: of a table that is there, by {SET_BY}",
+                hint=f"Set it to a valid value; for an existing table use {SET_BY}",
                 code="DELTA_INVALID_TABLE_PROPERTY",
             ) from error
 
     def spell(self, text: str, table: str | None = None) -> str:
-        """A text as the log gets it; InvalidArgumentError as above."""
+        """The text for the log; raises InvalidArgumentError as ``of`` does."""
         value = self.value(text, table)
         return text if self.spelling is None else self.spelling(value)
 
 
 class Switch(TableProperty[bool]):
-    """A property that is on or off."""
+    """A property that is true or false."""
 
     def is_on(self, configuration: Mapping[str, str]) -> bool:
-        """Whether a table with these properties has it on; a text that is not valid counts as off, as in delta-rs."""
+        """Whether it is true for a table with these properties; a text that is not valid counts as false, as in
+        delta-rs."""
         text = configuration.get(self.key)
         return self.default if text is None else text.strip().lower() == "true"
 
@@ -116,12 +118,12 @@ def _mapping_mode(text: str) -> Mode:
 
 
 _INTERVAL = "an interval such as 'interval 7 days' or '168 hours', below a billion days"
-#: delta-spark keeps whole numbers in 32 bits.
+#: The greatest whole number, because delta-spark uses 32 bits.
 _MOST = 2**31 - 1
-#: What ``delta.parquet.compression.codec`` may say, in any case.
+#: Valid values of ``delta.parquet.compression.codec``, in any case.
 COMPRESSION_CODECS = ("uncompressed", "none", "snappy", "gzip", "zstd", "lz4", "lz4_raw", "brotli")
 
-# What rows there may be, and how they are written.
+# Properties that affect which rows are valid, and how they are written.
 APPEND_ONLY = _switch("delta.appendOnly")
 CHANGE_DATA_FEED = _switch("delta.enableChangeDataFeed")
 DELETION_VECTORS = _switch("delta.enableDeletionVectors")
@@ -160,7 +162,7 @@ TARGET_FILE_SIZE = TableProperty(
     "delta.targetFileSize", 100 << 20, size, "1 byte or more, or a size such as 100mb", harmless=True
 )
 
-# Ids of rows.
+# Row tracking.
 ROW_TRACKING = _switch("delta.enableRowTracking")
 ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")
 ROW_ID_COLUMN = TableProperty(
@@ -170,7 +172,7 @@ ROW_COMMIT_VERSION_COLUMN = TableProperty(
     "delta.rowTracking.materializedRowCommitVersionColumnName", None, str, "a column name", settable=False
 )
 
-# The time inside of commits: a commit that has not seen these change is right as soon as it has its own time.
+# In-commit timestamps. They are harmless, because each attempt sets the timestamp of its commit anew.
 IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps", harmless=True)
 IN_COMMIT_TIMESTAMP_VERSION = TableProperty(
     "delta.inCommitTimestampEnablementVersion", None, whole_number(0), "a version", harmless=True, settable=False
@@ -184,7 +186,7 @@ IN_COMMIT_TIMESTAMP_TIME = TableProperty(
     settable=False,
 )
 
-# The log and its upkeep.
+# The log and its maintenance.
 CHECKPOINT_INTERVAL = TableProperty(
     "delta.checkpointInterval", 10, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}", harmless=True
 )
@@ -198,7 +200,7 @@ DELETED_FILE_RETENTION = TableProperty(
     "delta.deletedFileRetentionDuration", timedelta(weeks=1), interval, _INTERVAL, harmless=True
 )
 
-# Of other engines; this library passes them on.
+# Properties of other engines, which this library keeps.
 _PASSED_ON: tuple[TableProperty[Any], ...] = (
     TableProperty("delta.autoOptimize.autoCompact", None, choice("true", "false", "auto"), "true, false or auto"),
     _switch("delta.autoOptimize.optimizeWrite"),
@@ -215,7 +217,7 @@ _PASSED_ON: tuple[TableProperty[Any], ...] = (
     _switch("delta.tuneFileSizesForRewrites", harmless=True),
 )
 
-#: Every property that has a name here, by its key.
+#: Every property of the catalogue, by its key.
 PROPERTIES: Mapping[str, TableProperty[Any]] = {
     entry.key: entry
     for entry in (*(value for value in tuple(globals().values()) if isinstance(value, TableProperty)), *_PASSED_ON)
@@ -223,7 +225,7 @@ PROPERTIES: Mapping[str, TableProperty[Any]] = {
 
 
 def log_retention(configuration: Mapping[str, str], table: str | None = None) -> timedelta | None:
-    """How long versions stay in the log; None: for ever, because it is not cleaned up.
+    """How long versions stay in the log; None: for ever, because log cleanup is off.
 
     Raises:
         InvalidArgumentError: ``delta.logRetentionDuration`` is not valid.
@@ -233,7 +235,7 @@ def log_retention(configuration: Mapping[str, str], table: str | None = None) ->
 
 
 def target_file_size(configuration: Mapping[str, str], override: int | None = None, *, table: str | None = None) -> int:
-    """Bytes of a data file: ``override``, else the table's; InvalidArgumentError: not a positive size."""
+    """The target size of a data file in bytes: ``override``, else the table's. InvalidArgumentError: not positive."""
     if override is None:
         return TARGET_FILE_SIZE.of(configuration, table)
     return TARGET_FILE_SIZE.value(str(override), table)

@@ -1,1 +1,1 @@
-"""What users hold: ``DeltaTable``, its verbs and ``write_deltalake``."""
+"""The interface for users: ``DeltaTable``, its verbs and ``write_deltalake``."""

@@ -1,4 +1,4 @@
-"""``DeltaTable``: one table at one version, under the names that users of the ``deltalake`` package know."""
+"""``DeltaTable``: a table at one version, with the names of the ``deltalake`` package."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ logger = logging.getLogger(__name__)
 
 
 class DeltaTable(ReadableTable):
-    """A table, open at a version. Reading and metadata stay at it; verbs that change the table move on.
+    """A table, open at a version. Reads stay at that version; verbs that change the table move to the new one.
 
     Args:
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
         version: default the latest.
         storage_options: of the store (docs/stores.md).
-        timestamp: instead of a version: the latest one committed at or before this time (without a zone: UTC).
-        engine: who moves the bytes; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
+        timestamp: instead of a version: open the latest version committed at or before this time (without a zone: UTC).
+        engine: the execution engine; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
 
     Raises:
-        TableNotFoundError: no table there.
-        VersionNotFoundError: a version or time that never was, or is cleaned up.
-        LogCorruptedError, UnsupportedFeatureError: the table cannot be read right.
+        TableNotFoundError: the location has no table.
+        VersionNotFoundError: the version or time does not exist, or was cleaned up.
+        LogCorruptedError: the log is torn.
+        UnsupportedFeatureError: the table uses a feature that this library cannot read.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class DeltaTable(ReadableTable):
         *,
         commit_properties: CommitProperties | None = None,
     ) -> DeltaTable:
-        """Make an empty table.
+        """Create an empty table.
 
         Args:
             schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema.
-            mode: for a table that is there: "error" and "append" raise, "ignore" opens it, "overwrite" empties it and
-                gives it this schema.
+            mode: if the table exists, "error" and "append" raise, "ignore" opens it, "overwrite" removes all rows and
+                sets this schema.
             partition_by, name, description, configuration: as in ``write_deltalake``.
         """
         from lakehouse_lib.operations.write.create import create_table
@@ -95,23 +96,23 @@ class DeltaTable(ReadableTable):
 
     @staticmethod
     def is_deltatable(table_uri: str | os.PathLike[str], storage_options: dict[str, str] | None = None) -> bool:
-        """Whether there is a table: a log with a commit or a checkpoint."""
+        """Whether the location has a table: a log with a commit or a checkpoint."""
         return latest_version(open_store(table_uri, storage_options)) is not None
 
     # Moving to another version.
 
     def load_as_version(self, version: int | str | datetime) -> None:
-        """Move to a version, or to the one of a time (a datetime, or ISO 8601 text; without a zone: UTC).
+        """Move to a version, or to the version at a time (a datetime, or ISO 8601 text; without a zone: UTC).
 
         Raises:
-            VersionNotFoundError: there is no such version, or it was cleaned up.
+            VersionNotFoundError: the version does not exist, or was cleaned up.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         if isinstance(version, str):
             version = moment_of(version, self.table_uri)
         if version is None:
             raise InvalidArgumentError(
-                "the version None",
+                "version is None; expected a whole number or a time",
                 table=self.table_uri,
                 hint="update_incremental() moves to the latest version",
                 code="DELTA_INVALID_VERSION",
@@ -123,7 +124,7 @@ class DeltaTable(ReadableTable):
             self._snapshot = load_snapshot(self.store, version)
 
     def update_incremental(self) -> None:
-        """Move to the latest version, reading new commits only."""
+        """Move to the latest version, reading only new commits."""
         self._snapshot = self._snapshot.update()
 
     # Verbs.
@@ -136,38 +137,40 @@ class DeltaTable(ReadableTable):
         label: str | None = None,
         rewrite: bool = False,
     ) -> dict[str, Any]:
-        """Delete the rows for which ``predicate`` is true (None: all); rows for which it is NULL stay.
+        """Delete the rows for which ``predicate`` is true (None: all rows). Rows for which it is NULL are kept.
 
-        Where ``delta.enableDeletionVectors`` is true, deletion vectors hide the rows, and no file is written again.
+        If ``delta.enableDeletionVectors`` is true, the rows are deleted by deletion vectors, without rewriting files.
 
         Args:
-            rewrite: copy the rows that stay, whatever the property says, so that no file of the new version holds a
-                deleted row. An erasure deletes like this.
-            label: text of 1 to 200 characters that the history, commitInfo and errors show in place of the predicate.
-                The log keeps the predicate of a delete for as long as the commit (``delta.logRetentionDuration``); a
-                label such as ``"erasure 7f3a"`` keeps the person's keys out of it.
+            rewrite: copy the other rows into new files, whatever the property is, so that no file of the new version
+                has a deleted row. An erasure uses this.
+            label: text of 1 to 200 characters that the history, commitInfo and errors show instead of the predicate.
+                The log has the predicate of a delete for as long as the commit (``delta.logRetentionDuration``). A
+                label such as ``"erasure 7f3a"`` keeps a person's keys out of it.
 
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
             after it. ``num_deleted_rows`` is None when files that go whole have no statistics.
 
         Raises:
-            InvalidArgumentError: a predicate or label that is not text, an empty or long label, one without predicate.
+            InvalidArgumentError: the predicate or the label is not text, the label is empty or too long, or a label is
+                given without a predicate.
         """
         from lakehouse_lib.operations.dml.delete import delete
 
         if predicate is not None and not isinstance(predicate, str):
-            # An empty list of filters would be no condition, and all rows would go.
+            # An empty list of filters would mean no condition, and delete all rows.
             raise InvalidArgumentError(
-                f"the predicate {predicate!r} is no text",
+                f"the predicate is {predicate!r}; expected SQL text",
                 table=self.table_uri,
-                hint="Write it as SQL; None is all rows",
+                hint="Write it as SQL; None deletes all rows",
             )
         if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
             raise InvalidArgumentError(
-                f"the label is {excerpt(label)}{'' if predicate is not None else ', and there is no predicate'}",
+                f"label is {excerpt(label)}{'' if predicate is not None else ' without a predicate'}; expected text of "
+                "1 to 200 characters with a predicate",
                 table=self.table_uri,
-                hint="Give a text of 1 to 200 characters together with a predicate, or leave the label out",
+                hint="Leave the label out, or give it together with a predicate",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
         check_commit_properties(commit_properties, table=self.table_uri)
@@ -184,7 +187,7 @@ class DeltaTable(ReadableTable):
 
     @property
     def optimize(self) -> TableOptimizer:
-        """``compact()`` and ``z_order(columns)``."""
+        """The verbs ``compact()`` and ``z_order(columns)``."""
         return TableOptimizer(self)
 
     def vacuum(
@@ -193,7 +196,7 @@ class DeltaTable(ReadableTable):
         dry_run: bool = True,
         enforce_retention_duration: bool = True,
     ) -> list[str]:
-        """Delete files that no version within the retention needs; see ``operations.vacuum``. The files' paths."""
+        """Delete files that no version in the retention needs, and return their paths; see ``operations.vacuum``."""
         from lakehouse_lib.operations.vacuum import vacuum
 
         result = vacuum(
@@ -206,15 +209,15 @@ class DeltaTable(ReadableTable):
         return list(result.files)
 
     def create_checkpoint(self) -> None:
-        """Write a checkpoint of the version that is open; see ``operations.checkpoint``. Commits write one by
-        themselves every ``delta.checkpointInterval`` versions (10)."""
+        """Write a checkpoint of the open version; see ``operations.checkpoint``. Commits also write a checkpoint every
+        ``delta.checkpointInterval`` versions (10)."""
         from lakehouse_lib.operations.checkpoint import checkpoint
 
         checkpoint(self._snapshot)
 
     def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
-        """Delete what of the log is older than ``delta.logRetentionDuration`` and no later version needs; see
-        ``operations.cleanup``. The paths."""
+        """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs, and return their
+        paths; see ``operations.cleanup``."""
         from lakehouse_lib.operations.cleanup import cleanup
 
         result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
@@ -227,17 +230,17 @@ class DeltaTable(ReadableTable):
         commit_properties: CommitProperties | None = None,
         before_repair: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Find what is wrong with the table and, unless ``dry_run``, mend it; see ``operations.repair``.
+        """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
 
-        A dry run needs no latest version that can be read, only the one that is open.
+        For a dry run the latest version need not be readable, only the open version.
 
         Args:
             commit_properties: of the commit that removes missing files.
-            before_repair: called once with the report, in the form that is returned, before anything is changed;
-                nothing is changed when it raises. Not called in a dry run.
+            before_repair: called once with the report, in the form that is returned, before anything is changed. If it
+                raises, nothing is changed. Not called in a dry run.
 
         Returns:
-            ``files_removed`` and ``dry_run`` as ``deltalake`` has them (there, repairing is the default), and the other
+            ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other
             findings of ``operations.results.RepairResult``.
         """
         from lakehouse_lib.operations.repair import repair
@@ -254,13 +257,13 @@ class DeltaTable(ReadableTable):
         return repair_metrics(result)
 
     def _latest(self) -> Snapshot:
-        """Verbs work on the latest version, whichever the table is open at."""
+        """The latest version, which verbs work on, whatever version is open."""
         self._snapshot = self._snapshot.update()
         return self._snapshot
 
     def _move_on(self) -> None:
-        """Show what a verb has done. If the store fails now, the verb has not failed: on an error it would be done
-        again. The next verb begins on the latest version anyway."""
+        """Move to the version after a verb. A failing store is only logged, because the verb has succeeded: after an
+        error callers would repeat it. The next verb moves to the latest version anyway."""
         try:
             self.update_incremental()
         except DeltaError as error:
@@ -268,7 +271,7 @@ class DeltaTable(ReadableTable):
 
 
 class TableOptimizer:
-    """``table.optimize``: rearrange the files of a table, keeping its rows."""
+    """``table.optimize``: rearrange the files of a table without changing its rows."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -311,13 +314,10 @@ class TableOptimizer:
         full: bool = False,
         commit_properties: CommitProperties | None = None,
     ) -> dict[str, Any]:
-        """Lay rows out so that queries on any of ``columns`` skip most files; see ``operations.cluster``.
+        """Cluster rows so that queries on any of ``columns`` skip most files; see ``operations.cluster``.
 
-        Files that are clustered by these columns stay as they are. ``full=True`` rewrites them, too: use it after
-        many small runs, or when the distribution of the data has changed.
-
-        Returns:
-            as ``compact``, with ``numFilesAlreadyClustered`` (of the considered ones) and ``zOrderBy``.
+        Files that are already clustered by these columns are kept. ``full=True`` rewrites them, too: use it after many
+        small runs, or when the distribution of the data has changed.
         """
         from lakehouse_lib.operations.optimize.z_order import z_order
 

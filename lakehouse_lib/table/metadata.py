@@ -1,4 +1,4 @@
-"""What a table says of itself, in the shapes that users of the ``deltalake`` package know."""
+"""Metadata and protocol of a table, in the form of the ``deltalake`` package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """What ``DeltaTable.metadata()`` returns. ``created_time`` is ms since the epoch, ``configuration`` properties."""
+    """The result of ``DeltaTable.metadata()``; ``created_time`` is ms since the epoch, ``configuration`` properties."""
 
     id: str
     name: str | None
@@ -38,7 +38,7 @@ class TableMetadata:
 
 
 class ProtocolVersions(NamedTuple):
-    """What ``DeltaTable.protocol()`` returns: who may read and write a table. The features are None below
+    """The result of ``DeltaTable.protocol()``: the versions that readers and writers need. The features are None below
     versions 3 and 7, which do not list them."""
 
     min_reader_version: int

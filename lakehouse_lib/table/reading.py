@@ -1,4 +1,4 @@
-"""The reading half of ``DeltaTable``: what a version is, its files and its rows."""
+"""The reading half of ``DeltaTable``: metadata, files and rows of a version."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class ReadableTable:
-    """A table at a version, to be read. ``DeltaTable`` opens one.
+    """A table at a version, for reading. ``DeltaTable`` opens it.
 
-    Conditions are SQL text, or filters: a list of ``(column, operator, value)`` all of which hold, or a list of such
-    lists one of which holds. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``.
+    Conditions are SQL text, or filters: a list of ``(column, operator, value)``, all of which must hold, or a list of
+    such lists, one of which must hold. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``.
 
-    Anything that takes Arrow data by its PyCapsule interface takes a table: ``pa.table(table)``,
+    A table can be passed to any function that accepts the Arrow PyCapsule interface: ``pa.table(table)``,
     ``polars.DataFrame(table)``, ``write_deltalake(target, table)``.
     """
 
@@ -62,31 +62,31 @@ class ReadableTable:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The version it is open at."""
+        """The open version."""
         return self._snapshot
 
     @cached_property
     def engine(self) -> Engine:
-        """Who moves the bytes."""
+        """The execution engine."""
         if self._engine is not None:
             return self._engine
         from lakehouse_lib.engine.arrow.engine import ArrowEngine
 
         return ArrowEngine()
 
-    # Metadata: from the log alone.
+    # Metadata: read from the log only.
 
     def version(self) -> int:
-        """The version it is open at."""
+        """The number of the open version."""
         return self._snapshot.version
 
     def schema(self) -> Schema:
-        """The columns, those it is partitioned by among them; ``to_arrow()`` gives them as Arrow's."""
+        """The columns, including partition columns; ``to_arrow()`` converts them."""
         return self._snapshot.schema
 
     def metadata(self) -> TableMetadata:
-        """Id, name, description, partition columns and properties (``configuration``), in the fields of ``deltalake``'s
-        Metadata. The log's action, ``lakehouse_lib.Metadata``, is ``snapshot.metadata``."""
+        """Id, name, description, partition columns and properties (``configuration``), with the fields of
+        ``deltalake``'s Metadata. The action in the log, ``lakehouse_lib.Metadata``, is ``snapshot.metadata``."""
         return TableMetadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
@@ -96,7 +96,7 @@ class ReadableTable:
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
 
-        The timestamp (ms since the epoch) is the commit's, by which time travel goes, not the one its writer noted.
+        The timestamp (ms since the epoch) is the commit time that time travel uses, not the one its writer noted.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
@@ -110,13 +110,13 @@ class ReadableTable:
         return transaction.version if transaction is not None else None
 
     def detail(self) -> dict[str, Any]:
-        """What DESCRIBE DETAIL shows: sizes in bytes, times in UTC."""
+        """The values of DESCRIBE DETAIL: sizes in bytes, times in UTC."""
         from lakehouse_lib.operations.inspect.detail import detail
 
         return detail(self._snapshot)
 
     def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
-        """How the table fares, from the log alone; see ``maintenance.health``."""
+        """Table health metrics, computed from the log only; see ``fleet.health``."""
         from lakehouse_lib.fleet.health import health
 
         return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
@@ -125,11 +125,11 @@ class ReadableTable:
         """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.
 
         Args:
-            columns: of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; no other is read from the log. Default: all but
-                ``stats`` and ``tags``, whose text is most of a large table's log (``get_add_actions`` gives it parsed).
+            columns: of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; no other column is read from the log. Default:
+                all but ``stats`` and ``tags``, which are most of a large table's log (``get_add_actions`` parses them).
 
         Raises:
-            InvalidArgumentError: there is no such column.
+            InvalidArgumentError: a column does not exist.
         """
         column_names = (
             [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
@@ -137,10 +137,10 @@ class ReadableTable:
         for name in column_names:
             if name not in FILE_SCHEMA.names:
                 raise InvalidArgumentError(
-                    f"the log has no column {name!r} of files",
+                    f"the column {name!r} does not exist in the files of the log",
                     table=self.table_uri,
                     version=self.version(),
-                    hint=f"It has {', '.join(FILE_SCHEMA.names)}",
+                    hint=f"The columns are {', '.join(FILE_SCHEMA.names)}",
                     code="DELTA_COLUMN_NOT_FOUND",
                 )
         return self._snapshot.prune(self._predicate(predicate), column_names)
@@ -154,7 +154,7 @@ class ReadableTable:
         """Absolute locations of the live files that may hold a row for which the condition is true.
 
         Args:
-            partition_filters: the older name of the same condition.
+            partition_filters: an older name of the same condition.
         """
         from lakehouse_lib.protocol import file_paths
 
@@ -177,10 +177,10 @@ class ReadableTable:
         *,
         file_pruning_predicate: str | Filters | None = None,
     ) -> list[dict[str, str | None]]:
-        """The partitions that have such files: column -> value as the log spells it, null as None.
+        """The partitions with such files: column -> value as text in the log, null as None.
 
         Args:
-            partition_filters: the older name of the same condition.
+            partition_filters: an older name of the same condition.
         """
         from lakehouse_lib.operations.inspect.detail import partitions
 
@@ -188,18 +188,18 @@ class ReadableTable:
         return partitions(self._snapshot, files)
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row a live file: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records,
-        null_count, min, max, partition.
+        """One row for each live file: path (as in the log), size_bytes, modification_time (ms since the epoch),
+        num_records, null_count, min, max, partition.
 
         Args:
-            flatten: a column ``min.x`` instead of a member ``x`` of a struct ``min``.
+            flatten: return a column ``min.x`` instead of a member ``x`` of a struct ``min``.
         """
         from lakehouse_lib.operations.inspect.add_actions import add_actions
 
         return add_actions(self._snapshot, flatten=flatten)
 
     def count(self) -> int:
-        """Rows, by the statistics of the files that have them, by the footers of the others."""
+        """The number of rows, from the statistics of files that have them, and from the footers of the others."""
         from lakehouse_lib.operations.files import count_rows
 
         return count_rows(self._snapshot)
@@ -213,13 +213,13 @@ class ReadableTable:
         *,
         row_ids: bool = False,
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, in bounded memory, by the Arrow engine.
+        """The rows as a stream of record batches, in bounded memory, read by the Arrow engine.
 
         Args:
             columns: default all, in the schema's order.
             predicate: only rows for which it is true.
-            row_ids: two more int64 columns, of a table whose rows keep their ids (``delta.enableRowTracking``):
-                ``_metadata.row_id``, and ``_metadata.row_commit_version``, which the row came with or was changed by.
+            row_ids: add two int64 columns of a table with row tracking (``delta.enableRowTracking``):
+                ``_metadata.row_id``, and ``_metadata.row_commit_version``, which added or last changed the row.
         """
         return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate), row_ids=row_ids)
 
@@ -230,15 +230,15 @@ class ReadableTable:
         *,
         filters: str | Filters | pads.Expression | None = None,
     ) -> pa.Table:
-        """The rows, by the Arrow engine.
+        """The rows, read by the Arrow engine.
 
         Args:
-            partitions: a condition beside ``filters``, by an older name.
+            partitions: a condition in addition to ``filters``, under an older name.
             columns: default all, in the schema's order.
             filters: a condition, or a pyarrow expression.
 
         Raises:
-            InvalidArgumentError: a column that is not there, an expression that these columns cannot answer.
+            InvalidArgumentError: a column does not exist, or the expression needs other columns.
         """
         import pyarrow as pa
         import pyarrow.dataset as pads
@@ -251,9 +251,9 @@ class ReadableTable:
             condition = self._predicate(partitions)
             columns = self._snapshot.names_of(columns)
             check_expression(self._snapshot, filters)
-            # A dataset is of whole files: of these alone a condition on partition values picks the very rows.
+            # A dataset has whole files, so the condition must be on partition values only.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
-                # What pyarrow would read wrong, or fails to skip row groups of, a scan reads right.
+                # A scan reads the tables that a pyarrow dataset cannot read or filter correctly.
                 with suppress(UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
             rows = self.scan(predicate=partitions)
@@ -270,22 +270,22 @@ class ReadableTable:
         as_large_types: bool = False,
         file_pruning_predicate: str | Filters | None = None,
     ) -> pads.Dataset:
-        """The live files as a dataset that knows their partition values; reads happen in pyarrow.
+        """The live files as a dataset with their partition values; pyarrow reads it.
 
         Args:
-            partitions: the older name of ``file_pruning_predicate``.
-            filesystem: what to read by, its root the table's folder.
+            partitions: an older name of ``file_pruning_predicate``.
+            filesystem: the file system to read with; its root is the table's folder.
             schema: the types to read into; default the table's.
             as_large_types: strings, binaries and lists with 64-bit offsets.
-            file_pruning_predicate: only files that may hold a row for which it is true; their rows are all there.
+            file_pruning_predicate: only files that may hold a row for which it is true, with all of their rows.
 
         Raises:
-            UnsupportedFeatureError: rows that pyarrow's own reading would show wrong (deletion vectors, column
-                mapping, days before 1901 by the calendar of before Spark 3); ``scan`` and ``to_pyarrow_table`` read
-                them. Of the last the footers tell, of which those are read whose dates and times may be that old by
-                the log's statistics: none as a rule, all where the log has none, or dates are in lists or maps.
-                Reading the dataset raises it for a file whose columns are spelled otherwise than the table's, are in
-                nanoseconds, or are integers too wide for a decimal: a file's footer tells when the file is opened.
+            UnsupportedFeatureError: pyarrow would read rows wrong (deletion vectors, column mapping, days before 1901
+                in the calendar of Spark before 3); ``scan`` and ``to_pyarrow_table`` read them. For such days, the
+                footers of files are read that may have them by the log's statistics: usually none; all files if the
+                log has no statistics, or if dates are in lists or maps. Reading the dataset raises it for a file whose
+                columns have other names than the table's, nanoseconds, or integers too wide for a decimal; that is
+                known only when the file is opened.
         """
         from lakehouse_lib.engine.arrow.dataset import dataset
 
@@ -302,15 +302,15 @@ class ReadableTable:
         filters: str | Filters | pads.Expression | None = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
     ) -> Any:
-        """``to_pyarrow_table`` as a pandas frame; ``types_mapper`` as in ``pyarrow.Table.to_pandas``."""
+        """``to_pyarrow_table`` as a pandas DataFrame; ``types_mapper`` as in ``pyarrow.Table.to_pandas``."""
         return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas(types_mapper=types_mapper)
 
     def to_spark(self, spark: Any, columns: list[str] | None = None, *, filters: str | Filters | None = None) -> Any:
-        """This version as a DataFrame: Spark's own scan over exactly its files. The session's settings stay.
+        """This version as a DataFrame: Spark's own scan of exactly its files. Session settings are not changed.
 
         Args:
             columns: default all, in the schema's order.
-            filters: a condition, by which files are left out before Spark plans; Spark pushes its own down besides.
+            filters: a condition that prunes files before Spark plans; Spark also pushes its own filters down.
         """
         from lakehouse_lib.engine.spark.engine import SparkEngine
 
@@ -326,30 +326,30 @@ class ReadableTable:
         predicate: str | None = None,
         allow_out_of_range: bool = False,
     ) -> Any:
-        """The rows that the commits of a range inserted, updated and deleted (PROTOCOL.md, Add CDC File).
+        """The rows that a range of commits inserted, updated and deleted (PROTOCOL.md, Add CDC File).
 
-        The columns are those of the range's last version, then ``_change_type`` ("insert", "delete",
+        The columns are those of the last version in the range, then ``_change_type`` ("insert", "delete",
         "update_preimage", "update_postimage"), ``_commit_version`` (long) and ``_commit_timestamp`` (timestamp).
 
         Args:
-            starting_version, ending_version: both included; without an end, up to the latest version, whichever the
-                table is open at.
-            starting_timestamp, ending_timestamp: further bounds: commits at or after, at or before. ISO 8601 or a
-                datetime; without a zone: UTC.
+            starting_version, ending_version: both inclusive; the default end is the latest version, whatever version is
+                open.
+            starting_timestamp, ending_timestamp: further bounds, both inclusive. ISO 8601 or a datetime; without a
+                zone: UTC.
             columns: default all.
-            predicate: only rows for which it is true; ``_commit_version`` and ``_change_type`` are columns like others.
-            allow_out_of_range: a start past the latest version gives no rows instead of an error.
+            predicate: only rows for which it is true; it may use ``_commit_version`` and ``_change_type``.
+            allow_out_of_range: return no rows for a start after the latest version, instead of an error.
 
         Returns:
-            What the table's engine reads: a ``pa.RecordBatchReader`` in bounded memory and in the commits' order, or,
-            of the Spark engine, a DataFrame.
+            A ``pa.RecordBatchReader`` in bounded memory and in the order of the commits; from the Spark engine a
+            DataFrame.
 
         Raises:
             DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
-            VersionNotFoundError: a start past the latest version, or a commit that is cleaned up.
-            SchemaMismatchError: rows that the last version's schema cannot show.
-            InvalidArgumentError: bounds that are none.
-            TableNotFoundError: the table was deleted and made anew since it was opened.
+            VersionNotFoundError: the start is after the latest version, or a commit was cleaned up.
+            SchemaMismatchError: the schema of the last version cannot show some of the rows.
+            InvalidArgumentError: a bound is not valid.
+            TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         from lakehouse_lib.change_data import change_feed, commit_range, read_changes
         from lakehouse_lib.expressions import parse
@@ -382,6 +382,8 @@ class ReadableTable:
     def _one_of(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
         if older is not None and newer is not None:
             raise InvalidArgumentError(
-                f"both {name} and file_pruning_predicate", table=self.table_uri, hint="Give one of them"
+                f"both {name} and file_pruning_predicate are given; expected one of them",
+                table=self.table_uri,
+                hint="Leave one of them out",
             )
         return older if newer is None else newer

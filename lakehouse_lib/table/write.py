@@ -1,4 +1,4 @@
-"""``write_deltalake``: rows into a table, one commit."""
+"""``write_deltalake``: write rows to a table, in one commit."""
 
 from __future__ import annotations
 
@@ -30,35 +30,36 @@ def write_deltalake(
     commit_properties: CommitProperties | None = None,
     engine: Engine | None = None,
 ) -> None:
-    """Write ``data`` to a table, which is created when there is none.
+    """Write ``data`` to a table, which is created if it does not exist.
 
-    Arrow data is streamed: memory stays bounded however many rows come. A Spark DataFrame is written by Spark. Writing
-    no rows makes a commit all the same, as delta-rs does.
+    Arrow data is streamed, so memory is bounded. Spark writes a Spark DataFrame. Data without rows makes a commit, too,
+    as in delta-rs.
 
     Args:
-        table_or_uri: a location, or an open table, which then shows the new version (or, where the store fails once it
-            is committed, does so from its next verb on).
+        table_or_uri: a location, or an open table, which moves to the new version (if the store fails after the commit,
+            its next verb does that).
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
-            polars, DuckDB), or a sequence of record batches. A DataFrame's columns become nullable ones of a new table:
-            that there are no nulls is what Spark infers of these rows.
-        partition_by: columns that get a folder a value; of a new table.
-        mode: for a table that is there: "error", "append", "overwrite" (all rows go), "ignore" (nothing happens).
-        name, description, configuration: of a table that this call creates. One that is there keeps its own, whatever
-            is said here, as with delta-rs; docs/getting-started.md has who can change its properties.
+            polars, DuckDB), or a sequence of record batches. A DataFrame's columns are nullable in a new table, because
+            Spark infers NOT NULL from these rows only.
+        partition_by: partition columns of a new table.
+        mode: if the table exists: "error", "append", "overwrite" (removes all rows), "ignore" (does nothing).
+        name, description, configuration: of a table that this call creates. An existing table keeps its own, as in
+            delta-rs; docs/getting-started.md says how to change its properties.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
             "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
         storage_options: of the store.
         target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
-            a file a partition of the DataFrame instead.
+            one file for each partition of the DataFrame instead.
         commit_properties: custom metadata and application transactions for the commit.
-        engine: who writes; default the DataFrame's Spark session, or this process.
+        engine: the execution engine; default the DataFrame's Spark session, or this process.
 
     Raises:
-        InvalidArgumentError: a table that is there (mode "error"), data of an unsupported kind, an unknown mode.
-        InvalidSchemaError: columns that no table can have, or of which data files hold none (all are void), so that
-            rows would be lost.
-        SchemaMismatchError: lists every column that does not fit.
-        CommitFailedError: a concurrent commit contradicts this one.
+        InvalidArgumentError: the table exists (mode "error"), the data is of an unsupported kind, or the mode is
+            unknown.
+        InvalidSchemaError: a column is not valid in a table, or all columns are void, so that data files would have
+            no column and the rows would be lost.
+        SchemaMismatchError: columns do not fit; the message lists all of them.
+        CommitFailedError: a concurrent commit conflicts with this one.
     """
     table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
     store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)

@@ -29,7 +29,7 @@ def test_a_time_that_is_no_long_is_refused(time):
 
 @pytest.mark.parametrize("app_id", [None, 7, b"job"])
 def test_an_application_that_is_no_string_is_refused(app_id):
-    with pytest.raises(InvalidArgumentError, match="string that names the job"):
+    with pytest.raises(InvalidArgumentError, match="Give the name of the job"):
         Transaction(app_id, 7)
 
 

@@ -32,7 +32,7 @@ def test_reads_the_inline_vector_of_the_protocol_text(tmp_path: Path) -> None:
     }
     assert list(load(open_store(tmp_path), descriptor)) == [3, 4, 7, 11, 18, 29]
     older = {**descriptor, "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40}
-    with pytest.raises(LogCorruptedError, match="not with 1681511377"):
+    with pytest.raises(LogCorruptedError, match="expected 1681511377"):
         load(open_store(tmp_path), older)
 
 
@@ -93,11 +93,11 @@ def test_names_a_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"cardinality": 4}, "3 rows, the log says 4"),
+        ({"cardinality": 4}, "3 rows; expected the cardinality, 4"),
         ({"cardinality": None}, "cardinality is None"),
         ({"cardinality": -1}, "cardinality"),
-        ({"sizeInBytes": 20}, "log says 20"),
-        ({"sizeInBytes": 2**31 - 1}, "more than any set of 3"),
+        ({"sizeInBytes": 20}, "expected sizeInBytes, 20"),
+        ({"sizeInBytes": 2**31 - 1}, "more than any vector of 3"),
         ({"sizeInBytes": 2**31 - 1, "cardinality": 2**40}, "too few"),
         ({"sizeInBytes": -5}, "sizeInBytes"),
         ({"sizeInBytes": None}, "sizeInBytes"),
@@ -109,9 +109,9 @@ def test_names_a_missing_file(tmp_path: Path) -> None:
         ({"storageType": None}, "storageType is None"),
         ({"storageType": "i"}, "sizeInBytes|Z85"),
         ({"pathOrInlineDv": "short"}, "shorter than a UUID"),
-        ({"pathOrInlineDv": " " * 20}, "no Z85"),
-        ({"pathOrInlineDv": "é" * 20}, "Z85 does not have"),
-        ({"pathOrInlineDv": "#" * 20}, "above 4 bytes"),
+        ({"pathOrInlineDv": " " * 20}, "are not Z85"),
+        ({"pathOrInlineDv": "é" * 20}, "that are not Z85"),
+        ({"pathOrInlineDv": "#" * 20}, "exceeds 4 bytes"),
         ({"pathOrInlineDv": None}, "pathOrInlineDv is None"),
     ],
 )

@@ -304,5 +304,7 @@ def test_files_without_the_text_of_statistics_or_as_asked(tmp_path: Path) -> Non
     assert not {"stats", "tags"} & set(listed.column_names)
     assert table.files("id = 1", columns=["stats", "size"]).column_names == ["stats", "size"]
     assert table.files("id = 3", columns=["size"]).num_rows == 0
-    with pytest.raises(InvalidArgumentError, match=r"no column 'bytes' of files.*version 0.*It has path"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"the column 'bytes' does not exist.*version 0.*The columns are path"
+    ):
         table.files(columns=["bytes"])

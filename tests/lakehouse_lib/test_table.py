@@ -33,7 +33,7 @@ def table(tmp_path: Path) -> DeltaTable:
 @pytest.mark.parametrize("predicate", [[], (), [("id", "=", 1)], 5])
 def test_a_delete_wants_sql(table: DeltaTable, predicate: Any) -> None:
     # An empty list of filters is not a condition: every row would go.
-    with pytest.raises(InvalidArgumentError, match="is no text"):
+    with pytest.raises(InvalidArgumentError, match="expected SQL text"):
         table.delete(predicate)
     assert DeltaTable(table.table_uri).count() == 2
 

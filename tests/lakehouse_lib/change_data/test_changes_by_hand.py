@@ -143,7 +143,7 @@ class TestDeletionVectors:
         log.file("a.parquet", [0, 1, 2])
         log.commit(log.add("a.parquet", rows=3))
         log.commit(log.remove("a.parquet"), log.add("a.parquet", rows=3, deletionVector=inline([5])))
-        with pytest.raises(LogCorruptedError, match="deletes row 5, and the file has 3 rows"):
+        with pytest.raises(LogCorruptedError, match="deletes row 5, but the file has 3 rows"):
             log.changes(starting_version=2)
 
     @pytest.mark.parametrize("shown", [[], [0], [9], [3, 4, 5], list(range(10))], ids=str)
@@ -168,7 +168,7 @@ class TestRemovesThatSayLittle:
     def test_a_file_that_never_was_is_refused(self, log: Log) -> None:
         log.file("a.parquet", [1])
         log.commit({"remove": {"path": "a.parquet", "dataChange": True}})
-        with pytest.raises(LogCorruptedError, match=r"removed a\.parquet, which was no file"):
+        with pytest.raises(LogCorruptedError, match=r"removed a\.parquet, which was not a file"):
             log.changes()
 
 

@@ -209,5 +209,5 @@ def test_changes_that_are_left_are_told(timed, day):
 
 def test_changes_of_which_some_may_have_gone_are_not_left_out_unsaid(timed):
     store, created = timed
-    with pytest.raises(VersionNotFoundError, match="commit 5 was cleaned up meanwhile"):
+    with pytest.raises(VersionNotFoundError, match="commit 5 was cleaned up during this read"):
         commit_range(store, None, None, on_day(created, 2.5), None)

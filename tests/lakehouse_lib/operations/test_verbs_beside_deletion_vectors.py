@@ -271,7 +271,7 @@ def test_a_vector_of_another_file_is_refused(tmp_path: Path, engine: Engine) -> 
     write_deltalake(tmp_path, rows(0))
     (file,) = files_of(tmp_path)
     delete_by_vector(tmp_path, {file: inline([ROWS])})
-    with pytest.raises(LogCorruptedError, match=f"deletes row {ROWS}, and the file has {ROWS} rows"):
+    with pytest.raises(LogCorruptedError, match=f"deletes row {ROWS}, but the file has {ROWS} rows"):
         DeltaTable(tmp_path, engine=engine).delete("k = 1")
     with pytest.raises(LogCorruptedError, match=f"row {ROWS}"):
         DeltaTable(tmp_path).to_pyarrow_table()
