@@ -193,7 +193,7 @@ class Snapshot:
                 f"columns is {columns!r}; expected a list of names",
                 table=self.store.root,
                 version=self.version,
-                hint="Give a list of names",
+                hint="Leave it out for all columns",
                 code="DELTA_COLUMN_NOT_FOUND",
             )
         names = self.schema.names if columns is None else [self.field(name).name for name in columns]
@@ -295,7 +295,7 @@ class Snapshot:
             wrong = [error.message]
         if wrong:
             logger.warning(
-                "the checksum %s of %s contradicts the log, which counts: %s. Other engines may refuse the table; "
+                "the checksum %s of %s disagrees with the log, which wins: %s. Other engines may refuse the table; "
                 "repair(dry_run=False) deletes it",
                 meta.path,
                 self.store.root,

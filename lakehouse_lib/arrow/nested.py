@@ -1,6 +1,6 @@
-"""Nested columns: what lists and maps hold, and members that a type declares as not nullable.
+"""Nested columns: the entries of lists and maps, and struct members that are not nullable.
 
-Below a struct that is null Arrow has nulls as well, and pyarrow's Parquet writer refuses them in such members.
+In a null struct the members are null, too, and pyarrow's Parquet writer refuses that for members that are not nullable.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 
 class NullMemberError(ValueError):
-    """A null in a member that is not nullable, of a struct that is not null itself."""
+    """A member that is not nullable is null in a struct that is not null."""
 
 
 def entries(maps: pa.Array) -> pa.Array:
-    """A map column as lists of structs, made without a cast, which would break values that are lists of nulls."""
+    """A map column as lists of structs. It is not cast, because a cast would break values that are lists of nulls."""
     pairs, buffers = maps.values, maps.buffers()[:2]
     return pa.Array.from_buffers(
         pa.list_(pairs.type), len(maps), buffers, maps.null_count, maps.offset, children=[pairs]
@@ -22,9 +22,9 @@ def entries(maps: pa.Array) -> pa.Array:
 
 
 def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets, null where a list is null, and members.
+    """The offsets of a list column, null where a list is null, and its entries.
 
-    What lies under a null list is left out: the offset after a null one ends the list before it, which would have it.
+    Entries under a null list are left out, because they would become entries of the list before it.
     """
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -34,12 +34,12 @@ def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with columns of the types of ``schema``, which differ from its own in what is nullable at most.
+    """The table with the column types of ``schema``, which may differ from its own only in nullability.
 
-    A null below a null becomes zero, the empty text or the empty list where the type allows no null.
+    A null below a null becomes zero, the empty text or the empty list if the type is not nullable.
 
     Raises:
-        NullMemberError: a null where the type allows none, with no null above it.
+        NullMemberError: a value is null where the type is not nullable, with no null above it.
     """
     columns = [
         pa.chunked_array([_fitted(chunk, field.type) for chunk in column.chunks], field.type)
@@ -70,7 +70,7 @@ def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _member(values: pa.Array, field: pa.Field, above: pa.Array | None) -> pa.Array:
-    """The values as those of a member; ``above`` is true where the struct is null."""
+    """The values for a member of a struct; ``above`` is true where the struct is null."""
     values = _fitted(values, field.type)
     if field.nullable or not values.null_count:
         return values
@@ -81,7 +81,7 @@ def _member(values: pa.Array, field: pa.Field, above: pa.Array | None) -> pa.Arr
 
 
 def _requires(kind: pa.DataType) -> bool:
-    """Whether something inside the type is not nullable, map keys aside."""
+    """Whether something inside the type, except map keys, is not nullable."""
     if pa.types.is_struct(kind):
         return any(not field.nullable or _requires(field.type) for field in kind)
     if pa.types.is_map(kind):
@@ -90,7 +90,7 @@ def _requires(kind: pa.DataType) -> bool:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with zero, no text, an empty list, or a struct of its members in place of null."""
+    """The array with nulls replaced by zero, the empty text, the empty list, or a struct of the members."""
     kind = array.type
     if pa.types.is_struct(kind):
         members = [array.field(index) for index in range(kind.num_fields)]

@@ -25,7 +25,7 @@ def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The columns with nulls allowed at every depth."""
+    """The schema with nullable fields at every depth."""
     return pa.schema([field.with_type(rebuilt(field.type, _nullable_within)).with_nullable(True) for field in schema])
 
 

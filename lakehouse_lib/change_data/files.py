@@ -133,7 +133,7 @@ def _positions(mask: pa.Array) -> list[int]:
 
 
 def _rows(file: pa.Table, store: ObjectStore) -> int:
-    """The number of rows in a file with deleted ones, from its statistics, else from its footer."""
+    """The number of rows in a file, including deleted ones, from its statistics, else from its footer."""
     row_count = num_records(file)[0].as_py()
     if row_count is not None:
         return int(row_count)

@@ -180,7 +180,7 @@ def plan_cleanup(
     protected_below: int = 0,
     unreadable: Collection[int] = (),
 ) -> CleanupPlan:
-    """The plan which files of the log folder a cleanup deletes. Reads nothing.
+    """Decide which files of the log folder a cleanup deletes. Reads nothing.
 
     Args:
         listing: of ``_delta_log``.

@@ -315,7 +315,7 @@ def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSche
     """
 
     def column_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The table column of a leaf; the bounds and the null count of a column have the same."""
+        """The table column of a leaf, which is the same for its bounds and its null count."""
         depth = _TYPED.get(leaf[1]) if len(leaf) > 1 else None
         return None if depth is None else (leaf[1], *leaf[depth:])
 

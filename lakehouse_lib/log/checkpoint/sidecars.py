@@ -1,4 +1,4 @@
-"""The plan which sidecars of a checkpoint the next checkpoint keeps, and which it writes again. It only decides.
+"""Decide which sidecars of a checkpoint the next checkpoint keeps, and which it writes again. Writes nothing.
 
 Readers do not reconcile actions inside a checkpoint (PROTOCOL.md, section Checkpoints), so its sidecars must have
 exactly the files of its version. A sidecar is kept while all of its files are live. If some were removed, it is written
