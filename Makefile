@@ -1,30 +1,30 @@
-# Everything from a fresh clone: `make` alone lists the targets, each makes what it needs (`.venv` included).
-# Needs Python 3.11 to 3.14 and Java 17 or newer; PYTHON=... picks an interpreter.
+# Works from a fresh clone. `make` alone lists the targets. Each target creates what it needs, `.venv` included.
+# Requires Python 3.11 to 3.14 and Java 17 or newer. PYTHON=... selects an interpreter.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
-# The caller's environment decides nothing but where packages come from (pip's own settings) and which Java runs.
+# Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
 
 python := .venv/bin/python
 installed := .venv/.installed
 interpreter := $(or $(wildcard $(python)),$(PYTHON))
 
-# delta-spark belongs to another Spark than ours, so it has an environment of its own; Spark fetches its jars.
+# delta-spark needs another Spark version than the project, so it has its own environment. Spark downloads its jars.
 delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
 
-# A process for each processor, at most four.
+# One process per processor, at most four.
 in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What `make test-all` runs, in this order.
 all_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants fuzz test-faults \
     test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3
 
-# The oldest versions that pyproject.toml allows, and of those the tests that need no newer one: pyarrow reads fixed-size
+# The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
 floor := .peers/floor
 floor_judges := deltalake duckdb duckdb-extension-delta editables flask flask-cors hatchling hypothesis jsonschema moto \
@@ -34,29 +34,29 @@ floor_tests := tests/lakehouse_lib tests/spark_jobs \
     --deselect tests/lakehouse_lib/engine/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
     -W "ignore:Implicitly cleaning up:ResourceWarning"
 
-# A real S3 server, for the tests of the store: a Go program, which listens on 127.0.0.1.
+# A real S3 server for the tests of the store: a Go program that listens on 127.0.0.1.
 s3_server := .peers/bin/versitygw
 s3_server_version := v1.8.0
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s  %s\n", $$1, $$2 }' Makefile
 
-demo: prerequisites $(installed) ## Watch the whole platform work on real data, from landing files to a proven erasure
+demo: prerequisites $(installed) ## Run the whole platform on TPC-H data, from landing files to a proven erasure
 	@$(python) -m demo
 
-up: prerequisites $(installed) ## Start the demo's Airflow and leave it running; prints its address and password
+up: prerequisites $(installed) ## Start the demo's Airflow, leave it running and print its address and password
 	@$(python) -m demo up
 
-down: $(installed) ## Stop what `make up` started
+down: $(installed) ## Stop the Airflow that `make up` started
 	@$(python) -m demo down
 
-test: prerequisites $(installed) ## Run the tests but the slow ones (six minutes on two processors)
+test: prerequisites $(installed) ## Run the tests without the slow ones (six minutes on two processors)
 	@$(python) -m pytest $(in_parallel)
 
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
 	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile nightly
 
-test-all: ## Run every test there is, go on after a failure, and print how long each target took (hours)
+test-all: ## Run all tests, continue after a failure, and print the time of each target (hours)
 	@failed=0; times=; \
 	for target in $(all_tests); do \
 	    start=$$(date +%s); result=passed; \
@@ -65,16 +65,16 @@ test-all: ## Run every test there is, go on after a failure, and print how long 
 	done; \
 	printf "$$times"; exit $$failed
 
-test-faults: $(installed) ## Kill writers at random, 16 at a time, and see that nothing acknowledged is lost (COMMITS=..., KILLS=...)
+test-faults: $(installed) ## Kill random processes among 16 writers, and check that no acknowledged commit is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
-test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and see that nothing of it is left (ten minutes)
+test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and check that no secret is left in a file (ten minutes)
 	@$(python) -m pytest -m '' tests/airflow/worker_kills.py
 
 test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
 	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
 
-test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark fetches hadoop-aws, 0.7 GB, once)
+test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark downloads hadoop-aws, 0.7 GB, once)
 	@$(python) -m pytest -m '' -rP tests/s3/spark.py
 
 test-floor: prerequisites $(floor)/.installed ## Test with the oldest versions that pyproject.toml allows (fifteen minutes)
@@ -83,32 +83,32 @@ test-floor: prerequisites $(floor)/.installed ## Test with the oldest versions t
 test-install: prerequisites $(installed) ## Install the wheel beside Airflow 3.3, 3.2 and 3.1 and use it there (ten minutes)
 	@$(python) -m pytest -m '' tests/install/beside_airflow.py
 
-fuzz: $(installed) ## Read 100,000 spoiled tables and predicates (INPUTS=..., SEED=..., FIRST=... to carry on)
+fuzz: $(installed) ## Read 100,000 corrupted tables and predicates (INPUTS=..., SEED=..., FIRST=... to continue)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
-interop: prerequisites $(installed) $(peer_tables)/.written ## Read what delta-spark writes, feature by feature (twenty minutes)
+interop: prerequisites $(installed) $(peer_tables)/.written ## Read tables that delta-spark writes, feature by feature (twenty minutes)
 	@$(python) -m pytest -m '' tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py
 
-interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit among delta-rs and delta-spark, a thousand times to one table each
+interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit to one table together with delta-rs, then with delta-rs and delta-spark, a thousand times each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-interop-commits-s3: $(installed) $(s3_server) ## Commit among delta-rs on a real S3 server, a thousand times to one table (needs Go)
+interop-commits-s3: $(installed) $(s3_server) ## Commit to one table on a real S3 server together with delta-rs, a thousand times (needs Go)
 	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-simulate: $(installed) ## Let 10,000 simulated worlds race for commits, and judge each (SEEDS=..., FIRST=...; RECORD=file, in several sittings)
+simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each (SEEDS=..., FIRST=...; RECORD=file to continue later)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))
 
-simulate-orders: $(installed) ## Run two and three actors in every order of their calls, and with each fault at each call
+simulate-orders: $(installed) ## Simulate two and three actors in every order of their calls, with each fault at each call
 	@$(python) -m tests.simulation --orders
 
-simulate-verbs: $(installed) ## Let the verbs race with real data files in 2,000 simulated worlds (SEEDS=..., FIRST=...)
+simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 worlds (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
-simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and fifteen into the verbs; see that each is found
+simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and fifteen into the verbs, and check that each is found
 	@$(python) -m tests.simulation --mutants
 	@$(python) -m tests.verb_simulation --mutants
 
-lint: $(installed) ## Check style, types and the walls between the parts
+lint: $(installed) ## Check style, types and the imports between the parts
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
 	@$(python) -m mypy
@@ -118,37 +118,37 @@ format: $(installed) ## Rewrite the code in the project's style
 	@$(python) -m ruff check --fix .
 	@$(python) -m ruff format .
 
-docs: $(installed) ## Write the pages that are made from the code
+docs: $(installed) ## Write the pages that are generated from the code
 	@$(python) -m docs.protocol_support
 	@$(python) -m docs.conflict_table
 
-bench: prerequisites $(installed) ## Time compact, z_order and delete beside delta-rs
+bench: prerequisites $(installed) ## Time compact, z_order and delete, compared with delta-rs
 	@$(python) -m benchmarks
 
-bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files beside the peers
+bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log
 
-bench-commit: prerequisites $(installed) ## Time commits beside delta-rs: small ones, concurrent ones, on large tables
+bench-commit: prerequisites $(installed) ## Time small commits, concurrent commits and commits on large tables, compared with delta-rs
 	@$(python) -m benchmarks.commit
 
-bench-checkpoint: prerequisites $(installed) ## Time checkpoints of a table of a million files beside delta-rs
+bench-checkpoint: prerequisites $(installed) ## Time checkpoints of a table of a million files, compared with delta-rs
 	@$(python) -m benchmarks.checkpoints
 
 package: $(installed) ## Build the wheel into dist/
 	@$(python) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
 
-# pyspark-client ships the same files as pyspark, so one of the two has to stay out; that is also why installing
-# resolves nothing. LOCK_FLAGS=--upgrade or --upgrade-package=NAME moves pins that still fit.
-lock: $(installed) ## Pin every package again, after a change in pyproject.toml
+# pyspark-client contains files of pyspark, so it is left out of the lock and packages are installed without resolving.
+# LOCK_FLAGS=--upgrade upgrades all pins, --upgrade-package=NAME upgrades one.
+lock: $(installed) ## Pin all packages, after a change in pyproject.toml
 	@$(python) -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	    --no-emit-index-url --no-emit-package pyspark-client --custom-compile-command "make lock" \
 	    $(LOCK_FLAGS) --output-file requirements.lock pyproject.toml
 
-prerequisites: ## Check that Python and Java are there, or say what to do
+prerequisites: ## Check that Python and Java are installed, or print how to install them
 	@sh .ci/prerequisites "$(interpreter)" > /dev/null
 
-clean: ## Stop what runs and remove all that make made, .venv and .demo included
+clean: ## Stop the demo and remove all generated files, .venv and .demo included
 	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
 	rm -rf .venv .demo .bench .fuzz .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf metastore_db derby.log spark-warehouse
@@ -180,7 +180,7 @@ $(floor)/.installed: pyproject.toml requirements.lock | $(installed)
 	@touch $@
 
 $(s3_server):
-	@command -v go > /dev/null || { echo "the tests on S3 need Go, to build an S3 server from its source" >&2; exit 1; }
+	@command -v go > /dev/null || { echo "the tests on S3 need Go to build an S3 server from source" >&2; exit 1; }
 	@echo "Building an S3 server into .peers/bin: some minutes, once."
 	@GOBIN="$(CURDIR)/.peers/bin" go install github.com/versity/versitygw/cmd/versitygw@$(s3_server_version)
 

@@ -14,42 +14,60 @@ PAGE = Path(__file__).with_name("protocol-support.md")
 _HEAD = """\
 # Protocol support
 
-What this library does with a table that lists a feature of the [Delta protocol][protocol]. `make docs` writes this page
-from `lakehouse_lib/features/table_features.py`, which is also what decides when a table is opened.
+This page lists the features of the [Delta protocol][protocol] that this library reads and writes. If a table uses
+another feature, the library refuses the table and names the feature. To see the features of a table:
 
-*yes*: supported, in use or not. *if unused*: a table may list the feature; it is refused, by the feature's name, once
-its schema or its properties put it to use. *no*: refused. A feature that is not on this page is refused, too. Whatever
-cannot be read cannot be written.
+```python
+DeltaTable("orders").protocol()
+```
+
+`make docs` writes this page from `lakehouse_lib/features/table_features.py`. The library uses the same list when it
+opens a table.
 
 [protocol]: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 
 ## Features
 
-A *reader* feature is one that readers have to know; *writer* features concern writers alone. Previews and proposals are
-names that engines put into tables before PROTOCOL.md lists them.
+| read, write | means |
+| --- | --- |
+| yes | supported |
+| if unused | a table may list the feature. It is refused if its schema or its properties use the feature |
+| no | refused |
+
+A feature that is not on this page is refused. A table that cannot be read cannot be written.
+
+Readers must support *reader* features. *Writer* features affect only writers. *Previews* and *proposals* are features
+that engines add to tables before PROTOCOL.md lists them.
 """
 
 _VERSIONS = """
 ## Versions without a list of features
 
-A reader version below 3 and a writer version below 7 list nothing: each implies the features of its own line and of
-those above it. The same table decides.
+A table with a reader version below 3 or a writer version below 7 has no list of features. The version implies the
+features in its own line and in the lines above it.
 """
 
 _PROPERTIES = """
 ## Table properties
 
-What `configuration` of `write_deltalake` and `DeltaTable.create` takes. A property that enables a feature puts it into
-the protocol; where the feature is not written here, the property is refused. `delta.feature.NAME = supported` puts a
-feature that is written here into the protocol without enabling it. Other names that begin with `delta.` are refused, so
-that a misspelled one is not lost; names of your own are kept.
+Pass properties as `configuration` to `write_deltalake` or `DeltaTable.create`:
+
+```python
+write_deltalake("orders", orders, configuration={"delta.enableRowTracking": "true"})
+```
+
+- A property that enables a feature adds the feature to the protocol. If this library cannot write the feature, it
+  refuses the property.
+- `delta.feature.NAME = supported` adds a feature that this library can write to the protocol, without enabling it.
+- Other names that begin with `delta.` are refused, because they may be misspelled.
+- Names without this prefix are kept.
 """
 
 _TYPES = """
 ## Types
 
-All types of the protocol's schema are read and written; these need a word. A table can be described whatever types it
-has: only a column of a type that is refused cannot be read.
+All types of the protocol are read and written, with these exceptions and conditions. A table with a refused type can
+be opened, and its other columns can be read.
 """
 
 
@@ -58,12 +76,13 @@ def page() -> str:
     return "".join(
         (
             _HEAD,
-            _table(("feature", "kind", "read", "write", ""), [_row(feature) for feature in FEATURES.values()]),
+            _table(("feature", "kind", "read", "write", "notes"), [_row(feature) for feature in FEATURES.values()]),
             _VERSIONS,
             _table(("version", "implies"), [*_implied("reader", 0), *_implied("writer", 1)]),
             _TYPES,
             _table(
-                ("type", "read", "write", ""), [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()]
+                ("type", "read", "write", "notes"),
+                [(f"`{n}`", _yes(r), _yes(w), why) for n, (r, w, why) in TYPES.items()],
             ),
             _PROPERTIES,
             _table(("property", "valid values", "enables"), [_property(entry) for entry in _settable()]),

@@ -47,7 +47,7 @@ def _committing(result: _Result) -> str:
 
 def _pruning(result: _Result) -> str:
     return "\n\n".join(
-        _chosen(section, "JSON alone" if "json" in name else "JSON and structs") for name, section in result.items()
+        _chosen(section, "JSON only" if "json" in name else "JSON and structs") for name, section in result.items()
     )
 
 
@@ -112,14 +112,14 @@ def _scanning(result: _Result) -> str:
     return about + table(["", "to_spark", "plain Parquet", "to_spark / plain"], rows) + f"\n\n{_OPENED_AGAIN}"
 
 
-#: What a figure is not, said right below the tables that have it.
+#: Notes below the tables whose figures compare different work.
 _WARM = (
-    "Warm compares unequal work: this library remembers what it has read of a log in the process, and looks only "
-    "whether it is there still and what is new; delta-rs reads the log again."
+    "Warm runs are not the same work: this library keeps the log that it has read and only checks for changes. "
+    "delta-rs reads the log again."
 )
 _OPENED_AGAIN = (
-    "The turns before have opened the table in this process, whose log is remembered: opening lists it, and reads "
-    "nothing twice. Plain Parquet lists the folder each time."
+    "Earlier runs in this process have opened the table, and its log is kept: opening only lists the log. Plain "
+    "Parquet lists the folder each time."
 )
 
 _HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
