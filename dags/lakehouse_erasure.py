@@ -14,16 +14,16 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from lakehouse_airflow.operators.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator
-from lakehouse_airflow.operators.erasure import LakehouseEraseOperator, LakehousePurgeOperator
-from lakehouse_airflow.operators.erasure_report import LakehouseErasureReportOperator
-from lakehouse_airflow.operators.locate import (
+from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
+from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
+from lakehouse_airflow.operators.erasure.locate import (
     ERASE_MENTIONS,
     LakehouseLocateSubjectOperator,
     id_param,
     subject_param,
 )
+from lakehouse_airflow.operators.erasure.report import LakehouseErasureReportOperator
 from lakehouse_airflow.registry import load_registry
 
 # A lost race or executor passes; bad input fails at once all the same.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
 from airflow.sdk import BaseHook
 
-from lakehouse_airflow.aws_connection import aws_options
-from lakehouse_airflow.connection_extra import extra_of
+from lakehouse_airflow.connections.aws import aws_options
+from lakehouse_airflow.connections.extra import extra_of
+from lakehouse_airflow.connections.store_options import account_type, store_options
 from lakehouse_airflow.registry import load_registry, registered
-from lakehouse_airflow.store_options import account_type, store_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -129,7 +129,7 @@ def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
     from airflow.providers.standard.operators import hitl
 
-    from lakehouse_airflow.operators import job_operator
+    from lakehouse_airflow.operators.base import job_operator
     from tests.airflow.erasure_runs import JobInThisProcess, append, put_hitl_detail
 
     monkeypatch.setattr(job_operator, "JobSubmission", JobInThisProcess)

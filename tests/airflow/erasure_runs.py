@@ -15,12 +15,13 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from deltalake import DeltaTable as Peer
 from deltalake import write_deltalake
 
-from lakehouse_airflow.erasure_plan import places_of
-from lakehouse_airflow.ledger_connection import open_ledger
-from lakehouse_airflow.operators.approval import LakehouseApprovalOperator, LakehouseErasureApprovalOperator
-from lakehouse_airflow.operators.erasure import LakehouseEraseOperator, LakehousePurgeOperator
-from lakehouse_airflow.operators.erasure_report import LakehouseErasureReportOperator
-from lakehouse_airflow.operators.locate import LakehouseLocateSubjectOperator
+from lakehouse_airflow.connections.ledger import open_ledger
+from lakehouse_airflow.erasure.plan import places_of
+from lakehouse_airflow.operators.base.approval import LakehouseApprovalOperator
+from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
+from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
+from lakehouse_airflow.operators.erasure.locate import LakehouseLocateSubjectOperator
+from lakehouse_airflow.operators.erasure.report import LakehouseErasureReportOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import Ledger

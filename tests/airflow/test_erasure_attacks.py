@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.operators import job_operator
+from lakehouse_airflow.operators.base import job_operator
 from lakehouse_lib.ledger import Ledger
 from lakehouse_lib.store import LocalStore
 from tests.airflow.api_runs import ApiRun

@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from deltalake import write_deltalake
 
-from lakehouse_airflow.operators import erasure as erasure_tasks
-from lakehouse_airflow.operators import locate
+from lakehouse_airflow.operators.erasure import erase as erasure_tasks
+from lakehouse_airflow.operators.erasure import locate
 from lakehouse_lib.ledger import Ledger
 from lakehouse_lib.privacy import purge
 from lakehouse_lib.store import LocalStore

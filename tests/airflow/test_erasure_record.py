@@ -17,8 +17,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import DeltaTable as Peer
 from deltalake import write_deltalake
 
-from lakehouse_airflow.operators import erasure as erasure_tasks
-from lakehouse_airflow.operators import job_operator, locate
+from lakehouse_airflow.operators.base import job_operator
+from lakehouse_airflow.operators.erasure import erase as erasure_tasks
+from lakehouse_airflow.operators.erasure import locate
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import digest
 from lakehouse_lib.store import LocalStore

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow.ledger_connection import open_ledger
+from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.errors import LedgerError
 from lakehouse_lib.ledger import digest

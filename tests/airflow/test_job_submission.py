@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lakehouse_airflow.failures import failure
-from lakehouse_airflow.job_submission import JobSubmission
+from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow import session_keys
-from lakehouse_airflow.session_keys import SessionKeys, shared_keys
+from lakehouse_airflow.connections import session_keys
+from lakehouse_airflow.connections.session_keys import SessionKeys, shared_keys
 
 HOUR = 3600.0
 SECRET = "hunter2/of+the+role"
@@ -38,7 +38,7 @@ class Service:
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     found = Service()
     monkeypatch.setattr(session_keys, "_answers", OrderedDict())
-    monkeypatch.setattr("lakehouse_airflow.session_keys.time.time", lambda: found.now)
+    monkeypatch.setattr("lakehouse_airflow.connections.session_keys.time.time", lambda: found.now)
     return found
 
 
@@ -145,7 +145,7 @@ def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest
 
 def test_a_forked_child_asks_for_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert service.key() == "ASIA1"
-    monkeypatch.setattr("lakehouse_airflow.session_keys.os.getpid", lambda: -1)
+    monkeypatch.setattr("lakehouse_airflow.connections.session_keys.os.getpid", lambda: -1)
     assert service.key() == "ASIA2"
 
 

@@ -17,7 +17,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from lakehouse_airflow.aws_connection import aws_options
+from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
@@ -188,7 +188,7 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
     assert first.isdisjoint(second)
     # Fifty-six minutes later: the keys of an hour are about to expire.
     now = time.time
-    monkeypatch.setattr("lakehouse_airflow.session_keys.time.time", lambda: now() + 56 * 60)
+    monkeypatch.setattr("lakehouse_airflow.connections.session_keys.time.time", lambda: now() + 56 * 60)
     times, third = look(password="rotated+" + SECRET)
     assert (times, len(third)) == (1, 1)
     assert third.isdisjoint(second)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from lakehouse_airflow.connections.store_options import account_type, store_options
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.store_options import account_type, store_options
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store

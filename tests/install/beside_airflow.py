@@ -41,7 +41,11 @@ with DAG("upkeep"):
 AIRFLOWS = {"3.3": [], "3.2": ["fastapi<0.137", "svcs<26"], "3.1.3": []}
 
 #: What needs a task that waits for a person, which Airflow has from 3.3 on.
-APPROVALS = {"lakehouse_airflow.operators.approval", "lakehouse_airflow.operators.repair_approval"}
+APPROVALS = {
+    "lakehouse_airflow.operators.base.approval",
+    "lakehouse_airflow.operators.erasure.approval",
+    "lakehouse_airflow.operators.repair_approval",
+}
 
 IMPORTS = """
 import importlib, pkgutil

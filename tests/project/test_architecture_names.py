@@ -24,3 +24,12 @@ def test_the_files_it_names_are_there():
     assert len(names) > 50
     paths = [f"/{path.relative_to(ROOT)}" for path in FILES]
     assert {name for name in names if not any(path.endswith(f"/{name}") for path in paths)} == set()
+
+
+def test_no_folder_has_more_than_fifteen_modules():
+    folders = {
+        path.parent for folder in ("lakehouse_lib", "plugins", "spark_jobs") for path in (ROOT / folder).rglob("*.py")
+    }
+    assert len(folders) > 20
+    modules = {folder: [path for path in folder.glob("*.py") if path.name != "__init__.py"] for folder in folders}
+    assert {str(folder.relative_to(ROOT)): len(files) for folder, files in modules.items() if len(files) > 15} == {}

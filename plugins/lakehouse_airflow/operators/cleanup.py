@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.operators.vacuum import vacuum_policy, without_paths
 from lakehouse_lib.catalogue import CLEANUP
 

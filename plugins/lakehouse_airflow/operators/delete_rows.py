@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_lib.catalogue import DELETE_ROWS
 
 

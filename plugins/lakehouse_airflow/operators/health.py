@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 
 
 class LakehouseHealthOperator(LakehouseTableOperator):

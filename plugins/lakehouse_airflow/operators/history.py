@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse_airflow.commit_info import shown_info
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 
 
 class LakehouseHistoryOperator(LakehouseTableOperator):

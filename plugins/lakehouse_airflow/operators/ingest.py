@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.optimize import file_size
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.catalogue import INGEST

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.registry import registered
 from lakehouse_lib.catalogue import COMPACT
 from lakehouse_lib.fleet.registry import Table

@@ -9,10 +9,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index, read_plan, require_approval
+from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.ledger_connection import open_ledger
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.catalogue import REPAIR
 

@@ -11,7 +11,7 @@ from airflow.sdk import timezone
 from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.markdown import code
-from lakehouse_airflow.operators.approval import LakehouseApprovalOperator
+from lakehouse_airflow.operators.base.approval import LakehouseApprovalOperator
 from lakehouse_airflow.operators.repair import KIND, REPAIRED, first_named
 from lakehouse_lib.catalogue import REPAIR
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.job_operator import LakehouseJobOperator
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from spark_jobs import aggregate
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import registered
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator, timezone
 
-from lakehouse_airflow.erasure_plan import delete_identifiers
-from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
+from lakehouse_airflow.erasure.plan import delete_identifiers
+from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.erasure import CLEAR_FROM_DELETE
+from lakehouse_airflow.operators.erasure.erase import CLEAR_FROM_DELETE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -14,10 +14,9 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, map_index, read_plan
+from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.failures import as_task_failure
-from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
@@ -136,36 +135,6 @@ class LakehouseApprovalOperator(ApprovalOperator):
             "approver": decision["approver"]["id"],
             "answered_at": decision["answered_at"],
         }
-
-
-class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
-    """Asks whether a person may be erased as planned.
-
-    Args:
-        subject: a subject of the registry, whose ``approvers``, ``four_eyes``, ``response_hours`` and
-            ``notifiers`` apply.
-        located_by: task id of the LakehouseLocateSubjectOperator.
-    """
-
-    kind = erasure_plan.KIND
-
-    def __init__(self, *, subject: str, located_by: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.registry_subject = subject  # Airflow calls the question's headline the subject
-        self.located_by = located_by
-
-    def policy(self, registry: Registry) -> ApprovalPolicy:
-        return registry.subject(self.registry_subject)
-
-    def pointer(self, context: Context, ledger: Ledger) -> Pointer:  # noqa: ARG002
-        return Pointer.pull(context, self.located_by)
-
-    def question(self, plan: Document) -> tuple[str, str]:
-        return erasure_plan.question(plan)
-
-    def require_open(self, ledger: Ledger, plan: Document) -> None:
-        erasure_plan.require_subject(plan, self.registry_subject)
-        erasure_plan.places_of(ledger, plan)
 
 
 def _notifier(reference: str) -> BaseNotifier:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import BaseOperator, timezone
 
-from lakehouse_airflow import erasure_plan
-from lakehouse_airflow.erasure_request import Erasure, ErasureTasks
+from lakehouse_airflow.erasure import plan as erasure_plan
+from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.job_operator import SubmitOperator
+from lakehouse_airflow.operators.base.job_operator import SubmitOperator
 from lakehouse_lib.catalogue import ERASE
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
+from lakehouse_airflow.connections.ledger import open_ledger
+from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.failures import rewritten
-from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Subject
 

@@ -16,9 +16,9 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
 
 import spark_jobs
-from lakehouse_airflow.connection_extra import extra_of
+from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.failures import failure
-from lakehouse_airflow.supervisor import dying_with_supervisor
+from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from spark_jobs.parent_process import tied_to_this_process
 from spark_jobs.private_files import in_memory, private_path
 

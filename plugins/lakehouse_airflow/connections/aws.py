@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, mask_secret
 
-from lakehouse_airflow.connection_extra import extra_of, taken_as_object
-from lakehouse_airflow.session_keys import SessionKeys, shared_keys
+from lakehouse_airflow.connections.extra import extra_of, taken_as_object
+from lakehouse_airflow.connections.session_keys import SessionKeys, shared_keys
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

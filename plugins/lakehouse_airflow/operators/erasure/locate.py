@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowFailException, mask_secret
 from airflow.sdk import BaseOperator, Param, timezone
 
-from lakehouse_airflow import erasure_plan
 from lakehouse_airflow.approval import Pointer, Run
+from lakehouse_airflow.connections.ledger import open_ledger
+from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.failures import as_task_failure, rewritten
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.ledger_connection import open_ledger
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Registry, Subject

@@ -13,7 +13,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.job_submission import JobSubmission
+from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
 from lakehouse_lib.catalogue import Parameter

@@ -1,0 +1,1 @@
+"""Airflow connections as storage options, and as the key of the ledger."""

@@ -1,0 +1,1 @@
+"""The documents of an erasure: its plan and its request."""

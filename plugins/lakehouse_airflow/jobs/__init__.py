@@ -1,0 +1,1 @@
+"""Submission of the jobs of ``spark_jobs``."""

@@ -1,0 +1,1 @@
+"""Operators of an erasure, in the order locate, approve, erase, report."""
