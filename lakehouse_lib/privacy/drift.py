@@ -9,15 +9,15 @@ from lakehouse_lib.privacy.places import Place
 
 
 def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
-    """Names of the tables with keys that the plan does not have, or with rows where there were none, sorted.
+    """Names of the tables with new keys, or with rows where the plan has none, sorted.
 
-    More rows of a planned key do not count: the plan's keys lead to them, too.
+    More rows of a planned key are no arrival, because the plan's keys lead to them.
     """
     return sorted(table for table, place in now.items() if _has_more(then.get(table), place))
 
 
 def has_lost_keys(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
-    """Whether a key of the plan cannot be found any more, because the row that led to it is deleted."""
+    """Whether a key of the plan is missing now, because the row that led to it was deleted."""
     return any(
         not now[table].keys.covers(place.keys) if table in now else not place.keys.is_empty
         for table, place in then.items()
@@ -25,7 +25,7 @@ def has_lost_keys(then: Mapping[str, Place], now: Mapping[str, Place]) -> bool:
 
 
 def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> list[str]:
-    """The plan's tables that the registry has moved since, or dropped from the subject, in words."""
+    """A sentence for each of the plan's tables that the registry has moved, or dropped from the subject."""
     subject_tables = set(registry.subject(subject).tables())
     moves = []
     for table, place in sorted(then.items()):
@@ -33,17 +33,17 @@ def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> l
         if table not in subject_tables or entry is None:
             moves.append(f"{table} is not a table of the subject {subject} any more")
         elif entry.uri != place.uri:
-            moves.append(f"{table} at {entry.uri}, not {place.uri}")
+            moves.append(f"{table} is at {entry.uri}; the plan has {place.uri}")
     return moves
 
 
 def find_recreated(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
-    """Names of the tables that were recreated since the plan, at the same location, sorted."""
+    """Names of the tables that were recreated at their location after the plan was made, sorted."""
     return sorted(table for table, place in then.items() if table in now and now[table].table_id != place.table_id)
 
 
 def _has_more(before: Place | None, now: Place) -> bool:
     if now.rows and (before is None or not before.has_rows):
         return True
-    # A quarantine that is new has the keys of its table; they say nothing as long as it has no row of the person.
+    # A new quarantine has the keys of its table; without a row of the person they are not new.
     return before is not None and not before.keys.covers(now.keys)

@@ -1,7 +1,7 @@
-"""Find every row of a person: the keys in each table, and how many rows they hit. Nothing is changed here.
+"""Find every row of a person: the keys in each table, and the number of rows that have them. Reads only.
 
-Only key columns of the files that may match are read, a row group at a time; of quarantines those of all files, because
-their keys are spelled in many ways.
+Only the key columns of files that may match are read, a row group at a time. In a quarantine a key can be spelled in
+several ways, so all its files are read.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from lakehouse_lib.store import open_store
 
 @dataclass(frozen=True)
 class Located:
-    """Where a subject's rows are in one table.
+    """The subject's rows of one table, by one key column.
 
     Attributes:
-        table, uri: its name and location.
-        table_id: the ``id`` of its metadata, which a recreated table does not have.
-        version: the version that was looked at.
-        keys: the typed keys that lead to the rows.
-        rows, files: how many rows, in how many live files.
-        unattributed: records of a quarantine that may be the subject's too, although no key says so; never among
+        table, uri: the table's name and location.
+        table_id: the ``id`` in its metadata; a recreated table has another.
+        version: the version that was read.
+        keys: the typed keys of the rows.
+        rows, files: the number of rows, and of live files that hold them.
+        unattributed: records of a quarantine without a readable key, which may be the subject's; not counted in
             ``rows``. None for a table that is not a quarantine.
     """
 
@@ -51,7 +51,7 @@ class Located:
 
     @property
     def predicate(self) -> str:
-        """SQL that is true of exactly these rows; ``FALSE`` when there can be none."""
+        """SQL that is true for exactly these rows; ``FALSE`` without keys."""
         return self.keys.sql()
 
 
@@ -63,19 +63,20 @@ def locate(
     storage_options: Mapping[str, dict[str, str] | None] | None = None,
     engine: Engine | None = None,
 ) -> list[Located]:
-    """The subject's rows, in the order of ``subject.rows``; erase from the last to the first.
+    """The subject's rows in each table, in the order of ``subject.rows``; erase from the last to the first.
 
-    Places with the same table and key become one. A quarantine that does not exist yet holds no rows and is left out.
-    Keys in quarantine are found however they are spelled, if the load would have read them as the key: each of the
-    quarantine's files on disk is read for that, its key column alone.
+    Entries with the same table and key are merged. A quarantine that does not exist is left out. A quarantine's text
+    counts as a key if the load would read it as that key (``0004711`` as 4711); for this, the key column of each of
+    its files on disk is read.
 
     Args:
-        subject_id: whose rows; text is taken for a ``long`` if it is one.
+        subject_id: the person's identifier; text with a whole number is a valid ``long``.
         tables: location by table name.
-        storage_options: of each table's store, by table name; default none.
+        storage_options: options of each table's store, by table name; default none.
 
     Raises:
-        InvalidArgumentError: not an identifier of this kind, a table without a location, a key that is not a column.
+        InvalidArgumentError: the identifier is not of the subject's type, a table has no location, or a key column
+            does not exist or cannot be compared with an identifier.
     """
     value = subject.value(subject_id)
     engine = engine or ArrowEngine()
@@ -108,9 +109,9 @@ def locate(
 
 
 def _loaded_as(subject: Subject, opened: _Tables, column: str, identifier: int | str | None) -> list[pa.DataType]:
-    """What the load reads a quarantine's column as: the types that columns of its name have in the subject's tables.
+    """The types as which the load reads a quarantine's column: those of columns of its name in the subject's tables.
 
-    Where no table has one, a text may be a number or itself; ``identifier``, if the column holds that, says which.
+    If no table has such a column: the type of ``identifier`` if the column holds that, else both integer and text.
     """
     places = [(rows.table, rows.key) for rows in subject.rows if not rows.quarantine]
     for through in (rows.through for rows in subject.rows):
@@ -146,7 +147,7 @@ def _through(
         for key in pc.unique(pc.drop_null(batch.column(0))).to_pylist():
             if not isinstance(key, str) and key != int(key):
                 raise InvalidArgumentError(
-                    f"the column {through.select} of {through.table} holds numbers that are not whole",
+                    f"column {through.select} of {through.table} holds fractions; expected whole numbers",
                     table=snapshot.store.root,
                     version=snapshot.version,
                     hint="Select a column of strings or whole numbers",
@@ -161,16 +162,16 @@ def _keys(snapshot: Snapshot, table: str, key: str, values: Iterable[int | str])
         return ColumnKeys.of(field, values)
     except TypeError as error:
         raise InvalidArgumentError(
-            f"the column {key} of {table} is {field.type}, which no identifier is compared with",
+            f"key column {key} of {table} is {field.type}; expected a string, a whole number or a decimal",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Name a key column of strings, whole numbers or decimals",
+            hint="Name another key column in the subject",
             code="DELTA_INVALID_SUBJECT",
         ) from error
 
 
 class _Tables:
-    """Each table at one version, however often it is asked for."""
+    """A cache of snapshots: each table is read at one version."""
 
     def __init__(self, uris: Mapping[str, str], storage_options: Mapping[str, dict[str, str] | None]) -> None:
         self._uris = uris
@@ -180,8 +181,9 @@ class _Tables:
     def get(self, table: str, *, optional: bool = False) -> Snapshot | None:
         if table not in self._uris:
             raise InvalidArgumentError(
-                f"the subject's table {table!r} has no location",
-                hint=f"Locations are given for {', '.join(sorted(self._uris)) or 'no table'}",
+                f"the subject's table {table!r} has no location; expected one of "
+                f"{', '.join(sorted(self._uris)) or 'no table'}",
+                hint="Give the location of each of the subject's tables",
                 code="DELTA_INVALID_SUBJECT",
             )
         if table not in self._snapshots:

@@ -1,4 +1,4 @@
-"""Digests of data files before they are purged, so that a record can say which files these were."""
+"""Digests of data files, taken before a purge so that the record of an erasure identifies the deleted files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class FileDigest:
-    """The size and digest of one file.
+    """The size and digest of a file.
 
     Attributes:
-        path: as in the store.
-        bytes: how many it holds.
-        sha256: of its content, as 64 hexadecimal digits.
+        path: the store path.
+        bytes: the size.
+        sha256: the digest of the content, as 64 hexadecimal digits.
     """
 
     path: str
@@ -28,7 +28,7 @@ class FileDigest:
 
 
 def file_digests(store: ObjectStore, paths: Iterable[str]) -> Iterator[FileDigest]:
-    """The digest of each file, which is read once, 1 MiB at a time; a missing file is skipped."""
+    """The digest of each file, read in pieces of 1 MiB; a missing file is skipped."""
     for path in paths:
         total, content = 0, hashlib.sha256()
         try:

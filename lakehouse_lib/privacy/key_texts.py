@@ -1,8 +1,8 @@
-"""Keys in quarantine are text as it came: which texts are a key that is looked for.
+"""Find the spellings of a key in a quarantine, which keeps keys as the text of the source.
 
-The load reads ``0004711`` as the number 4711, so a record with that text, refused for another column, is the same
-person's. No SQL says so to every engine alike. So the texts that are there are read as the load reads them, and those
-that are one of the keys go into the predicate, which then only compares texts.
+The load reads ``0004711`` as the number 4711, so a rejected record with that text is the same person's. No SQL
+condition means this on every engine. So the quarantine's texts are read as the load reads them; those that are one of
+the keys go into the predicate, which compares texts only.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FOUND_SCHEMA = pa.schema([pa.field("text", pa.string())])
 
 @dataclass(frozen=True)
 class KeyTexts:
-    """Keys that are looked for in columns of text.
+    """A person's keys, to be compared with columns of text.
 
     Attributes:
         texts: the keys as text.
-        numbers: the same keys as the load reads them, once for each numeric type that the key has where it is loaded.
-        text_is_key: whether a text that is none of these numbers can be a key all the same.
+        numbers: the keys as numbers, an array for each numeric type as which the load reads the column.
+        text_is_key: whether the load also reads the column as text, so that any text can be a key.
     """
 
     texts: pa.Array
@@ -44,21 +44,21 @@ class KeyTexts:
 
     @classmethod
     def of(cls, values: Iterable[int | str], types: Collection[pa.DataType]) -> KeyTexts:
-        """The keys ``values``, where the column is loaded as one of ``types``."""
+        """The keys ``values`` of a column that the load reads as one of ``types``."""
         texts = pa.array(sorted({str(value) for value in values}), pa.string())
         numeric = [key_type for key_type in types if is_number(key_type)]
         numbers = tuple(pc.drop_null(_read(texts, key_type)) for key_type in numeric)
         return cls(texts, numbers, len(numeric) < len(types))
 
     def among(self, texts: pa.Array) -> pa.Array:
-        """For each text whether it is one of the keys; never null."""
+        """For each text, whether it is one of the keys; never null."""
         is_key = pc.is_in(texts, value_set=self.texts)
         for keys in self.numbers:
             is_key = pc.or_(is_key, pc.is_in(_read(texts, keys.type), value_set=keys))
         return is_key
 
     def unreadable(self, texts: pa.Array) -> pa.Array:
-        """For each text whether the load reads no key in it; false for null."""
+        """For each text, whether the load cannot read it as a key; false for null."""
         if self.text_is_key:
             return pc.and_(pc.is_valid(texts), False)
         bad = pc.is_valid(texts)
@@ -73,7 +73,7 @@ def is_number(data_type: pa.DataType) -> bool:
 
 
 def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]:
-    """The keys that a load as one of ``types`` reads in these texts; a text it reads no whole number in is itself."""
+    """The keys that the load reads in these texts, as one of ``types``; other texts stay texts."""
     texts = pc.unique(pc.drop_null(texts))
     keys: set[int | str] = set()
     as_text = pc.is_valid(texts)
@@ -89,14 +89,14 @@ def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]
 
 
 def _read(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The numbers that the load reads; null where it reads none."""
-    # What is not a number at all costs a cast of its own.
+    """The texts as numbers, as the load reads them; null where it cannot."""
+    # A failing cast is slow, so only texts that look like numbers are cast.
     return from_text(pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None), data_type)[0]
 
 
 @dataclass(frozen=True)
 class SpellingTask:
-    """Look for the keys in these files (FILE_SCHEMA); ``reader`` reads the key column alone."""
+    """A task of the engine: find spellings of the keys in ``files`` (FILE_SCHEMA); ``reader`` has the key column."""
 
     files: pa.Table
     reader: TableReader
@@ -104,10 +104,10 @@ class SpellingTask:
 
 
 def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> set[str]:
-    """The texts of a quarantine's column that are one of the keys, but for the keys as they are.
+    """The texts of a quarantine's column that the load would read as one of the keys.
 
-    Live files are read and every other file on disk, with rows that deletion vectors hide: a purge has to reach them.
-    A file that cannot be read is passed over; a proof names it.
+    Every file on disk is read, with the rows that deletion vectors hide, because a purge has to find them. A file
+    that cannot be read is skipped here, and reported by ``purge`` and ``prove``.
     """
     field = snapshot.field(key)
     if not keys.numbers or field.type != PrimitiveType("string"):
@@ -122,7 +122,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
 
 
 def find_spellings(task: SpellingTask) -> pa.Table:
-    """The task's texts that are one of the keys (_FOUND_SCHEMA)."""
+    """The texts in the task's files that are one of the keys (_FOUND_SCHEMA)."""
     matching_texts: set[str] = set()
     for path, noted in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
         try:

@@ -1,4 +1,4 @@
-"""The typed keys that lead to a person's rows, as values: compared as sets, kept as JSON, rendered to SQL when used."""
+"""The typed keys of a person's rows: compared as sets, stored as JSON, rendered as SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from lakehouse_lib.privacy import sql
 from lakehouse_lib.schema import Field, PrimitiveType
 
-# From this many consecutive lines on, a condition names first and last line instead of each line.
+# A condition names a run of at least this many lines by its first and last line.
 _LONG_RUN = 20
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 
@@ -21,9 +21,9 @@ class ColumnKeys:
     """Keys of one column: a row is the person's if the column has one of these values.
 
     Attributes:
-        column: its name.
-        type: its type, as the protocol names it.
-        values: of that type, ascending; empty: no row is the person's.
+        column: the column's name.
+        type: the column's type, as the protocol names it.
+        values: the keys, ascending; empty: no row is the person's.
     """
 
     column: str
@@ -35,13 +35,13 @@ class ColumnKeys:
         """The keys of a column; a value that its type cannot hold is dropped, because no row can have it.
 
         Raises:
-            TypeError: the column is not of strings, whole numbers or decimals.
+            TypeError: the column's type is not a string, a whole number or a decimal.
         """
         typed: list[Any] = sorted(sql.of_type(values, field.type))
         return cls(field.name, str(field.type), tuple(typed))
 
     def sql(self) -> str:
-        """SQL that is true of exactly the rows with one of these values."""
+        """SQL that is true for exactly the rows with one of these values."""
         return sql.is_one_of(self.column, PrimitiveType(self.type), self.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,17 +50,17 @@ class ColumnKeys:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> ColumnKeys:
-        """What ``to_dict`` made."""
+        """The value of which ``to_dict`` made ``body``."""
         return cls(body["column"], body["type"], tuple(body["values"]))
 
 
 @dataclass(frozen=True)
 class RecordLines:
-    """Records of a quarantine by where they came from.
+    """Records of a quarantine that come from some lines of one file.
 
     Attributes:
-        source, file: as the quarantine's columns ``_source`` and ``_file`` have them.
-        runs: first and last line of each run, ascending and apart.
+        source, file: the values of the quarantine's columns ``_source`` and ``_file``.
+        runs: first and last line of each run, ascending, without overlap.
     """
 
     source: str
@@ -68,7 +68,7 @@ class RecordLines:
     runs: tuple[tuple[int, int], ...]
 
     def sql(self) -> str:
-        """A condition that is true of exactly these records."""
+        """SQL that is true for exactly these records."""
         conditions = [sql.is_one_of("_source", _STRING, [self.source]), sql.is_one_of("_file", _STRING, [self.file])]
         return f"({' AND '.join([*conditions, self._on_lines()])})"
 
@@ -82,7 +82,7 @@ class RecordLines:
 
     @property
     def count(self) -> int:
-        """How many lines these are."""
+        """The number of lines."""
         return sum(last - first + 1 for first, last in self.runs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,33 +91,33 @@ class RecordLines:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> RecordLines:
-        """What ``to_dict`` made."""
+        """The value of which ``to_dict`` made ``body``."""
         return cls(body["source"], body["file"], tuple((first, last) for first, last in body["runs"]))
 
 
 @dataclass(frozen=True)
 class PersonKeys:
-    """All that leads to a person's rows in one table.
+    """All keys of a person's rows in one table.
 
     Attributes:
-        columns: keys of its columns; a row that has one of any of them is the person's.
-        records: records of a quarantine that are the person's although no key says so.
+        columns: keys by column; a row with a key in any of these columns is the person's.
+        records: unattributed records of a quarantine that are the person's.
     """
 
     columns: tuple[ColumnKeys, ...]
     records: tuple[RecordLines, ...] = ()
 
     def sql(self) -> str:
-        """A condition that is true of exactly the person's rows; ``FALSE`` where there can be none."""
+        """SQL that is true for exactly the person's rows; ``FALSE`` without keys."""
         return any_of([*(part.sql() for part in self.columns), *(part.sql() for part in self.records)])
 
     @property
     def is_empty(self) -> bool:
-        """Whether these lead to no row at all."""
+        """Whether there are neither keys nor records."""
         return not self.records and not any(part.values for part in self.columns)
 
     def covers(self, other: PersonKeys) -> bool:
-        """Whether every key of ``other`` is among these, so that none of them is new."""
+        """Whether these keys include every key of ``other``."""
         own = _values(self.columns)
         if not all(values <= own[column] for column, values in _values(other.columns).items()):
             return False
@@ -133,7 +133,7 @@ class PersonKeys:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> PersonKeys:
-        """What ``to_dict`` made."""
+        """The value of which ``to_dict`` made ``body``."""
         return cls(
             tuple(ColumnKeys.from_dict(part) for part in body["columns"]),
             tuple(RecordLines.from_dict(part) for part in body["records"]),
@@ -141,7 +141,7 @@ class PersonKeys:
 
 
 def any_of(conditions: Sequence[str]) -> str:
-    """A condition that is true where one of these is; ``FALSE`` of none."""
+    """A condition that is true if one of these is true; ``FALSE`` without conditions."""
     if len(conditions) < 2:
         return conditions[0] if conditions else sql.NOTHING
     return " OR ".join(f"({condition})" for condition in conditions)
@@ -155,7 +155,7 @@ def _values(columns: Iterable[ColumnKeys]) -> defaultdict[str, set[int | str]]:
 
 
 def _merged(records: Iterable[RecordLines]) -> defaultdict[tuple[str, str], list[tuple[int, int]]]:
-    """Runs by source and file, ascending and apart."""
+    """Runs by source and file, ascending, without overlap."""
     merged: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for source, file, (first, last) in sorted((part.source, part.file, run) for part in records for run in part.runs):
         runs = merged[source, file]

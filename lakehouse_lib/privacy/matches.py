@@ -1,10 +1,9 @@
 """Count the rows for which a predicate is true, file by file, reading only the predicate's columns.
 
-Live files are read as the table's schema says, without rows that deletion vectors name. Stored files are read by their
-own schema (they may come from before a column was added or retyped, or from a writer that died) and with every row that
-is in them: a deletion vector deletes nothing from the disk. A column that a file lacks has the value that the log or
-its folder tells, whatever the table is partitioned by now; else it is null in each row, or, where the table is
-partitioned by it, unknown.
+Live files are read by the table's schema, without rows that deletion vectors hide. Stored files are read by their own
+schema, because they may be older than a change of a column or left by a killed writer, and with all their rows, because
+a deletion vector deletes nothing from the disk. If a stored file lacks a column, its value is taken from the log or
+from the name of its folder. Without either, the value of a partition column is unknown and that of another is null.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from lakehouse_lib.schema import DataType, Field, Schema, StructType, TableLayou
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
-#: What counting answers: the files asked for, with the matching rows; ``note`` says why a count is null (a file that
-#: cannot be checked) or why it is 0 without a look at the rows (none of the columns).
+#: The result of a count: the files, with the number of matching rows; ``note`` is the reason why a count is null (the
+#: file cannot be checked) or is 0 without reading rows (the file has none of the columns).
 COUNTED_SCHEMA = FILE_SCHEMA.append(pa.field("matches", pa.int64())).append(pa.field("note", pa.string()))
 
-#: The note of a file that is not there any more; it holds nothing.
+#: The note of a file that was deleted before it was counted; its count is 0.
 GONE = "deleted meanwhile"
 
 _TASKS_A_THREAD = 4
@@ -40,13 +39,14 @@ _TASKS_A_THREAD = 4
 
 @dataclass(frozen=True)
 class CountTask:
-    """Count in these files (FILE_SCHEMA).
+    """A task of the engine: count the matching rows of some files.
 
     Attributes:
-        reader: of the predicate's columns, as the table has them.
-        own_schema: read each file by its own schema, and note what cannot be read instead of raising.
-        skip_by_footer: believe the footer's statistics where they rule a match out.
-        table_schema: of all the table's columns.
+        files: the files (FILE_SCHEMA).
+        reader: a reader of the predicate's columns by the table's schema.
+        own_schema: read each file by its own schema, and note an error instead of raising it.
+        skip_by_footer: skip a file if the statistics in its footer rule out a match.
+        table_schema: the schema of all columns.
     """
 
     files: pa.Table
@@ -58,14 +58,21 @@ class CountTask:
 
 
 def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
-    """(rows, files) of the version for which ``sql`` is true. Raises InvalidPredicateError."""
+    """The number of live rows for which ``sql`` is true, and of files that hold them.
+
+    Raises:
+        InvalidPredicateError: the predicate does not parse, or names no column.
+    """
     predicate = parse(sql, snapshot.schema, table=snapshot.store.root, label=LABEL)
     counted = _run(snapshot, predicate, snapshot.prune(predicate), engine, own_schema=False, skip_by_footer=False)
     return matching_rows(counted), int(pc.sum(pc.greater(counted["matches"], 0)).as_py() or 0)
 
 
 def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool) -> pa.Table:
-    """Count in stored objects (``path`` as in the store, ``size``, ``modified``), whether the log knows them or not.
+    """Count the matching rows of stored objects, referenced by the log or not.
+
+    Args:
+        objects: ``path`` as in the store, ``size``, ``modified``.
 
     Returns:
         A table of COUNTED_SCHEMA, paths as in the log.
@@ -131,29 +138,29 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
         constants = constants_of(file, task.files["partitionValues"][index].as_py(), reader)
         lacking = [field.name for field in reader.schema if not reader.holds(file, field)]
         missing = [name for name in lacking if name not in constants]
-        # A mapped column that was dropped stays in the files, and one that was added since may have its name.
+        # With column mapping a dropped column stays in the files, and a column added later may have the same name.
         dropped = reader.strangers(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
         again = [name for name in lacking if name.lower() in {field.lower() for field in dropped}]
         if again:
             return None, (
-                f"it has a column {', '.join(again)} that the table has dropped, and the table's own is another of "
-                "that name; look at it, and rewrite it or delete it by hand"
+                f"the file has a dropped column {', '.join(again)}, and the table has another column of that name; "
+                "look at the file, and rewrite it or delete it by hand"
             )
         untold = [name for name in missing if reader.layout.is_partition_column(name)]
         if untold:
             return None, (
-                f"nothing tells its value of the partition column {', '.join(untold)}, neither the file nor the log "
-                "nor its folder; look at it, and move or delete it by hand"
+                f"the value of partition column {', '.join(untold)} is unknown: it is not in the file, the log or the "
+                "name of its folder; look at the file, and move or delete it by hand"
             )
         holds_none = missing and len(missing) == len(reader.schema.names)
         if holds_none and not _true_of_nulls(predicate, reader.schema):
-            return 0, f"no column {', '.join(missing)}" + (f", but {', '.join(dropped)} of before" if dropped else "")
-        # With column mapping a column that was retyped is another column, and the table's own type is the one.
+            return 0, f"no column {', '.join(missing)}" + (f", but dropped {', '.join(dropped)}" if dropped else "")
+        # With column mapping a changed type makes another column, so files have the table's types.
         if reader.layout.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:
             predicate = parse(predicate.sql, reader.schema, table=reader.store.root, label=predicate.label)
-        # Footers have the files' own names.
+        # With column mapping, footers have physical names.
         by_footer = task.skip_by_footer and reader.layout.mapping == "none"
         if by_footer and _ruled_out(file.metadata, predicate, reader, task.files.slice(index, 1), constants):
             return 0, None
@@ -168,13 +175,13 @@ def _matching_rows(file: DataFile, reader: TableReader, predicate: Predicate, co
 
 
 def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
-    """Whether it is true of a row in which every column is null, as ``email IS NULL`` is."""
+    """Whether the predicate is true for a row in which every column is null, as ``email IS NULL`` is."""
     nulls = pa.table([pa.nulls(1, field.type.to_arrow()) for field in schema.fields], schema.names)
     return bool(_true(matches(predicate, nulls, schema)))
 
 
 def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str]) -> Schema:
-    """The schema's columns in the file's types; what it lacks, which reads as nulls, in the table's."""
+    """The columns with the file's types; a column that the file lacks has the table's type."""
     stored = {field.name.lower(): field for field in file.schema_arrow}
     fields = []
     for field in columns.fields:
@@ -188,7 +195,7 @@ def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str])
 
 
 def _with_missing(own: DataType, table_type: DataType) -> DataType:
-    """A file's type with the members that only the table's has; inside structs, which is as far as predicates reach."""
+    """A file's type with the struct members that only the table's type has; predicates reach no lists or maps."""
     if not isinstance(own, StructType) or not isinstance(table_type, StructType):
         return own
     in_table = {member.name.lower(): member.type for member in table_type.fields}
@@ -214,5 +221,5 @@ def _true(mask: pa.Array) -> int:
 
 
 def matching_rows(counted: pa.Table) -> int:
-    """Matching rows of all these files, as ``count_stored`` counts them."""
+    """The sum of matching rows in a table of COUNTED_SCHEMA."""
     return int(pc.sum(counted["matches"]).as_py() or 0)

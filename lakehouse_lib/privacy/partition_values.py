@@ -1,4 +1,4 @@
-"""Folder names of partitions hold values of the rows in them, which may be a person's id."""
+"""Hide partition values in paths: the name of a partition's folder may hold a person's id."""
 
 import re
 
@@ -6,5 +6,5 @@ _VALUE = re.compile(r"(?<==)[^/\n]*(?=/)")
 
 
 def without_partition_values(text: str) -> str:
-    """A path, or a text with paths, with ``*`` for the values in the names of partition folders (``o_custkey=*/``)."""
+    """The text with ``*`` in place of the values in names of partition folders (``o_custkey=*/``)."""
     return _VALUE.sub("*", text)

@@ -17,16 +17,16 @@ from lakehouse_lib.privacy.unattributed import Unattributed
 
 @dataclass(frozen=True)
 class Place:
-    """A person's rows in one table, by all keys that lead to them.
+    """A person's rows in one table, by all its key columns.
 
     Attributes:
         table, uri, table_id, version: the registry's name, the location, the id in the table's metadata, and the
             version that was searched.
-        keys: the typed keys that lead to the rows.
-        rows, files: of that version; a row that two keys lead to counts twice.
+        keys: the typed keys of the rows.
+        rows, files: the number of rows and files in that version; a row with two of the keys counts twice.
         unattributed: records of a quarantine whose key is missing or unreadable, for each key column.
-        erase_mentions: whether those that mention the person are among ``keys`` and ``rows``.
-        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}`` of every Parquet file in the folder.
+        erase_mentions: whether ``keys`` and ``rows`` include unattributed records that mention the person.
+        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}``, counted in every Parquet file in the folder.
     """
 
     table: str
@@ -42,7 +42,7 @@ class Place:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there was a row, live or in a file that is not live any more."""
+        """Whether there is a row of the person, in a live file or in another file on disk."""
         return bool(self.rows or self.on_disk["rows"])
 
     def entry(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Place:
         if not self.unattributed:
             return {**entry, "unattributed": None}
         unknown = {
-            # Records without any key column are among those of each key.
+            # A record without any key column counts for each key, so the counts cannot be added.
             "condition": any_of([each.condition for each in self.unattributed]),
             "records": max(each.records for each in self.unattributed),
             "mentions": max(each.mentions for each in self.unattributed),
@@ -61,7 +61,7 @@ class Place:
         return {**entry, "unattributed": unknown}
 
     def with_disk(self, proof: Proof) -> Place:
-        """The place with what a proof has counted on disk."""
+        """The place with a proof's counts as ``on_disk``."""
         return replace(self, on_disk=counts(proof))
 
 
@@ -73,16 +73,16 @@ def find_places(
     erase_mentions: bool,
     storage_options: Mapping[str, dict[str, str] | None] | None = None,
 ) -> dict[str, Place]:
-    """Find a person's rows now, by table, without counting the files on disk.
+    """A person's rows in the latest versions, by table name; ``on_disk`` is not counted.
 
     Args:
-        subject: with the quarantines of its tables.
+        subject: the subject, with the quarantines of its tables.
         uris: location by table name.
-        erase_mentions: count unattributed records that mention the person among their rows.
-        storage_options: of each table's store, by table name; default none.
+        erase_mentions: count unattributed records that mention the person as rows.
+        storage_options: options of each table's store, by table name; default none.
 
     Raises:
-        InvalidArgumentError: not an identifier of this kind, a table without a location, a key that is not a column.
+        InvalidArgumentError: as ``erasure.locate``.
     """
     located = sorted(locate(subject, subject_id, uris, storage_options=storage_options), key=attrgetter("table"))
     return {
@@ -92,7 +92,7 @@ def find_places(
 
 
 def counts(proof: Proof) -> dict[str, int]:
-    """The numbers of a proof."""
+    """The counts of a proof, as ``Place.on_disk`` has them."""
     return {
         "rows": proof.rows,
         "files_with_rows": len(proof.matches),

@@ -1,7 +1,7 @@
-"""After rows are deleted: delete the files that still hold them, and prove that none is left.
+"""Purge deleted rows from the disk, and prove that no file holds them.
 
-A delete commit only stops the current version from referring to the old files; they stay on disk until a vacuum. Purge
-deletes exactly those that hold matching rows, whatever their age, and says which versions that costs.
+After a delete commits, the old files stay on disk until a vacuum. A purge deletes those that hold matching rows,
+whatever their age, and reports which versions cannot be read afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
-#: What neither ``purge`` nor ``prove`` can change, for the report to the person who asked.
+#: The limit of ``purge`` and ``prove``, as the report of an erasure states it.
 LOG_NOTE = (
     "The transaction log is not rewritten: commits and checkpoints may hold the person's keys as a file's smallest or "
     "largest value of a column, as a partition value or in the name of a partition's folder, until they are cleaned up "
@@ -40,18 +40,19 @@ LOG_NOTE = (
 
 @dataclass(frozen=True)
 class PurgeResult(OperationResult):
-    """What a purge deleted, or would.
+    """The result of a purge or of its dry run.
 
     Attributes:
-        files: store paths of the files deleted; ``rows`` matching rows were in them, ``bytes`` is their size.
-        versions_lost: versions that cannot be read in full any more, ascending.
-        kept: files with matching rows that no version refers to but that are young enough to be a running writer's,
-            with the number of rows; purge again later.
-        unreadable: files that cannot be checked, with the reason; symbolic links are among them.
-        out_of_reach: files with matching rows that older versions refer to and that a purge does not delete, with the
-            number of rows: they are behind a symbolic link, or in another folder (``allowed_roots``).
-        hard_linked: files deleted that had another name in the file system (a hard link, ``find -samefile``): there,
-            unless that name was deleted as well, the bytes still are.
+        files: store paths of the deleted files.
+        rows, bytes: the number of matching rows in these files, and the size of the files.
+        versions_lost: versions that cannot be read in full afterwards, ascending.
+        kept: rows by file, of files with matching rows that no version refers to and that are young enough to belong
+            to a running writer; purge again later.
+        unreadable: the reason by file, of files that cannot be checked; symbolic links are among them.
+        out_of_reach: rows by file, of files with matching rows that older versions refer to and a purge does not
+            delete, because they are behind a symbolic link or in another folder (``allowed_roots``).
+        hard_linked: deleted files that had another name in the file system (``find -samefile``); the bytes are still
+            there unless that name was deleted, too.
     """
 
     dry_run: bool
@@ -67,23 +68,22 @@ class PurgeResult(OperationResult):
 
 @dataclass(frozen=True)
 class Proof:
-    """How many matching rows are in every Parquet file that a table keeps, its log apart.
+    """The number of matching rows in every Parquet file that a table keeps, except its log.
 
-    These are the files below its folder, and those elsewhere that its log names, of every version that it still tells.
+    These are the files below its folder, and the files elsewhere that any version in its log refers to.
 
     Attributes:
-        version: the latest version when the files were listed; rows that a later one added may not be counted.
-        files: Parquet files looked at, hidden ones included.
-        rows: matching rows in all of them.
-        matches: rows by store path, of the files that hold any.
-        skipped: files without any of the predicate's columns, with the reason: no row of them can match. Where the
-            predicate is true of nulls (``email IS NULL``) every row of such a file matches, and none is skipped.
-        unreadable: files that cannot be checked, with the reason; they prove nothing. Among them are symbolic links
-            (files that the log names behind one are counted, and nothing else there is looked at), files that the log
-            names in a folder that may not be read, files without a column that the table is partitioned by, where
-            neither log nor folder tells its value, and files with a mapped column of that name that the table has
-            dropped.
-        note: what else may hold the value.
+        version: the latest version when the files were listed; rows of later versions may not be counted.
+        files: the number of Parquet files, hidden files included.
+        rows: the number of matching rows in all files.
+        matches: rows by store path, of files with matching rows.
+        skipped: the reason by file, of files without any of the predicate's columns: none of their rows can match. If
+            the predicate is true for nulls (``email IS NULL``), no file is skipped.
+        unreadable: the reason by file, of files that cannot be checked, so that the table is not ``clean``: symbolic
+            links (behind them only files that the log refers to are counted), files outside ``allowed_roots``, files
+            whose value of a partition column is unknown, and files with a dropped column whose name another column
+            has now.
+        note: where else a person's keys may be.
     """
 
     table: str
@@ -97,7 +97,7 @@ class Proof:
 
     @property
     def clean(self) -> bool:
-        """Every file was checked, and none holds a matching row."""
+        """Whether every file was checked and none holds a matching row."""
         return not self.rows and not self.unreadable
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,21 +117,21 @@ def purge(
 ) -> PurgeResult:
     """Delete from disk the files that are not in the current version and hold rows for which the predicate is true.
 
-    Removed files go at once, without any retention: readers of older versions fail from then on. A file that no
-    version refers to goes too, but not while a running writer might still commit it. Tables in folders of this one
-    have logs of their own and are left alone; purge them by their own location.
+    Removed files are deleted without retention, so readers of older versions fail afterwards. A file that no version
+    refers to is deleted if it is older than ``writer_grace``. Nested tables have their own logs and are not touched;
+    purge them by their location.
 
     Args:
-        writer_grace: age from which a file unknown to the log is a dead writer's.
-        before_delete: called once with the store paths of the files that are about to be deleted, when there are any;
-            nothing is deleted when it raises. Not called in a dry run.
-        storage_options: of the table's store.
+        writer_grace: the age below which a file without a reference in the log may belong to a running writer.
+        before_delete: called once with the store paths that are about to be deleted, if there are any; nothing is
+            deleted if it raises. Not called in a dry run.
+        storage_options: options of the table's store.
 
     Raises:
-        RetentionError: files of the current version still hold matching rows, perhaps hidden by deletion vectors;
-            nothing is deleted. Or this machine's clock is ahead of the store's by more than ten minutes.
+        RetentionError: files of the current version hold matching rows, perhaps hidden by deletion vectors, or this
+            machine's clock is ahead of the store's by more than ten minutes; nothing is deleted.
         InvalidPredicateError: the predicate does not parse, or names no column.
-        UnsupportedFeatureError: a writer feature this library does not have.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     engine = engine or ArrowEngine()
     snapshot = load_snapshot(open_store(uri, storage_options))
@@ -157,14 +157,14 @@ def purge(
     is_inside = pc.is_in(holding["stored"], value_set=inside["path"].combine_chunks())
     out_of_reach, holding = holding.filter(pc.invert(is_inside)), holding.filter(is_inside)
 
-    # Counting takes a while: what a restore or a late writer has committed since is not ours to delete.
+    # Counting takes a while. Files that a restore or another writer has committed meanwhile must not be deleted.
     latest = newest(snapshot)
     live = pa.chunked_array([_paths(latest.files, latest.store)])
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=live)))
     holding = holding.filter(pc.invert(shares_name(holding["stored"], live)))
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=listing.links.targets(live))))
     if not dry_run and len(holding):
-        clock.check_by_probe(latest.store)  # by a clock that is ahead a writer's files would not be young
+        clock.check_by_probe(latest.store)  # if this clock were ahead, files of a running writer would look old
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
     going, recent = holding.filter(pc.invert(young)), holding.filter(young)
@@ -195,13 +195,12 @@ def prove(
 ) -> Proof:
     """Count the rows for which the predicate is true in every Parquet file that the table keeps.
 
-    Files are found by the log, by name (``.parquet``) or by their first bytes, in hidden folders too, and read by their
-    own schema, never by statistics. What a file does not hold itself, because the table is partitioned by it now or was
-    when the file was written, is what the log or its folder says. The log's own files are left out: ``Proof.note`` says
-    what they keep.
+    Files are found by the log, by the suffix ``.parquet`` or by their first bytes, in hidden folders too. Each is read
+    by its own schema; statistics skip none. A partition value that is not in the file is taken from the log or the
+    name of the folder. The log's own files are not counted; ``Proof.note`` says what they may hold.
 
     Args:
-        storage_options: of the table's store.
+        storage_options: options of the table's store.
 
     Raises:
         InvalidPredicateError: the predicate does not parse, or names no column of the table.
@@ -225,14 +224,14 @@ def prove(
 def _counted(
     snapshot: Snapshot, predicate_sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool
 ) -> pa.Table:
-    """What ``count_stored`` counts in objects that are still there, and ``stored``, their paths in the store."""
+    """The counts of ``count_stored`` without deleted objects, with the store paths as column ``stored``."""
     counted = count_stored(snapshot, predicate_sql, objects, engine, skip_by_footer=skip_by_footer)
     counted = counted.filter(pc.invert(is_true(pc.equal(counted["note"], GONE))))
     return counted.append_column("stored", _paths(counted, snapshot.store))
 
 
 def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, engine: Engine) -> None:
-    """A live file cannot go, and a deletion vector leaves the rows it names in it."""
+    """Check that no live file holds matching rows behind a deletion vector, because a purge deletes no live file."""
     files = snapshot.files
     marked = files.filter(files["deletionVector"].is_valid())
     paths = _paths(marked, snapshot.store)
@@ -250,7 +249,7 @@ def _refuse_hidden(snapshot: Snapshot, predicate_sql: str, stored: pa.Table, eng
 
 
 def _hard_linked(paths: list[str], store: ObjectStore) -> Iterator[str]:
-    """Which files have more names than one; only a disk has such files."""
+    """The files with more than one name in the file system; a remote store has none."""
     for path in [] if store.is_remote else paths:
         meta = store.head(path)
         if meta is not None and meta.names > 1:
@@ -275,7 +274,7 @@ def _checksum(path: str) -> str:
 
 
 def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
-    """Versions that can still be built and whose files include one of ``paths``; costs a read of the log's commits."""
+    """The readable versions whose files include one of ``paths``; reads every commit of the log."""
     oldest = oldest_version(snapshot.store)
     if not paths or oldest is None:
         return
@@ -285,12 +284,12 @@ def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
     for commit in list_commits(snapshot.store):
         try:
             actions = read_commit(snapshot.store, commit.version, size=commit.size)
-        except VersionNotFoundError:  # a cleanup took it after it was listed, and whatever is older
+        except VersionNotFoundError:  # log cleanup deleted this commit and older ones after they were listed
             events, alive, touched = [], set(), set()
             continue
         added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
         removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())
-        alive |= removed - touched  # removed before it was added: it was there when the kept log begins
+        alive |= removed - touched  # a file whose first action is a remove was live before the log's oldest commit
         touched |= added | removed
         events.append((commit.version, added, removed))
     for version, added, removed in events:

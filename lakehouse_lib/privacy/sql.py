@@ -1,4 +1,4 @@
-"""SQL conditions made from values, never from text: sqlglot quotes what has to be quoted."""
+"""SQL conditions built from values by sqlglot, which quotes names and literals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 
 #: The dialect that ``predicates.parse`` reads.
 DIALECT = "spark"
-#: A condition no row fulfils.
+#: A condition that is true for no row.
 NOTHING = "FALSE"
 #: The text that errors show in place of a condition, because its values are a person's keys.
 LABEL = "of the person's rows"

@@ -1,4 +1,4 @@
-"""The Parquet files that a table keeps, whether its log knows them or not, as a files table."""
+"""The Parquet files that a table keeps on disk, referenced by its log or not, as a files table."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _SIDECARS = f"/{file_names.SIDECARS}/"
 _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
 )
-# What ``file_paths.canonical`` leaves as it is written.
+# Paths that ``file_paths.canonical`` does not change.
 _MAY_LEAVE = r"^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
-#: First bytes of a Parquet file, and of one whose footer is encrypted.
+#: First bytes of a Parquet file with a plain footer, and with an encrypted footer.
 _MAGICS = (b"PAR1", b"PARE")
 _LONGEST_LINK_SHOWN = 200
 
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """The Parquet files that a table keeps anywhere, whether its log knows them or not.
+    """The Parquet files that a table keeps in any folder, referenced by its log or not.
 
     Attributes:
-        inside: files below the table's folder (OBJECT_SCHEMA), hidden ones and other tables' too. None of them is a
-            symbolic link, or behind one.
-        elsewhere: files that the log names, of any version that it still tells, and that are behind a symbolic link or
-            in another folder that may be read (OBJECT_SCHEMA, sizes and times 0). Some may be gone.
-        unreadable: what cannot be looked at, with the reason, by store path or by the path in the log.
+        inside: files below the table's folder (OBJECT_SCHEMA), hidden files and files of nested tables included;
+            without symbolic links and files behind them.
+        elsewhere: files that any version in the log refers to and that are behind a symbolic link or in another folder
+            of ``allowed_roots`` (OBJECT_SCHEMA, sizes and times are 0). Some may be deleted.
+        unreadable: the reason why a file cannot be read, by its store path or its path in the log.
     """
 
     inside: pa.Table
@@ -58,15 +58,15 @@ class StoredFiles:
 
 
 def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
-    """Find them: by the log, by the name ``.parquet``, else by their first bytes, which costs a read of these.
+    """The Parquet files of a table, found by the log, by the suffix ``.parquet``, and else by their first bytes.
 
     Args:
-        listing: of the table's folder, made after ``snapshot`` was loaded.
+        listing: the objects of the table's folder, listed after ``snapshot`` was loaded.
     """
     store = snapshot.store
     live, removed = snapshot.files, snapshot.tombstones
     logs = [live["path"], removed["path"]]
-    if listing.links or store.allowed_roots:  # else older versions have no file that the listing does not have
+    if listing.links or store.allowed_roots:  # else the listing has all files of older versions
         logs += [removes["path"] for removes in removes_below_checkpoint(snapshot)]
     in_log = pc.unique(pa.chunked_array([chunk for column in logs for chunk in column.chunks], pa.string()))
     logged = file_paths.canonical(in_log, store)
@@ -102,12 +102,12 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
 def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) -> pa.Table:
     """Stored objects (``path`` as in the store, ``size``, ``modified``) as a files table (FILE_SCHEMA).
 
-    Partition values are what the log says of a file, or else its folders, of every column that may ever have been one
-    of the table's partition columns: its files stay on disk when it is partitioned otherwise. A key that is missing
-    is an unknown value. The rest is null.
+    Partition values are taken from the log, else from the names of folders. They are looked up for every primitive
+    column, because a file may be older than the table's partitioning. A missing key is an unknown value. Other columns
+    are null.
 
     Args:
-        columns: that are read; partition values are looked up for these alone.
+        columns: the columns that the caller reads; partition values are looked up for these only.
     """
     layout = snapshot.layout
     keys = {
@@ -129,15 +129,15 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
 def constants_of(
     file: DataFile, noted: Sequence[tuple[str, str | None]] | None, reader: TableReader
 ) -> dict[str, pa.Scalar]:
-    """The typed values of those wanted columns that the file does not hold itself, as far as they are known.
+    """The typed partition values of those columns of the reader that the file does not hold.
 
-    What a file holds is true of it, whatever the table is partitioned by since.
+    A column in the file takes precedence, whatever the table is partitioned by now.
 
     Args:
         noted: the file's ``partitionValues``.
 
     Raises:
-        LogCorruptedError: a value that is none of the column's type, which may have been another.
+        LogCorruptedError: a value is not valid for the column's type; the column may have had another type.
     """
     by_name = {key.lower(): value for key, value in noted or ()}
     constants = {}
@@ -150,7 +150,7 @@ def constants_of(
                 raise LogCorruptedError(
                     f"column {field.name}: {error.message}",
                     table=reader.store.root,
-                    hint="The column may have had another type then; look at the file, and move or delete it by hand",
+                    hint="The column may have had another type; look at the file, and move or delete it by hand",
                 ) from error
     return constants
 
@@ -158,11 +158,15 @@ def constants_of(
 def _partition_values(
     snapshot: Snapshot, paths: Sequence[str], keys: Mapping[str, bool]
 ) -> list[list[tuple[str, str | None]]]:
-    """``keys`` says of each whether the table is partitioned by it now."""
+    """The known partition values of each path.
+
+    Args:
+        keys: by partition key, whether the table is partitioned by it now.
+    """
     logged: dict[str, list[tuple[str, str | None]]] = {}
     for files in (snapshot.tombstones, snapshot.files):
         canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
-        # A removal may leave the values out, and then an empty map says nothing.
+        # A remove without extended file metadata may omit the values: its empty map is not a value of null.
         full = files["extendedFileMetadata"].to_pylist() if "extendedFileMetadata" in files.column_names else None
         for index, (path, noted) in enumerate(zip(canonical, files["partitionValues"].to_pylist(), strict=True)):
             if noted or (noted is not None and (full is None or full[index])):
@@ -170,33 +174,33 @@ def _partition_values(
     values = []
     for path in paths:
         noted = logged.get(path)
-        # The table may have spelled a column in other letters then.
+        # The case of a column's name may have changed since.
         by_key = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
         by_key |= {name.lower(): value for name, value in noted or ()}
         for key, current in keys.items():
-            if current and noted is not None:  # from before it was partitioned by it: what it does not hold is null
+            if current and noted is not None:  # the file is older than this partition column: the value is null
                 by_key.setdefault(key.lower(), None)
         values.append([(key, by_key[key.lower()]) for key in keys if key.lower() in by_key])
     return values
 
 
-_NO_PATH = "no path of the table names this key; look at it, and move or delete it by hand"
+_NO_PATH = "the object's key is not a valid path in the table; look at the object, and move or delete it by hand"
 _OUTSIDE = (
-    "the log names it, and it is outside the table's folder; name its folder in the storage option allowed_roots, so "
-    "that it is read"
+    "the log refers to it outside the table's folder; name its folder in the storage option allowed_roots to have it "
+    "read"
 )
 
 
 def _link(end: str) -> str:
     shown = end if len(end) <= _LONGEST_LINK_SHOWN else f"{end[:_LONGEST_LINK_SHOWN]}..."
     return (
-        f"a symbolic link to {shown}: nothing behind it is deleted, nor read but for files that the log names; put the "
-        "file or folder itself in its place"
+        f"a symbolic link to {shown}: behind it only files that the log refers to are read, and nothing is deleted; "
+        "replace the link by the file or folder itself"
     )
 
 
 def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
-    """Without keys that no path names, and without the files of transaction logs, those of nested tables too."""
+    """The objects without invalid paths and without files of transaction logs, nested tables' logs included."""
     objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], store)))
     in_log = pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")
     candidates = objects.filter(in_log)
@@ -205,7 +209,7 @@ def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
 
 
 def _is_of_log(store: ObjectStore, path: str) -> bool:
-    """Whether an object in a log's folder has a name that logs have and, if it is Parquet, no columns but actions."""
+    """Whether an object in a log's folder has the name of a log file and, if it is Parquet, only columns of actions."""
     if _SIDECARS not in f"/{path}" and file_names.parse(path) is None and file_names.checksum_version(path) is None:
         return False
     if not path.endswith(".parquet"):
@@ -213,12 +217,12 @@ def _is_of_log(store: ObjectStore, path: str) -> bool:
     try:
         with store.open_input(path) as source:
             return _ACTIONS.issuperset(pq.read_schema(source).names)
-    except (DeltaError, pa.ArrowException, OSError):  # a checkpoint that no reader can use
+    except (DeltaError, pa.ArrowException, OSError):  # a damaged checkpoint
         return True
 
 
 def _are_refused(in_log: pa.Array, logged: pa.Array, store: ObjectStore) -> pa.Array:
-    """Which paths, as in the log and in their canonical form, are outside the table and may not be read."""
+    """For each path, as in the log and in canonical form, whether it is outside the table and not in allowed_roots."""
 
     def is_refused(path: str) -> bool:
         try:
@@ -227,14 +231,14 @@ def _are_refused(in_log: pa.Array, logged: pa.Array, store: ObjectStore) -> pa.A
             return True
         return False
 
-    # Plain relative paths need no look of their own, and there may be many.
+    # There may be many plain relative paths; they are inside without a check of each.
     odd = pc.or_(file_paths.are_absolute(logged, store), pc.match_substring_regex(logged, _MAY_LEAVE))
     answers = pa.array([is_refused(path) for path in in_log.filter(odd).to_pylist()], pa.bool_())
     return pc.replace_with_mask(pa.array(np.zeros(len(odd), bool)), odd, answers)
 
 
 def _look(store: ObjectStore, path: str) -> tuple[bool, str | None]:
-    """Whether an object begins as Parquet files do, and why that cannot be seen."""
+    """Whether an object begins with the magic bytes of Parquet, and the reason if it cannot be read."""
     try:
         with store.open_input(path) as source:
             return source.read(len(_MAGICS[0])) in _MAGICS, None

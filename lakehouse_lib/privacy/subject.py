@@ -1,7 +1,7 @@
-"""Where a person's rows live: which tables hold them, under which key, and through which other table.
+"""The configuration of a subject: the tables with a person's rows, their key columns, and the tables that lead there.
 
-A subject is configuration, so it is checked word by word, and an identifier never becomes SQL by pasting: literals and
-names are rendered by sqlglot for the type of the column they are compared with.
+Every key of the configuration is checked. Identifiers become SQL literals through sqlglot, for the type of the column
+that they are compared with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class Through:
-    """The subject's rows of ``table`` (where ``key`` is the identifier) give their ``select`` to look for."""
+    """A table that leads to other tables: its rows with the identifier in ``key`` have the keys in ``select``."""
 
     __pydantic_config__ = _EXACT
 
@@ -37,9 +37,9 @@ class Through:
 
 @dataclass(frozen=True)
 class SubjectRows:
-    """The subject's rows of one table: ``key`` is the identifier, or one of the values found through another table.
+    """A table with rows of the subject: ``key`` holds the identifier or, with ``through``, values of another table.
 
-    ``quarantine``: the table holds refused rows, every column as text, and exists only once there was one.
+    ``quarantine``: the table holds rejected rows, with every column as text, and is created by the first of them.
     """
 
     __pydantic_config__ = _EXACT
@@ -52,12 +52,12 @@ class SubjectRows:
 
 @dataclass(frozen=True)
 class Subject:
-    """A kind of person (a customer, an employee) and every place that holds rows about one.
+    """A kind of person (a customer, an employee) and all tables with rows about such a person.
 
     Args:
-        id_type: what an identifier is: ``long`` (64-bit signed integer) or ``string``.
-        rows: the places, from the subject to what hangs on it; rows are erased from the last to the first, because
-            erasing orders before line items leaves line items that cannot be found any more.
+        id_type: the type of an identifier: ``long`` (64-bit signed integer) or ``string``.
+        rows: the tables, parents before children. Rows are erased from the last table to the first: without the
+            orders, their line items cannot be found.
     """
 
     __pydantic_config__ = _EXACT
@@ -66,23 +66,23 @@ class Subject:
     rows: Annotated[tuple[SubjectRows, ...], Field(min_length=1)]
 
     def value(self, subject_id: object) -> int | str:
-        """The identifier, checked: an int for ``long``, a str for ``string``.
+        """The identifier as a Python value: an int for ``long``, a str for ``string``.
 
         Raises:
-            InvalidArgumentError: empty, or no 64-bit integer where one is asked for.
+            InvalidArgumentError: the identifier is empty, or ``id_type`` is ``long`` and it is not a 64-bit integer.
         """
         text = subject_id if isinstance(subject_id, str) else "" if subject_id is None else str(subject_id)
         if isinstance(subject_id, bool) or not text.strip():
             raise InvalidArgumentError(
-                f"{subject_id!r} is no identifier of a subject",
-                hint=f"Give the identifier, a {self.id_type}",
+                f"subject_id is {subject_id!r}; expected an identifier of type {self.id_type}",
+                hint="Give the person's identifier",
                 code="DELTA_INVALID_SUBJECT",
             )
         if self.id_type == "string":
             return text
         if not _LONG.fullmatch(text) or not _LONG_MIN <= int(text) <= _LONG_MAX:
             raise InvalidArgumentError(
-                f"{subject_id!r} is no identifier of a subject: it has to be a 64-bit integer",
+                f"subject_id is {subject_id!r}; expected a 64-bit integer",
                 hint="Give digits only, such as 4711",
                 code="DELTA_INVALID_SUBJECT",
             )
@@ -93,14 +93,15 @@ _SUBJECT = TypeAdapter(Subject)
 
 
 def subject_from_config(config: Mapping[str, Any]) -> Subject:
-    """A subject from its configuration (JSON).
+    """The subject that a configuration (JSON) describes.
 
     ``{"id_type": "long" | "string", "rows": [{"table": T, "key": COLUMN, "quarantine": BOOL,
     "through": {"table": T2, "key": COLUMN, "select": COLUMN, "quarantine": BOOL}}, ...]}``; ``through`` is optional
-    and ``quarantine`` false unless given.
+    and ``quarantine`` defaults to false.
 
     Raises:
-        InvalidArgumentError: a key that is missing, unknown or of the wrong type, with its place in the configuration.
+        InvalidArgumentError: a key is missing, unknown or of the wrong type; the text has its path in the
+            configuration.
     """
     try:
         return _SUBJECT.validate_python(config)

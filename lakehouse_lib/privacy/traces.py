@@ -1,4 +1,4 @@
-"""What a table's log says of an erasure: its deletes, and until when the log mentions the rows."""
+"""The traces of an erasure in a table's log: the commits of its deletes, and how long the log keeps them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lakehouse_lib.store import open_store
 
 @dataclass(frozen=True)
 class Traces:
-    """An erasure in the log of one table.
+    """The traces of an erasure in the log of one table.
 
     Attributes:
-        deleted: deleted rows by version, of the request's commits that the log still has.
-        log_retention: how long the log keeps its entries; None: for ever.
+        deleted: the number of deleted rows by version, for the request's commits that are in the log.
+        log_retention: the time for which the log keeps its entries; None: without limit.
     """
 
     deleted: Mapping[int, int]
@@ -42,9 +42,9 @@ def find_traces(table_uri: str, request: str, since: int, *, storage_options: di
 
 
 def table_ids(table_uri: str, version: int, *, storage_options: dict[str, str] | None = None) -> set[str]:
-    """The ids of the table at a location: of its latest version, and of ``version`` if it can still be read.
+    """The ids of the table at a location: in its latest version, and in ``version`` if that can be read.
 
-    They differ where a table was replaced in its own log (``CREATE OR REPLACE``).
+    The two differ after ``CREATE OR REPLACE TABLE``.
     """
     store = open_store(table_uri, storage_options)
     ids = {load_snapshot(store).metadata.id}

@@ -1,10 +1,9 @@
-"""Quarantined records of which no key column says whose they are.
+"""Quarantined records without a readable key, which no key column attributes to a person.
 
-A record that could not be taken apart into columns is kept as text in ``_raw``; another has no key, or one not of
-the key's type, whether it was refused for that or for another column. A predicate on the key cannot find a
-person there, so these records are counted, and those that hold one of the person's keys as a whole field are named for
-someone to look at. They are not matches by themselves: the field may as well be a quantity, and the record another
-person's.
+Such a record could not be split into columns and is kept as text in ``_raw``, or its key is missing or not of the
+key's type. A predicate on the key cannot find a person's records among them. So they are counted, and those that hold
+one of the person's keys as a whole field ("mentions") are listed for a person to check. A mention is not a match: the
+field may be a quantity, and the record another person's.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
 _RAW = "_raw"
-#: What the load says of a quarantined record, and where it came from.
+#: The columns that the load adds to a quarantined record: its origin and the reason of its rejection.
 _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 
-# Whatever a source delimits and quotes fields with separates; a date, a decimal and a phone number stay one field.
+# Every other character separates fields, as delimiters and quotes do; a date, a decimal or a phone number is one field.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
-# Characters of keys that a condition lists. Where a whole file has its columns elsewhere, its lines say it shorter.
+# The most characters of keys in a condition; above that, runs of lines are shorter.
 _MOST_LISTED = 20_000
-# Conditions of two keys of a table are made one.
+# Two conditions of this length, for two keys of a table, still make one condition.
 _MOST_CHARACTERS = MAX_LENGTH // 2
 
 #: Lines by source and file.
@@ -49,15 +48,14 @@ _Places = dict[tuple[str, str], set[int]]
 
 @dataclass(frozen=True)
 class Unattributed:
-    """Such records in the live version of one quarantine table.
+    """The unattributed records of one key column, in the latest version of a quarantine.
 
     Attributes:
-        key: the column that attributes none of them.
-        unreadable: texts of that column in which no key can be read, of records that name another column as their
-            first fault.
-        unreadable_lines: the same records by their places, where the texts are too long for a condition.
-        records: how many records there are in all.
-        mentioned: those that hold one of the keys as a whole field.
+        key: the key column.
+        unreadable: texts of that column that are not a key, of records that were rejected for another column.
+        unreadable_lines: the same records by file and lines, where the texts are too long for a condition.
+        records: the number of unattributed records.
+        mentioned: the records that hold one of the person's keys as a whole field.
     """
 
     key: str
@@ -68,29 +66,29 @@ class Unattributed:
 
     @property
     def condition(self) -> str:
-        """SQL that is true of all of them but the unreadable ones, and holds no value of any record."""
+        """SQL that is true for all unattributed records except ``unreadable``; it holds no value of a record."""
         unread = f"`_column` = {sql.literal(self.key)} AND `_rule` IS NULL"
         return f"`{_RAW}` IS NOT NULL OR {quoted(self.key)} IS NULL OR ({unread})"
 
     @property
     def predicate(self) -> str:
-        """SQL that is true of all of them."""
+        """SQL that is true for all unattributed records."""
         unreadable = [self.unreadable.sql()] if self.unreadable.values else []
         return " OR ".join([self.condition, *unreadable, *(part.sql() for part in self.unreadable_lines)])
 
     @property
     def mentions(self) -> int:
-        """How many of them hold one of the keys as a whole field."""
+        """The number of records that mention the person."""
         return sum(part.count for part in self.mentioned)
 
     @property
     def mentions_predicate(self) -> str:
-        """SQL that is true of exactly those, by source, file and line."""
+        """SQL that is true for exactly the records that mention the person, by source, file and line."""
         return " OR ".join(part.sql() for part in self.mentioned) or sql.NOTHING
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where those came from: ``FILE line N``, sorted."""
+        """The origins of the records that mention the person: ``FILE line N``, sorted."""
         return tuple(
             f"{part.file} line {line}"
             for part in self.mentioned
@@ -110,7 +108,7 @@ class Unattributed:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Unattributed:
-        """What ``to_dict`` made."""
+        """The value of which ``to_dict`` made ``body``."""
         return cls(
             body["key"],
             ColumnKeys.from_dict(body["unreadable"]),
@@ -124,10 +122,10 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
     """The records of a quarantine that ``key`` does not attribute to a person; None for a table without ``_raw``.
 
     Args:
-        keys: that are looked for; one that is not a single field is looked for anywhere in the record.
+        keys: the person's keys; a key that is not a single field is searched in the whole text of a record.
 
     Raises:
-        InvalidPredicateError: they are too many, and too far from each other, for a condition to name them.
+        InvalidPredicateError: the records are in too many runs of lines for one condition.
     """
     if any(name not in snapshot.schema for name in _META):
         return None
@@ -135,7 +133,7 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
     column = snapshot.field(key)
     unattributed = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
     condition = unattributed.predicate
-    _check_length(snapshot, condition, f"those that have no readable {key}")
+    _check_length(snapshot, condition, f"quarantined records without a readable {key}")
     predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     names = ["_source", "_file", "_line", _RAW, column.name]
     reader: pa.RecordBatchReader = engine.read(snapshot, names, predicate)
@@ -146,16 +144,16 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
         _note(lines, batch.filter(_mentions(text, keys)))
     unattributed = replace(unattributed, records=records, mentioned=_by_place(lines))
-    _check_length(snapshot, unattributed.mentions_predicate, f"those that mention one of {len(keys.texts)} keys")
+    _check_length(snapshot, unattributed.mentions_predicate, f"quarantined mentions of {len(keys.texts)} keys")
     return unattributed
 
 
 def _ill_typed(
     snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine
 ) -> tuple[set[str], tuple[RecordLines, ...]]:
-    """Records in whose ``key`` no key can be read, and that name another column as the first that is faulty.
+    """The unreadable texts of ``key`` in records that were rejected for another column.
 
-    Returns their texts or, where these are too long for a condition, their places.
+    Returns the texts or, where they are too long for a condition, the records by file and lines.
     """
     field = snapshot.field(key)
     if keys.text_is_key or field.type != PrimitiveType("string"):
@@ -207,9 +205,8 @@ def _runs(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
 def _check_length(snapshot: Snapshot, condition: str, which: str) -> None:
     if len(condition) > _MOST_CHARACTERS:
         raise InvalidPredicateError(
-            f"records of the quarantine that no key attributes are too many for a condition: {which} take "
-            f"{len(condition)} characters to name, and {_MOST_CHARACTERS} are the most",
+            f"the condition on {which} has {len(condition)} characters; expected at most {_MOST_CHARACTERS}",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Nothing was changed. Delete what is settled of the quarantine, then look for the person again",
+            hint="Nothing was changed. Delete settled records from the quarantine, then locate the person again",
         )

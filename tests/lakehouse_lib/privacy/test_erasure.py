@@ -238,7 +238,7 @@ def test_a_string_subject_is_quoted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "abc", None, "1 OR 1=1"])
 def test_a_wrong_identifier_is_refused_before_anything_is_read(wrong: object) -> None:
-    with pytest.raises(InvalidArgumentError, match="identifier"):
+    with pytest.raises(InvalidArgumentError, match="subject_id is"):
         locate(SUBJECT, wrong, dict.fromkeys(("customer", "orders", "lineitem"), "/nowhere"))
 
 

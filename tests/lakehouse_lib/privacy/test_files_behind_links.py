@@ -106,7 +106,7 @@ def test_a_row_behind_a_link_is_counted_and_the_link_is_named(table: Path, linke
     proof = prove(str(table), IS_1)
     assert (proof.rows >= 1, proof.clean) == (True, False)
     assert "a symbolic link to" in proof.unreadable[link]
-    assert "put the file or folder itself in its place" in proof.unreadable[link]
+    assert "replace the link by the file or folder itself" in proof.unreadable[link]
 
 
 @pytest.mark.parametrize("linked", LINKS)

@@ -90,8 +90,9 @@ def test_what_is_no_integer_is_no_long(wrong: object) -> None:
 
 @pytest.mark.parametrize("empty", ["", "  ", None])
 def test_nothing_is_no_string_either(empty: object) -> None:
-    with pytest.raises(InvalidArgumentError, match="no identifier"):
+    with pytest.raises(InvalidArgumentError) as refused:
         STRING.value(empty)
+    assert refused.value.code == "DELTA_INVALID_SUBJECT"
 
 
 @pytest.mark.parametrize(("given_id", "value"), [(42, 42), ("42", 42), ("-7", -7), ("007", 7), (-(2**63), -(2**63))])
