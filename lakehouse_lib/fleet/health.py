@@ -1,4 +1,4 @@
-"""How healthy a table is, from its log alone: no data file is opened, so a table of a million files takes seconds."""
+"""Health metrics of a table, computed from its log only: a table of a million files takes seconds."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ from lakehouse_lib.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Health:
-    """A table at one version. Sizes in bytes, ages in seconds; None where the log does not say.
+    """Health metrics of one version of a table. Sizes are in bytes, ages in seconds; None: the log has no value.
 
     Attributes:
-        rows: None when a file has no statistics.
-        target_file_size: what files are measured against.
-        small_files: files below half of it.
-        p05_file_size, p95_file_size: percentiles, between which nine files of ten lie.
-        largest_partition_files: files of the fullest partition (all files without partitions).
-        compactable_files: files that compaction would rewrite: small ones that have others to join, and those of which
-            more than 5% of the rows are deleted by a deletion vector.
-        unclustered_files: files that clustering by the columns asked for would rewrite; 0 without such columns.
-        tombstones: removed files the log remembers, and their bytes.
-        reclaimable_files: those of them past the table's retention, which vacuum would take. The log does not say
-            whether one already has: they are forgotten at the next checkpoint.
-        checkpoint_version: the newest checkpoint the version is built from; commits and age since then.
-        versions: commits still in the log, and the oldest of them.
-        clustering: per column asked for, the mean number of files that may hold one value of it.
+        rows: the number of rows; None if a file has no statistics.
+        target_file_size: the target size; ``small_files`` are below half of it.
+        p05_file_size, p95_file_size: the 5th and the 95th percentile.
+        largest_partition_files: the number of files in the largest partition (of all files, without partitions).
+        compactable_files: files that compaction would rewrite: small files that can be joined, and files of which a
+            deletion vector hides more than 5% of the rows.
+        unclustered_files: files that clustering by ``clustered_by`` would rewrite; 0 without columns.
+        tombstones, tombstone_bytes: removed files that the log still lists.
+        reclaimable_files, reclaimable_bytes: tombstones past the retention, which vacuum deletes. The log does not say
+            whether a vacuum already did; the next checkpoint drops them.
+        checkpoint_version: the checkpoint from which the version is built; commits and age are since then.
+        versions, oldest_version: the number of commits in the log, and the oldest of them.
+        clustering: by column of ``clustered_by``, the mean number of files that may hold the same value.
     """
 
     table: str
@@ -88,19 +87,22 @@ def health(
     clustered_by: Sequence[str] = (),
     now: float | None = None,
 ) -> Health:
-    """Measure a version of a table.
+    """The health metrics of a version.
 
     Args:
-        target_file_size: bytes a file should have; None: ``delta.targetFileSize``, else 100 MiB.
-        clustered_by: columns whose layout to judge, from the files' min and max; columns without them are left out.
-        now: seconds since the epoch; None: the clock.
+        target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
+        clustered_by: columns for ``clustering`` and ``unclustered_files``.
+        now: seconds since the epoch; None: this machine's clock.
 
     Raises:
-        InvalidArgumentError: a column of ``clustered_by`` that the table does not have, a size that is not a number.
+        InvalidArgumentError: a column of ``clustered_by`` does not exist or has no order, or the size is not a number
+            of bytes.
     """
     if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 0):
         raise InvalidArgumentError(
-            f"the target file size {target_file_size!r}", table=snapshot.store.root, hint="Give a number of bytes"
+            f"target_file_size is {target_file_size!r}; expected a number of bytes",
+            table=snapshot.store.root,
+            hint="Give a whole number from 0 on, or None for the table's own",
         )
     moment = clock.now() / 1000 if now is None else now
     files, store = snapshot.files, snapshot.store
@@ -168,7 +170,7 @@ def _unclustered(
 def _target(configuration: Mapping[str, str]) -> int:
     try:
         return TARGET_FILE_SIZE.of(configuration)
-    except InvalidArgumentError:  # the writer will say so; a look at the table is not the place
+    except InvalidArgumentError:  # a writer raises this error; metrics use the default
         return TARGET_FILE_SIZE.default
 
 

@@ -1,6 +1,6 @@
-"""Whether places that a registry names get in each other's way, which shows only when files are gone.
+"""Find conflicting locations in a registry, such as a landing folder inside a table, where vacuum would delete files.
 
-Locations are in no message: they may hold a secret. Keys of the registry name them.
+Messages name the registry's keys and no location, because a location may hold a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
-    """What is wrong, in words that name the keys and the way out."""
+    """A message for each conflict, with the keys and the way out."""
     owners: dict[str, str] = {}
     loaded: dict[str, str] = {}
     for name, table in registry.tables.items():
@@ -33,29 +33,38 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
         refused = place(table.quarantine)
         other = name if refused == place(table.uri) else loaded.get(refused)
         if other is not None:
-            yield f"tables.{name}.quarantine is where tables.{other} is: refused rows need a table of their own"
+            yield (
+                f"tables.{name}.quarantine has the location of tables.{other}; expected a location of its own, because "
+                "rejected rows need their own table"
+            )
         called = registry.tables.get(name + quarantine_suffix)
         if called is not None and refused != place(called.uri):
             yield (
-                f"tables.{name}{quarantine_suffix} is what the quarantine of {name} is called, and is not where "
-                f"tables.{name}.quarantine is: give it another name, or that location"
+                f"tables.{name}{quarantine_suffix} has the name of the quarantine of {name} and another location than "
+                f"tables.{name}.quarantine; expected another name, or that location"
             )
         owners.setdefault(refused, f"tables.{name}.quarantine")
     if registry.report is not None:
         output = place(registry.report.output)
         if output in owners:
-            yield f"report.output is where {owners[output]} is, which it would replace: give it a place of its own"
+            yield (
+                f"report.output has the location of {owners[output]}, which the report would replace; expected a "
+                "location of its own"
+            )
         owners[output] = "report.output"
     if registry.ledger is not None:
         yield from _around_the_ledger(registry, registry.ledger, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
-                yield f"{key} is in the folder of {owners[folder]}, where vacuum deletes what is not its data: move it"
+                yield f"{key} is in the folder of {owners[folder]}, where vacuum would delete it; move it elsewhere"
 
 
 def _around_the_ledger(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:
-    """Name what shares a folder with the ledger: jobs and suppliers write there, and could delete its documents."""
+    """A message for each table or landing folder that shares a folder with the ledger.
+
+    Jobs and suppliers write in those folders, and could delete the ledger's documents.
+    """
     landings = [
         (table.source.landing, f"tables.{name}.source.landing")
         for name, table in registry.tables.items()
@@ -65,7 +74,7 @@ def _around_the_ledger(registry: Registry, ledger: str, owners: Mapping[str, str
     for owned, owner in [*owners.items(), *landings]:
         folder = _real_place(place(owned))
         if _lies_in(ledger_place, folder) or _lies_in(folder, ledger_place):
-            yield f"ledger and {owner} are in the same place, or one of them in the other: move the ledger"
+            yield f"ledger and {owner} have the same location, or one is inside the other; move the ledger"
 
 
 def _files(registry: Registry) -> dict[str, str]:
@@ -78,7 +87,7 @@ def _files(registry: Registry) -> dict[str, str]:
 
 
 def place(location: str) -> str:
-    """One spelling of a location, by which two of them are compared: that of the store that opens it."""
+    """The canonical spelling of a location, by which two locations are compared."""
     if "://" not in location:
         return posixpath.normpath(location)
     try:
@@ -92,7 +101,7 @@ def place(location: str) -> str:
 
 
 def _real_place(place: str) -> str:
-    """The place without symbolic links, as far as it is there."""
+    """The path with symbolic links resolved; other locations are unchanged."""
     return os.path.realpath(f"/{place.lstrip('/')}") if place.startswith("/") else place
 
 
@@ -101,7 +110,7 @@ def _lies_in(inner: str, folder: str) -> bool:
 
 
 def _folders_around(path: str) -> Iterator[str]:
-    """The path, as it may be a table's folder itself, and each folder above it up to one that vacuum leaves alone."""
+    """The path itself, which may be a table's folder, and its parents up to a folder that vacuum skips."""
     for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
         yield str(folder)
         if folder.name.startswith(("_", ".")):

@@ -1,4 +1,4 @@
-"""How well a table is clustered: how many files overlap at a value of a column."""
+"""The overlap of a table's files: how many of them may hold the same value of a column."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lakehouse_lib.statistics import ColumnPath, bounds_of
 
 
 def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[str, float]:
-    """By column, the mean number of files whose range holds a value that is itself a file's min or max.
+    """By column, the mean number of files whose range holds a value, over the values that are a file's min or max.
 
-    1.0 is a perfect layout, the number of files none at all. A file with unknown bounds has to be read for every
-    value, so it counts at all of them. Columns that no file has bounds of are left out.
+    1.0 means that no ranges overlap; the number of files means that all do. A file with unknown bounds counts at every
+    value, because a query has to read it. A column without bounds in any file is left out.
 
     Raises:
-        InvalidArgumentError: a column the table does not have, or none that has an order.
+        InvalidArgumentError: a column does not exist, or its type has no order.
     """
     column_types: dict[ColumnPath, DataType] = {}
     names: dict[ColumnPath, str] = {}
@@ -30,10 +30,10 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
         field = snapshot.schema.get(name)
         if field is None or not isinstance(field.type, PrimitiveType):
             raise InvalidArgumentError(
-                f"no column {name!r} that has an order",
+                f"column {name!r} does not exist or has no order; expected one of {', '.join(snapshot.schema.names)}",
                 table=snapshot.store.root,
                 version=snapshot.version,
-                hint=f"Columns are {', '.join(snapshot.schema.names)}",
+                hint="Name a column of a primitive type",
                 code="DELTA_COLUMN_NOT_FOUND",
             )
         if field.name not in snapshot.partition_columns:
@@ -49,7 +49,7 @@ def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:
     low, high = low.filter(has_bounds), high.filter(has_bounds)
     if not len(low):
         return None
-    # Any type with an order becomes whole numbers that keep it.
+    # Ranks keep the order of any type, and NumPy can count them.
     rank = numbers_of(pc.rank(pa.concat_arrays([low, high]), tiebreaker="min"), np.uint64)
     starts, ends = np.sort(rank[: len(low)]), np.sort(rank[len(low) :])
     points = np.concatenate([starts, ends])

@@ -1,9 +1,8 @@
-"""The registry: one JSON file that says which tables there are and what is done with them.
+"""The registry: a JSON file that lists the tables, their sources, and their maintenance.
 
-Relative paths in it are relative to its own folder. Tables may be at locations with a scheme, which stay as they are;
-all else is on a disk.
+Relative paths are relative to the file's folder. A table's location may have a scheme; all other paths are on a disk.
 
-DAG files read it each time they are parsed, so importing this module and reading a registry is fast.
+DAG files read the registry each time they are parsed, so this module imports only what that needs.
 """
 
 from __future__ import annotations
@@ -24,25 +23,28 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
 
 class RegistryError(ValueError):
-    """The registry is missing or wrong; the text names the file, the key and the way out."""
+    """The registry is missing or not valid; the text has the code, the file, the key and the way out."""
 
     code = "DELTA_REGISTRY_INVALID"
 
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.args[0]}"
+
 
 class RegistryUnreadableError(RegistryError):
-    """The file cannot be read, or is not JSON: it may be half written, or its file system be away for a moment."""
+    """The registry cannot be read or is not JSON. A retry may help: another process may be writing the file."""
 
 
 def _resolve(location: str, info: ValidationInfo) -> str:
     if not location:
-        raise ValueError("an empty location")
+        raise ValueError("the location is empty; expected a path or a URI")
     if "://" in location:
         return location
     scheme = _SCHEME.match(location)
-    if scheme is not None:  # what normalizes paths makes this of a location, and it would be a folder of this machine
+    if scheme is not None:  # pathlib drops one of two slashes, and the rest would be a folder of this machine
         raise PydanticCustomError(
             "no_path",
-            "{scheme} is followed by one slash, and a location by two: write {scheme}//",
+            "the location has one slash after {scheme}; expected {scheme}//",
             {"scheme": scheme[0]},
         )
     return os.path.normpath(Path((info.context or {}).get("folder", "."), location))
@@ -53,20 +55,20 @@ def _no_uri(path: str) -> str:
     if scheme is not None:
         raise PydanticCustomError(
             "no_path",
-            "{scheme} locations are for tables alone: give a path on a disk, or on what is mounted as one",
+            "the path begins with {scheme}; expected a path on a local or mounted disk (only tables have a URI)",
             {"scheme": scheme[0]},
         )
     return path
 
 
-#: Hours after which an unanswered question expires, where a policy does not say.
+#: Hours after which an unanswered question expires, by default.
 RESPONSE_HOURS = 720
 
-#: A path or URI; relative ones are relative to the registry file.
+#: A path or URI; a relative path is relative to the folder of the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
-#: What jobs read by plain files; relative ones are relative to the registry file.
+#: A path on a disk; a relative path is relative to the folder of the registry file.
 LocalPath = Annotated[str, AfterValidator(_no_uri), AfterValidator(_resolve)]
-#: Part of paths, URLs and asset URIs.
+#: A name, which becomes a part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 #: A reference to an object in a Python module: ``package.module:name``.
@@ -78,7 +80,7 @@ class _Strict(BaseModel):
 
 
 class Source(_Strict):
-    """Where a table's rows land, and how to read them."""
+    """The landing folder of a table and the format of its files."""
 
     name: Name
     landing: LocalPath
@@ -92,9 +94,9 @@ class Source(_Strict):
 
 
 class VacuumPolicy(_Strict):
-    """How long files that are no longer in the table stay."""
+    """The retention of removed files; see ``LakehouseVacuumOperator``."""
 
-    retention_hours: float | None = Field(default=None, ge=0, description="None: as long as the table itself says")
+    retention_hours: float | None = Field(default=None, ge=0, description="None: the table's own retention")
     enforce_retention: bool = Field(default=True, description="False permits less than the table's own retention")
 
 
@@ -107,7 +109,7 @@ class Table(_Strict):
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     target_file_size: int | None = Field(
-        default=None, ge=1, description="bytes; None: as large as the table itself says"
+        default=None, ge=1, description="bytes; None: the table's delta.targetFileSize"
     )
     vacuum: VacuumPolicy = VacuumPolicy()
 
@@ -123,7 +125,7 @@ class Table(_Strict):
 
 
 class Through(_Strict):
-    """The rows' keys are found in another table: those of ``select`` where ``key`` is the subject's id."""
+    """Another table that has the keys of a subject's rows: its ``select`` where ``key`` is the identifier."""
 
     table: Name
     key: str
@@ -132,7 +134,10 @@ class Through(_Strict):
 
 
 class SubjectRows(_Strict):
-    """``quarantine``: the table holds refused rows, every column as text, and may not exist yet."""
+    """A table with rows of the subject, and its key column.
+
+    ``quarantine``: the table holds rejected rows, with every column as text, and may not exist yet.
+    """
 
     table: Name
     key: str
@@ -141,10 +146,10 @@ class SubjectRows(_Strict):
 
 
 class ApprovalPolicy(_Strict):
-    """Who may answer a question, and how long it waits.
+    """The users who may answer a question, and the time they have.
 
-    ``approvers`` are user ids as Airflow's auth manager gives them. ``notifiers`` are ``package.module:factory``, each
-    called without arguments for a notifier of Airflow.
+    ``approvers`` are user ids of Airflow's auth manager. ``notifiers`` are references ``package.module:factory``; each
+    factory is called without arguments and returns an Airflow notifier.
     """
 
     approvers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -162,21 +167,21 @@ class ApprovalPolicy(_Strict):
 
 
 class Subject(ApprovalPolicy):
-    """Whom an erasure concerns, and where the rows are: from the person's own table to what hangs on it."""
+    """A kind of person that can be erased, and the tables with the person's rows, parents before children."""
 
     id_type: Literal["long", "string"]
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
 
     def places(self) -> list[str]:
-        """Names of all tables that are looked into, those that only lead to others included, sorted."""
+        """Names of all tables that a search reads, including those that only lead to others, sorted."""
         return sorted(
             {rows.table for rows in self.rows} | {rows.through.table for rows in self.rows if rows.through is not None}
         )
 
     def tables(self) -> list[str]:
-        """Names of the tables that rows are deleted from, each once, in the order in which rows are deleted.
+        """Names of the tables from which rows are deleted, each once, in the order of the deletes.
 
-        What is found through another table goes before it, and what hangs on the person before the person.
+        A table whose rows are found through another table precedes it; the person's own table is the last.
         """
         found_through = [rows.table for rows in self.rows if rows.through is not None]
         own = [rows.table for rows in reversed(self.rows) if rows.through is None]
@@ -184,9 +189,9 @@ class Subject(ApprovalPolicy):
 
 
 class Report(_Strict):
-    """A downstream table, made by one SQL query.
+    """A downstream table that one SQL query computes.
 
-    New versions of the first table release it; the others are read along.
+    New versions of the first table start the report's DAG; the other tables are inputs only.
     """
 
     tables: tuple[Name, ...] = Field(min_length=1)
@@ -195,7 +200,7 @@ class Report(_Strict):
 
 
 class Schedules(_Strict):
-    """Cron expressions or presets of the DAGs; without one a DAG runs when it is triggered."""
+    """Schedules of the DAGs: cron expressions or presets; without a schedule a DAG runs only when triggered."""
 
     ingest: str | None = None
     maintenance: str | None = None
@@ -205,7 +210,7 @@ class Registry(_Strict):
     tables: dict[Name, Table]
     subjects: dict[Name, Subject] = {}
     ledger: Location | None = Field(
-        default=None, description="where plans, decisions and records of approvals are kept"
+        default=None, description="location of the plans, decisions and records of approvals"
     )
     repair: ApprovalPolicy | None = Field(default=None, description="who may approve the repair of a table")
     report: Report | None = None
@@ -220,7 +225,9 @@ class Registry(_Strict):
         }
         unknown = sorted(name for name in used if name not in self.tables and self._quarantine(name) is None)
         if unknown:
-            raise ValueError(f"no table {', '.join(unknown)}; tables are {', '.join(sorted(self.tables)) or 'none'}")
+            raise ValueError(
+                f"the tables have no {', '.join(unknown)}; expected one of {', '.join(sorted(self.tables)) or 'none'}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -228,8 +235,8 @@ class Registry(_Strict):
         asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
         if asking and self.ledger is None:
             raise ValueError(
-                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a place that users of '
-                "Airflow cannot write"
+                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a location where Airflow\'s '
+                "users cannot write"
             )
         return self
 
@@ -240,28 +247,33 @@ class Registry(_Strict):
         return self
 
     def table(self, name: str) -> Table:
-        """The table of that name, or the quarantine of table T as ``T_quarantine``. RegistryError: there is none."""
+        """The table of that name; ``T_quarantine`` is the quarantine of table T.
+
+        Raises:
+            RegistryError: the registry has no such table.
+        """
         match = self.find(name)
         return _lookup(self.tables, "table", name) if match is None else match
 
     def find(self, name: str) -> Table | None:
-        """As ``table``; None: there is none."""
+        """The table of that name, as ``table``; None if the registry has no such table."""
         refused = self._quarantine(name)
         if name not in self.tables and refused is not None:
             return Table(uri=refused)
         return self.tables.get(name)
 
     def subject(self, name: str) -> Subject:
-        """The subject of that name, with the quarantine of every table it names. RegistryError: there is none.
+        """The subject of that name, with the quarantines of its tables, because rejected rows are personal data, too.
 
-        What was refused is about the person too, so it need not be listed.
+        Raises:
+            RegistryError: the registry has no such subject.
         """
         subject: Subject = _lookup(self.subjects, "subject", name)
         rows = [wider for row in subject.rows for wider in self._with_quarantine(row)]
         return subject.model_copy(update={"rows": tuple(dict.fromkeys(rows))})
 
     def _with_quarantine(self, row: SubjectRows) -> list[SubjectRows]:
-        """The row, also in the quarantine of its table, and through the quarantine of the table it goes through."""
+        """The row, and the same row in the quarantine of its table and through the quarantine of ``through``."""
         throughs = [row.through]
         if row.through is not None and self._has_quarantine(row.through.table):
             throughs.append(row.through.model_copy(update=_refused(row.through)))
@@ -278,15 +290,14 @@ class Registry(_Strict):
         return table.quarantine if table is not None else None
 
     def repair_policy(self) -> ApprovalPolicy:
-        """Who may approve the repair of a table.
+        """The policy for approvals of repairs.
 
         Raises:
             RegistryError: the registry has no ``repair``.
         """
         if self.repair is None:
             raise RegistryError(
-                'the registry does not say who approves repairs: write "repair": {"approvers": ["USER ID"]} beside '
-                '"tables"'
+                'the registry has no approvers of repairs: write "repair": {"approvers": ["USER ID"]} beside "tables"'
             )
         return self.repair
 
@@ -300,7 +311,7 @@ def read_registry(path: str | Path) -> Registry:
 
     Raises:
         RegistryUnreadableError: the file cannot be read, or is not JSON.
-        RegistryError: a key is wrong, unknown or there twice.
+        RegistryError: a key is unknown, duplicate, or has a value that is not valid.
     """
     file = Path(path).absolute()
     try:
@@ -308,22 +319,22 @@ def read_registry(path: str | Path) -> Registry:
     except OSError as error:
         raise RegistryUnreadableError(f"{file}: the registry cannot be read: {error.strerror}") from error
     except RegistryError as error:
-        raise RegistryError(f"{file}: {error}") from None
+        raise RegistryError(f"{file}: {error.args[0]}") from None
     except ValueError as error:
         raise RegistryUnreadableError(f"{file}: the registry is not JSON: {error}") from error
     try:
         return Registry.model_validate(body, context={"folder": file.parent})
     except ValidationError as error:
-        # Not ``from error``: its text quotes every value, and Airflow shows the whole chain of a DAG's import error.
+        # Not ``from error``: pydantic's text quotes every value, and Airflow shows the whole chain of an import error.
         raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from None
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse two tables of one name, of which JSON's usual reading keeps the last."""
+    """A JSON object as a dict; a duplicate key is an error, where ``json`` would keep the last value."""
     body: dict[str, Any] = {}
     for key, value in pairs:
         if key in body:
-            raise RegistryError(f"the key {key!r} is there twice in one object: keep one of them")
+            raise RegistryError(f"the key {key!r} occurs twice in one object; remove one of the two")
         body[key] = value
     return body
 
@@ -334,7 +345,7 @@ def _explain(problem: Any) -> str:
         return f"{key}: unknown key"
     reason = problem["msg"].removeprefix("Value error, ")
     value = problem["input"]
-    # A location that is refused for its scheme may hold a secret.
+    # A location that is rejected for its scheme may hold a secret.
     is_told = isinstance(value, str | int | float) and problem["type"] != "no_path"
     shown = f" (got {value!r})" if is_told else ""
     return f"{key}: {reason}{shown}" if key else reason
@@ -349,4 +360,4 @@ def _lookup(entries: dict[str, Any], kind: str, name: str) -> Any:
         return entries[name]
     except (KeyError, TypeError):
         names = ", ".join(sorted(entries)) or "none"
-        raise RegistryError(f"the registry has no {kind} {name!r}; it has {names}") from None
+        raise RegistryError(f"the registry has no {kind} {name!r}; expected one of {names}") from None

@@ -1,6 +1,6 @@
-"""Which versions a table has and which of them changed rows, without opening the table.
+"""The versions of a table, and which of them changed rows, read without a snapshot.
 
-Sensors ask every few seconds, so importing this module and asking for the latest version load nothing heavy.
+Sensors call this every few seconds, so importing this module and reading the latest version do not import pyarrow.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ log = logging.getLogger(__name__)
 
 
 def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
-    """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
+    """The versions ``(since, latest)`` if a commit after ``since`` has changed rows, else None.
 
-    Commits that only move rows between files (compaction, clustering) say so in the log (``dataChange``). A commit that
-    is cleaned up already, or torn, counts as a change. A table that was recreated since gives ``(-1, latest)``.
+    Compaction and clustering change no rows: ``dataChange`` of their actions is false. A commit that log cleanup has
+    deleted, or that is corrupted, counts as a change. If ``latest`` is below ``since``, the table was recreated, and
+    the result is ``(-1, latest)``.
 
     Args:
-        since: a version; -1 for before the first.
+        since: a version; -1: before the first version.
     """
     from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
     from lakehouse_lib.log.commits.commit_file import read_commit
@@ -44,7 +45,7 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
         return since, latest
     try:
         changed = any(_changes_rows(read_commit(store, version)) for version in commits)
-    except VersionNotFoundError:  # cleaned up after it was listed
+    except VersionNotFoundError:  # log cleanup deleted it after it was listed
         changed = True
     except LogCorruptedError as error:
         log.warning("%s; its rows count as changed", error)
@@ -53,17 +54,17 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
 
 
 def oldest_version(store: ObjectStore) -> int | None:
-    """The oldest version that can be read, or None while there is no table."""
+    """The oldest version that can be read; None without a table."""
     from lakehouse_lib.log import segment
 
     return segment.oldest_version(store)
 
 
 def commit_info(store: ObjectStore, version: int) -> dict[str, Any]:
-    """The commitInfo of a version; empty where its commit is cleaned up, or has none.
+    """The commitInfo of a version; empty if log cleanup has deleted the commit, or if it has no commitInfo.
 
     Raises:
-        LogCorruptedError: the commit is torn.
+        LogCorruptedError: the commit is not valid JSON.
     """
     from lakehouse_lib.errors import VersionNotFoundError
     from lakehouse_lib.log.commits.commit_file import read_commit
@@ -75,7 +76,7 @@ def commit_info(store: ObjectStore, version: int) -> dict[str, Any]:
 
 
 def log_retention(configuration: Mapping[str, str]) -> timedelta | None:
-    """How long the log of a table with these properties keeps its entries; None: for ever.
+    """The time for which a log with these properties keeps its entries; None: without limit.
 
     Raises:
         InvalidArgumentError: ``delta.logRetentionDuration`` is not an interval.

@@ -128,7 +128,7 @@ def test_storage_options_are_a_dictionary(table: DeltaTable) -> None:
 
 @pytest.mark.parametrize("size", ["1", 1.5, -1])
 def test_a_size_by_which_health_goes_is_a_number(table: DeltaTable, size: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"the target file size {size!r}.*/t"):
+    with pytest.raises(InvalidArgumentError, match=f"target_file_size is {size!r}.*/t"):
         table.health(target_file_size=size)
 
 
