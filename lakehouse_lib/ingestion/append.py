@@ -1,4 +1,4 @@
-"""The two commits of a batch, each of which happens at most once: quarantined rows, then the rows themselves."""
+"""Append rows at most once: the commit of a batch's quarantined rows, and the commit of its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
-    """The table's latest snapshot; None when there is no table yet."""
+    """The table's latest snapshot; None without a table."""
     try:
         return load_snapshot(store)
     except TableNotFoundError:
@@ -25,7 +25,7 @@ def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
 
 
 def committed(snapshot: Snapshot | None, app_id: str) -> int | None:
-    """The last batch that the table has under ``app_id``, by its ``txn``."""
+    """The last batch that the table has committed under ``app_id``, by its ``txn``; None without one."""
     if snapshot is None or app_id not in snapshot.transactions:
         return None
     return snapshot.transactions[app_id].version
@@ -43,22 +43,22 @@ def append_once(
     target_file_size: int | None = None,
     before_commit: Callable[[], None] | None = None,
 ) -> int:
-    """Append rows together with ``txn(app_id, number)``, in one commit that also creates the table if need be.
+    """Append rows and ``txn(app_id, number)`` in one commit; create the table if it does not exist.
 
     Args:
-        rows: what the engine writes; None commits the ``txn`` alone.
-        schema: the table's if it has to be created, else columns of it that the table lacks are added.
-        partition_by: of a table that has to be created.
-        before_commit: called when the rows are written and not yet committed; if it raises, nothing is.
+        rows: rows in a form that the engine writes; None: commit the ``txn`` only.
+        schema: the schema of a new table; an existing table gets the columns that it lacks.
+        partition_by: partition columns of a new table.
+        before_commit: called after the rows are written and before the commit; if it raises, nothing is committed.
 
     Returns:
-        the version this is now.
+        the committed version.
 
     Raises:
-        ConcurrentTransactionError: the table has this batch, or a later one, already; nothing was committed.
-        CommitFailedError: another writer won; nothing was committed.
-        InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
-        UnsupportedFeatureError: a writer feature this library does not have.
+        ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
+        CommitFailedError: another writer won the race; nothing was committed.
+        InvalidSchemaError: every column is a partition column, so that data files would hold no column.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     snapshot = snapshot_if_any(store)
     result = write(
@@ -70,5 +70,5 @@ def append_once(
         commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
         before_commit=before_commit,
     )
-    assert result.version is not None  # of the mode "append"
+    assert result.version is not None  # the mode "append" always commits
     return result.version

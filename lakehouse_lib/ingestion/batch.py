@@ -1,7 +1,7 @@
-"""One batch on its way from its intent to its commit.
+"""Load one batch, from its intent to its commit.
 
-Everything up to the commit can be done again: the staged rows are this run's own, the quarantine remembers whose batch
-it has, and the decision to load stands once it is made.
+Every step up to the commit can be repeated: staged rows belong to one run, the quarantine has a ``txn`` of the batch,
+and a decision to load is final.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: What the parse task reports of one source file.
+#: A row of ``parse.REPORT_SCHEMA``: the parse task's report about one source file.
 FileReport = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of a batch.
+    """The result of a batch.
 
     Attributes:
-        entry: what was loaded, as the job reports it; None when nothing was.
-        refused: file name -> why the file was refused.
-        waiting: a file changed while it was read, so the batch was given up and its files are new again.
+        entry: the batch's entry in the job's report; None if nothing was loaded.
+        refused: the reason by file name, of rejected files.
+        waiting: whether a file changed while it was read. The batch was given up, and its files count as new.
     """
 
     entry: Mapping[str, Any] | None = None
@@ -56,14 +56,18 @@ class BatchResult:
 
 
 class Gates:
-    """The quality gates of a run. Making one takes seconds, so each is made once."""
+    """The quality gates of a run, cached because making a gate takes seconds."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._made: dict[str, Gate] = {}
 
     def of(self, schema: Schema, suite: Any) -> Gate | None:
-        """The gate of a suite; None without a suite. Raises QualityError for an unusable one."""
+        """The gate of a suite; None without a suite.
+
+        Raises:
+            QualityError: the suite is not valid.
+        """
         if suite is None:
             return None
         key = json.dumps([schema.json(), suite], sort_keys=True)
@@ -74,7 +78,7 @@ class Gates:
 
 
 class Batch:
-    """Batch ``intent.number``, judged by the intent's rules and not by what the source says today."""
+    """The batch ``intent.number``, loaded by the rules in its intent, which may differ from the source's rules now."""
 
     def __init__(
         self, intent: Intent, source: Source, intents: IntentLog, spark: SparkSession, engine: Engine, gates: Gates
@@ -85,16 +89,16 @@ class Batch:
         self.store: ObjectStore = intents.store
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
-        self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # older ones lack it
+        self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # old intents lack it
         self.spark = spark
         self.engine = engine
         self.gates = gates
 
     def load(self, *, redo: bool) -> BatchResult:
-        """Load the batch; ``redo`` when a dead run has begun it.
+        """Load the batch; ``redo``: a killed run has begun it.
 
         Raises:
-            SourceChangedError: files of a batch to redo are not what they were.
+            SourceChangedError: the files of a batch to redo have changed.
             QualityError: a table-level rule is broken; nothing of the batch is loaded.
             ConcurrentTransactionError: another run has loaded the batch or given it up.
         """
@@ -106,7 +110,7 @@ class Batch:
         except ConcurrentTransactionError:
             raise
         except Exception as error:
-            # Another run that commits the batch also takes its staged files away, ours among them.
+            # Another run that commits the batch also deletes its staged files, those of this run included.
             if committed(snapshot_if_any(self.store), self.source.name) == self.intent.number:
                 raise self._overtaken("has loaded") from error
             raise
@@ -139,7 +143,7 @@ class Batch:
             return BatchResult(waiting=True)
         refused = {report["source"]: report["refused"] for report in reports if report["refused"]}
         if len(refused) == len(reports):
-            self._give_up("every file was refused", refused)
+            self._give_up("every file was rejected", refused)
             return BatchResult(refused=refused)
         try:
             verdict = self._judge(reports)
@@ -161,7 +165,7 @@ class Batch:
     def _decide_to_load(self, refused: Mapping[str, str]) -> None:
         """Record the decision to load the batch.
 
-        It cannot be given up after this, so that its files are not new again while its rows get in.
+        Afterwards the batch cannot be given up; else its files would count as new while its rows are committed.
         """
         stands = self.intents.decide(Outcome(self.intent.number, refused))
         if stands.given_up is not None:
@@ -169,18 +173,18 @@ class Batch:
                 f"batch {self.intent.number} of source {self.source.name!r} was given up while it was being loaded "
                 f"({stands.given_up})",
                 table=self.source.table,
-                hint="Run the load again: its files are new again",
+                hint="Run the load again; it loads the batch's files as new ones",
             )
 
     def _overtaken(self, what: str) -> ConcurrentTransactionError:
         return ConcurrentTransactionError(
             f"another run of source {self.source.name!r} {what} batch {self.intent.number}",
             table=self.source.table,
-            hint="Run one load a source at a time",
+            hint="Run one load of a source at a time",
         )
 
     def _judge(self, reports: Sequence[FileReport]) -> Verdict | None:
-        """None: no row could be read."""
+        """The gate's verdict on the staged rows; None if no row could be read."""
         gate = self.gates.of(self.schema, self.intent.rules["suite"])
         paths = [report["path"] for report in reports if report["rows"]]
         if not paths and gate is None:
@@ -221,7 +225,7 @@ class Batch:
         return entry
 
     def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
-        """As few partitions, and so files, as the target size allows: staged bytes are about the table's."""
+        """The rows in as few partitions, and so files, as the target size allows; staged files are about as large."""
         if self.partition_by:
             return rows.coalesce(len(reports))
         table = snapshot_if_any(self.store)
@@ -231,11 +235,11 @@ class Batch:
         return rows.coalesce(max(1, -(-staged // target)))
 
     def _quarantine(self, reports: Sequence[FileReport], verdict: Verdict | None) -> None:
-        # Tables may share a quarantine and call their sources the same, so the name alone does not say whose batch.
+        # Tables that share a quarantine may have sources of the same name, so the name does not identify a batch.
         app_id = f"{self.source.name}@{self.intents.identity()}"
         last = committed(snapshot_if_any(self.quarantine), app_id)
         if last is not None and last >= self.intent.number:
-            return  # a run that died after this commit has done it
+            return  # a run that was killed after this commit has appended them
         target = Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
         rejected = [report["rejected_path"] for report in reports if report["rejected"]]
         rows = staged_rows.read(self.spark, self.store, target, rejected)
@@ -260,14 +264,14 @@ class Batch:
         )
 
     def _check_files(self) -> Sequence[Fingerprint]:
-        """The files of a half-done batch as they are today: a file that was put back has another time.
+        """The current fingerprints of an unsettled batch's files: a restored file may have another time.
 
-        Their content must be what it was, or a redo would load other rows than were begun.
+        The content must be unchanged, or a redo would load other rows.
         """
         files = scan(self.source.landing)
         missing = [file.name for file in self.intent.files if file.name not in files]
         if missing:
-            raise self._not_as_it_was(missing, f"are gone from {self.source.landing}")
+            raise self._not_as_it_was(missing, f"are missing in {self.source.landing}")
         today = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
         same = [now for file in self.intent.files if (now := today[file.name]) and now.digest == file.digest]
         if len(same) < len(today):
@@ -275,11 +279,11 @@ class Batch:
             raise self._not_as_it_was([name for name in today if name not in names])
         return same
 
-    def _not_as_it_was(self, names: Sequence[str], what: str = "have other content now") -> SourceChangedError:
+    def _not_as_it_was(self, names: Sequence[str], what: str = "have changed content") -> SourceChangedError:
         return SourceChangedError(
-            f"batch {self.intent.number} was half done and its files {', '.join(names)} {what}",
+            f"batch {self.intent.number} is unsettled, and its files {', '.join(names)} {what}",
             table=self.source.table,
-            hint="Put them back as they were, or give the batch up with --give-up",
+            hint="Restore the files, or give the batch up with --give-up",
         )
 
     def _unstage(self, prefix: str) -> None:
@@ -289,5 +293,5 @@ class Batch:
 
 
 def _staged(schema: Schema) -> Schema:
-    """The columns of staged rows: the table's, and where each row came from."""
+    """The schema of staged rows: the table's columns, and each row's file and line."""
     return Schema.from_arrow(staged_schema(schema.to_arrow()))

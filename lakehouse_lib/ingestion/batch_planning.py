@@ -1,4 +1,4 @@
-"""What a load has to do: pure decisions over the landing folder, the intent log and the table's ``txn``."""
+"""Plan the batches of a load from the landing folder, the intent log and the table's ``txn``. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 
 @dataclass(frozen=True)
 class History:
-    """What became of every file that was ever taken into a batch.
+    """The state of all batches of a source, and of their files.
 
     Attributes:
-        loaded: file name -> what it was when it was loaded, and in which batch.
-        refused: file name -> what it was when it was refused, and the message.
+        loaded: by file name, the fingerprint of a loaded file and the number of its batch.
+        refused: by file name, the fingerprint of a rejected file and the message.
         settled: numbers of the batches that are loaded or given up.
-        unsettled: the batch that a dead run left half done, to be redone with the same files; None if there is none.
+        unsettled: the batch that a killed run has begun, to be redone with the same files; None without one.
         next_number: the number of the next new batch.
     """
 
@@ -32,17 +32,17 @@ class History:
 def history(
     intents: Mapping[int, Intent], outcomes: Mapping[int, Outcome], committed: int | None, *, table: str, source: str
 ) -> History:
-    """Read the intent log against the table's own ``txn`` (``committed``; None: the table has none of this source).
+    """The state that the intent log and the table's ``txn`` (``committed``; None: no batch of this source) describe.
 
     Raises:
-        IngestError: the two contradict each other (one was deleted, restored or copied without the other), so that
-            going on could load a file twice or never.
+        IngestError: the two contradict each other, because one was deleted, restored or copied without the other; a
+            load could then load a file twice or never.
     """
     newest = max(intents, default=-1)
     gaps = sorted(set(range(newest + 1)) - set(intents))
     if gaps or (committed is not None and committed not in intents):
         raise IngestError(
-            f"the intent log of source {source!r} lacks batch {gaps[0] if gaps else committed}",
+            f"the intent log of source {source!r} has no batch {gaps[0] if gaps else committed}",
             table=table,
             hint=f"Restore _ingest/{source} beside the table; without it files could be loaded twice",
         )
@@ -51,9 +51,9 @@ def history(
     lost = sorted(n for n in intents if n not in settled and n != newest)
     if lost:
         raise IngestError(
-            f"batch {lost[0]} of source {source!r} was loaded, but the table's log has no such transaction",
+            f"batch {lost[0]} of source {source!r} was loaded, but the table has no txn of it",
             table=table,
-            hint=f"If the table was made anew, move its folder _ingest/{source} away to load every file again",
+            hint=f"If the table was recreated, move its folder _ingest/{source} away to load every file again",
         )
     loaded: dict[str, tuple[Fingerprint, int]] = {}
     refused: dict[str, tuple[Fingerprint, str]] = {}
@@ -71,13 +71,13 @@ def history(
 
 @dataclass(frozen=True)
 class Sorted:
-    """The landing folder's files, each in one place, by name.
+    """The landing folder's files by state; each file has one state.
 
     Attributes:
-        new: to be loaded.
-        waiting: still growing.
-        changed: loaded once, and here again with other content: name -> the batch it was loaded in.
-        refused: refused once, and here unchanged: name -> the message.
+        new: files to load.
+        waiting: files that may still be growing.
+        changed: by name, the batch of a loaded file that has other content now.
+        refused: by name, the message of a rejected file that is unchanged.
     """
 
     new: tuple[SourceFile, ...]
@@ -92,9 +92,9 @@ def sort_files(
     past: History,
     digest: Callable[[SourceFile], Fingerprint | None],
 ) -> Sorted:
-    """Sort the files by what has to be done with them.
+    """Sort the landing folder's files by state.
 
-    ``digest`` reads a file whole and is asked only about a known name with the same size and another time.
+    ``digest`` reads a whole file; it is called only for a known name with the same size and another time.
     """
     new: list[SourceFile] = []
     waiting: list[str] = []
@@ -116,7 +116,7 @@ def sort_files(
 
 
 def cut(files: Sequence[SourceFile], files_per_batch: int) -> list[Sequence[SourceFile]]:
-    """Batches of at most ``files_per_batch`` files, in order."""
+    """The files in batches of at most ``files_per_batch``, in their order."""
     return [files[start : start + files_per_batch] for start in range(0, len(files), files_per_batch)]
 
 

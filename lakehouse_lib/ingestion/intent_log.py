@@ -1,17 +1,16 @@
-"""The intent log: which files are batch N, decided once and written down before anything is loaded.
+"""The intent log: the files of each batch, recorded before the batch is loaded.
 
 Beside the table, under ``_ingest/SOURCE/``:
 
-- ``N.json`` (20 digits): batch N. It names the files with size, time and digest, and holds the rules they are judged by
-  (format, schema, suite, partition columns of a table to be created), so that a redo after a crash comes to the same
-  rows.
-- ``N.outcome.json``: whether the batch is to be loaded, but for the files it refuses, or why it is given up. Put before
-  the commit; that the batch is in, only the table's ``txn(SOURCE, N)`` says.
-- ``identity.json``: tells this log from every other one.
-- ``staging/N-*``: parsed rows on their way; nothing in there outlives its batch.
+- ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, and its rules (format, schema,
+  suite, partition columns of a new table), so that a redo after a crash gives the same rows.
+- ``N.outcome.json``: the decision to load the batch, with the rejected files, or the reason why it is given up. It is
+  put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
+- ``identity.json``: the unique id of this log.
+- ``staging/N-*``: the parsed rows of batch N, deleted with the end of the batch.
 
-All JSON objects are put if absent, so two processes cannot decide differently. The table itself keeps one ``txn`` a
-source however many files have come.
+All JSON objects are put if absent, so two processes cannot decide differently. The table's log keeps one ``txn`` for a
+source, whatever the number of files.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SOURCE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 
 @dataclass(frozen=True)
 class Intent:
-    """Batch ``number`` of a source: its files, and the rules in force when it was made (``rules``, plain JSON)."""
+    """The intent of batch ``number``: its files, and the source's rules at that time (plain JSON)."""
 
     number: int
     files: tuple[Fingerprint, ...]
@@ -57,11 +56,11 @@ class Intent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was decided about a batch.
+    """The decision about a batch: to load it, or to give it up.
 
     Attributes:
-        refused: file name -> the message it was refused with.
-        given_up: why nothing of the batch was loaded and nothing ever will be; None when its other files are to be.
+        refused: by name, the message of a rejected file.
+        given_up: the reason why the batch is given up; None: the batch is loaded, without the rejected files.
     """
 
     number: int
@@ -86,9 +85,10 @@ class IntentLog:
     def __init__(self, store: ObjectStore, source: str) -> None:
         if not _SOURCE.fullmatch(source):
             raise InvalidArgumentError(
-                f"{source!r} is no source name",
+                f"source is {source!r}; expected 1 to 128 letters, digits, '.', '_' or '-', the first of them a letter "
+                "or digit",
                 table=store.root,
-                hint="Use 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit",
+                hint="Rename the source",
                 code="DELTA_INVALID_SOURCE",
             )
         self.store = store
@@ -113,12 +113,12 @@ class IntentLog:
         return intents, outcomes
 
     def put(self, entry: Intent | Outcome) -> bool:
-        """Write an entry down; False when another process has written that entry."""
+        """Put an entry if absent; False: another process has put it."""
         path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
         return self.store.put_if_absent(path, entry.to_bytes())
 
     def decide(self, outcome: Outcome) -> Outcome:
-        """Write the outcome down, unless the batch has one; the outcome that stands."""
+        """Put the outcome if the batch has none; returns the outcome that is in the log."""
         if self.put(outcome):
             return outcome
         path = self.outcome_path(outcome.number)
@@ -131,9 +131,9 @@ class IntentLog:
         return f"{self.folder}/{number:020d}{suffix}.json"
 
     def identity(self) -> str:
-        """The unique id of this log, made when it is first read.
+        """The unique id of this log, created by the first read.
 
-        It goes where the log goes, and a log that is begun anew has another: batch numbers of the two never mix.
+        A copy of the log has the same id, and a new log another, so batch numbers of two logs are never confused.
         """
         path = f"{self.folder}/identity.json"
         self.store.put_if_absent(path, _dump({"id": str(uuid.uuid4())}))
@@ -144,11 +144,11 @@ class IntentLog:
             raise _torn(path) from error
 
     def staging(self, number: int, run: str) -> str:
-        """What the paths of a batch's parsed rows start with; ``run`` is one process' own, so none share a file."""
+        """The path prefix of a batch's staged rows; ``run`` is unique to a process, so two never write one file."""
         return f"{self.folder}/staging/{number:020d}-{run}-"
 
     def staged(self, settled: Container[int]) -> list[str]:
-        """Staged objects of settled batches: what dead runs left behind."""
+        """Staged objects of settled batches, left by killed runs."""
         paths = (meta.path for meta in self.store.list_from(f"{self.folder}/staging"))
         numbers = ((path, path.rpartition("/")[2].partition("-")[0]) for path in paths)
         return [path for path, number in numbers if number.isdecimal() and int(number) in settled]
@@ -167,6 +167,6 @@ def _load(data: bytes, path: str) -> Any:
 
 def _torn(path: str) -> IngestError:
     return IngestError(
-        f"{path} is not an entry of an intent log",
-        hint="Restore it from a backup; without it the load cannot tell which files are in the table",
+        f"{path} is not a valid entry of an intent log",
+        hint="Restore it from a backup; without it the load does not know which files are in the table",
     )

@@ -1,9 +1,8 @@
-"""The landing folder: which source files lie there, and which of them have stopped growing.
+"""The landing folder: list its source files, and find those that may still be growing.
 
-A landing folder is flat, and nothing outside it is read by way of a link in it: anyone who may write there could
-otherwise have any file shown that the job may read. The folder itself may be a link. Hidden files (``.name``), names
-that start with ``_`` and ``*.tmp`` are left alone: that is how writers mark what is not finished or not data. A folder
-inside it is an error, because what lies in there would be passed over in silence.
+A link in the folder must not lead out of it; else anyone who may write there could have the job read any file. The
+folder itself may be a link. Hidden files (``.name``), names that start with ``_`` and ``*.tmp`` are skipped, because
+writers mark unfinished files so. A subfolder is an error, because its files would not be loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _DIGEST_CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of the landing folder: ``size`` in bytes, ``modified`` in ms since the epoch."""
+    """A file of the landing folder: ``size`` in bytes, ``modified`` in ms since the epoch."""
 
     name: str
     size: int
@@ -33,7 +32,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a source file was when it was taken into a batch; ``digest`` is the BLAKE2b of the whole content, in hex."""
+    """The identity of a source file's content; ``digest`` is the BLAKE2b of the whole content, in hexadecimal."""
 
     name: str
     size: int
@@ -52,17 +51,19 @@ class Fingerprint:
 
 
 def scan(landing: Path) -> dict[str, SourceFile]:
-    """The source files of a landing folder by name, in the order of their names.
+    """The source files of a landing folder by name, sorted by name.
 
     Raises:
-        LandingError: the path is missing, not a folder or not readable, or holds a folder, a link that leads out of it,
-            a file that cannot be read or one whose name is not UTF-8, which neither the intent log nor the quarantine
-            can write down.
+        LandingError: the path is missing, not a folder or not readable, or the folder has a subfolder, a link that
+            leads out of it, an unreadable file, or a file whose name is not UTF-8 (the intent log and the quarantine
+            cannot store such a name).
     """
     if not landing.exists():
         raise LandingError(f"the landing folder {landing} does not exist", hint="Create it, or correct --landing")
     if not landing.is_dir():
-        raise LandingError(f"the landing path {landing} is a file", hint="Name the folder that holds the source files")
+        raise LandingError(
+            f"the landing path {landing} is a file; expected a folder", hint="Name the folder with the source files"
+        )
     try:
         with os.scandir(landing) as entries:
             candidates = sorted(
@@ -77,26 +78,26 @@ def scan(landing: Path) -> dict[str, SourceFile]:
         try:
             status = entry.stat()
         except FileNotFoundError:
-            continue  # renamed or taken away since the listing: the next run sees what became of it
+            continue  # renamed or deleted since the listing; the next run sees the new state
         except OSError as error:
             raise LandingError(
-                f"{landing / entry.name} cannot be looked at: {error.strerror}", hint="Correct or remove it"
+                f"{landing / entry.name} cannot be read: {error.strerror}", hint="Correct or remove it"
             ) from error
         if entry.is_symlink() and is_utf8(entry.name):
             source_path(landing / entry.name)
         if stat.S_ISDIR(status.st_mode):
             raise LandingError(
-                f"{landing / entry.name} is a folder; a landing folder is flat",
-                hint="Give that folder a load of its own, or rename it to start with '_'",
+                f"{landing / entry.name} is a folder; expected files only in a landing folder",
+                hint="Load that folder as a source of its own, or rename it to start with '_'",
             )
         if not stat.S_ISREG(status.st_mode) or not os.access(entry.path, os.R_OK):
             raise LandingError(
-                f"{landing / entry.name} is not a readable file", hint="Grant read rights on it, or take it away"
+                f"{landing / entry.name} is not a readable file", hint="Grant read rights on it, or remove it"
             )
         if not is_utf8(entry.name):
             raise LandingError(
                 f"{_printable(landing / entry.name)} has a name that is not UTF-8",
-                hint="Rename it, or rename it to start with '_' to have it left alone",
+                hint="Rename it; a name that starts with '_' is skipped",
             )
         files[entry.name] = SourceFile(entry.name, status.st_size, status.st_mtime_ns // 1_000_000)
     return files
@@ -105,12 +106,12 @@ def scan(landing: Path) -> dict[str, SourceFile]:
 def still_growing(
     first: Mapping[str, SourceFile], second: Mapping[str, SourceFile], *, now: int, settle: int
 ) -> set[str]:
-    """Names of the second look whose files have not settled.
+    """Names of files in the second listing that may still be growing.
 
     Args:
-        first, second: two looks at the folder; a size that differs between them, or a name only in one, is growth.
-        now: time of the second look, in ms since the epoch.
-        settle: a file modified less than this many ms ago may still be written to.
+        first, second: two listings of the folder; a file grows if it is new in the second or has another size there.
+        now: the time of the second listing, in ms since the epoch.
+        settle: a file modified less than this many ms ago may still be growing.
     """
     return {
         name
@@ -120,7 +121,7 @@ def still_growing(
 
 
 def fingerprint(landing: Path, file: SourceFile) -> Fingerprint | None:
-    """The file with the digest of its content; None when it changed or went away while it was read."""
+    """The fingerprint of a file; None if it changed or was deleted while it was read."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open(open_regular(source_path(landing / file.name), follow_links=False), "rb") as content:
@@ -131,7 +132,7 @@ def fingerprint(landing: Path, file: SourceFile) -> Fingerprint | None:
         return None
     except OSError as error:
         raise LandingError(
-            f"{landing / file.name} cannot be read: {error.strerror}", hint="Grant read rights on it, or take it away"
+            f"{landing / file.name} cannot be read: {error.strerror}", hint="Grant read rights on it, or remove it"
         ) from error
     if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.modified):
         return None
@@ -139,32 +140,36 @@ def fingerprint(landing: Path, file: SourceFile) -> Fingerprint | None:
 
 
 def source_path(path: Path) -> Path:
-    """The real path of a source file, whose last part must be no link when it is opened.
+    """The real path of a source file; open it without following a link in its last part.
 
     Raises:
-        LandingError: it is a link that leads out of the landing folder.
+        LandingError: the file is a link that leads out of the landing folder.
     """
     real = Path(os.path.realpath(path))
     if real.parent != Path(os.path.realpath(path.parent)):
         raise LandingError(
-            f"{path} is a link to {_printable(real)}, which is outside the landing folder",
-            hint="Put the file itself in its place, or rename the link to start with '_' to have it left alone",
+            f"{path} is a link to {_printable(real)}; expected a file in the landing folder",
+            hint="Replace the link by the file itself; a name that starts with '_' is skipped",
         )
     return real
 
 
 def inside(landing: Path, names: Iterable[str]) -> list[Path]:
-    """Paths of source files by name; a name that leads out of the landing folder is a LandingError."""
+    """The paths of source files.
+
+    Raises:
+        LandingError: a name has more than one part, so that its path may be outside the landing folder.
+    """
     paths = []
     for name in names:
         if Path(name).name != name:
-            raise LandingError(f"{name!r} is not the name of a file in {landing}", hint="Names must not hold a path")
+            raise LandingError(f"{name!r} is not the name of a file in {landing}", hint="Give a name without folders")
         paths.append(landing / name)
     return paths
 
 
 def _printable(path: Path) -> str:
-    """The path with ``\\xe9`` for each byte that is none of UTF-8's."""
+    """The path with escapes such as ``\\xe9`` for bytes that are not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""Values of the right type that no table, or no partition of this one, can hold: each costs its row, not the load."""
+"""Values of the right type that a table or its partitions cannot hold; their rows are quarantined."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def beyond_years(column: Any) -> Mask:
-    """Which dates, or timestamps in microseconds, are outside the years 1 to 9999 (in UTC); of other types, none."""
+    """A mask of the dates, or timestamps in microseconds, outside the years 1 to 9999 (UTC); False for other types."""
     first, last = _DAYS
     if pa.types.is_timestamp(column.type):
         first, last = first * _DAY, (last + 1) * _DAY - 1
@@ -37,12 +37,12 @@ def beyond_years(column: Any) -> Mask:
 def partition_faults(
     columns: Sequence[Any], schema: pa.Schema, partition_columns: Sequence[str], limits: PathLimits
 ) -> Iterator[tuple[str, str, Mask]]:
-    """Which values no folder of a partition can be named by: (column, reason, mask) for each kind there is.
+    """The values that the name of a partition's folder cannot hold, as (column, reason, mask) for each kind of fault.
 
     Args:
         columns: typed arrays, in the order of ``schema``; dates and times within the years 1 to 9999.
-        partition_columns: the table's, or those that it is going to have.
-        limits: of the table's store.
+        partition_columns: those of the table, or of the table to be created.
+        limits: the path limits of the table's store.
     """
     kinds = Schema.from_arrow(schema)
     spelled = {}

@@ -1,17 +1,17 @@
-"""Loading a source into a table, batch by batch, each exactly once, wherever a run dies.
+"""Load a source into a table in batches, each exactly once, even if a run is killed at any step.
 
-The order in which a batch is loaded is what makes a redo exact:
+The steps of batch N:
 
-1. The intent is put if absent: which files, of what content, judged by which rules.
-2. The files are parsed into staged rows and judged by the gate. Nothing of this is visible, all of it can be redone.
+1. The intent is put if absent: the files, their digests, and the rules.
+2. The files are parsed into staged rows, and the gate judges these. Readers see nothing of it.
 3. Quarantined rows are appended with ``txn(source@intent log, N)``, unless the quarantine table has that ``txn``.
-4. Data files are written, and the outcome is put if absent: the batch is to be loaded, but for the files it refuses.
-   A batch of which nothing can be loaded is given up here instead; whichever is put first stands.
+4. Data files are written, and the outcome is put if absent: the batch is loaded, without the rejected files. If
+   nothing can be loaded, the outcome is that the batch is given up. The outcome that is put first is final.
 5. Rows are appended with ``txn(source, N)`` in the same commit. Now the batch is loaded.
 6. Staged rows are deleted.
 
-A run that dies before 5 leaves batch N unsettled, and the next one redoes it by the intent's own files and rules. Of
-two runs at once, one puts the intent, and one wins the commit in 5; the other ends with ConcurrentTransactionError.
+If a run is killed before step 5, batch N is unsettled, and the next run redoes it with the intent's files and rules.
+Of two concurrent runs, one puts the intent and one wins the commit; the other raises ConcurrentTransactionError.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 class Load:
-    """One run over a source. Making one checks everything that can be checked without Spark and writes nothing.
+    """One run over a source; the constructor makes all checks that need no Spark, and writes nothing.
 
     Raises:
-        LandingError, SchemaMismatchError, InvalidSchemaError, QualityError, InvalidArgumentError, IngestError: what was
-            given cannot be loaded, or the intent log and the table contradict each other.
-        UnsupportedFeatureError: the table has a writer feature that this library does not have.
+        LandingError, SchemaMismatchError, InvalidSchemaError, QualityError, InvalidArgumentError, IngestError: the
+            source is not valid, does not fit the table, or its intent log contradicts the table.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
 
     def __init__(self, source: Source) -> None:
@@ -63,35 +63,35 @@ class Load:
         self.past = self._history()
 
     def nothing_to_do(self) -> LoadResult | None:
-        """The result, if all files are loaded, refused or still growing and no batch is half done; else None."""
+        """The result if there is no new file and no unsettled batch; else None."""
         files = self._sort(self.first_look)
         if files.new or self.past.unsettled is not None:
             return None
         return self._result(files)
 
     def give_up(self) -> None:
-        """Give the half-done batch up, so that its files are new again; quarantined rows of it stay.
+        """Give up the unsettled batch: its files count as new, and its quarantined rows stay.
 
-        Safe beside a run that is still at it: either this, or that run's decision to load the batch, is put first.
+        A concurrent run is safe: either this outcome or that run's decision to load the batch is put first.
 
         Raises:
-            IngestError: no batch is half done, or the decision to load it has been made.
+            IngestError: no batch is unsettled, or a run has decided to load it.
         """
         if self.past.unsettled is None:
-            raise IngestError(f"no batch of source {self.source.name!r} is half done", table=self.source.table)
+            raise IngestError(f"source {self.source.name!r} has no unsettled batch", table=self.source.table)
         number = self.past.unsettled.number
         if self.intents.decide(Outcome(number, given_up="by hand")).given_up is None:
             raise IngestError(
-                f"batch {number} of source {self.source.name!r} cannot be given up any more: a run has decided to load "
-                "it, and may be committing it now",
+                f"batch {number} of source {self.source.name!r} cannot be given up: a run has decided to load it, and "
+                "may be committing it",
                 table=self.source.table,
-                hint="Run the load without --give-up: it goes on with the batch, or redoes it. If its files are lost "
-                f"and no run is alive, delete {self.intents.outcome_path(number)} and give it up then",
+                hint="Run the load without --give-up; it finishes the batch. If the batch's files are lost and no run "
+                f"is alive, delete {self.intents.outcome_path(number)} and give the batch up then",
             )
         self.past = self._history()
 
     def run(self, spark: SparkSession) -> LoadResult:
-        """Load whatever has settled; a batch that fails as a whole stops the run, what was loaded before stays."""
+        """Load all settled files; a batch that fails ends the run, and earlier batches stay loaded."""
         from lakehouse_lib.engine.spark.engine import SparkEngine
 
         engine, gates = SparkEngine(spark), Gates(spark)
@@ -110,12 +110,12 @@ class Load:
         if self.past.unsettled is not None:
             load(self.past.unsettled, redo=True)
             self.past = self._history()
-            self.store.delete_many(self.intents.staged(self.past.settled))  # what the dead run had staged of it
+            self.store.delete_many(self.intents.staged(self.past.settled))  # staged by the killed run
         files = self._sort(scan(self.source.landing))
         number = self.past.next_number
         waiting = list(files.waiting)
         if files.new:
-            gates.of(self.source.schema, self.source.suite)  # an unusable suite is found before an intent is put
+            gates.of(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
         for batch in cut(files.new, self.source.files_per_batch):
             intent = self._intent(number, batch)
             if intent is None:
@@ -123,9 +123,9 @@ class Load:
                 continue
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
-                    f"another run of source {self.source.name!r} has just begun batch {number}",
+                    f"another run of source {self.source.name!r} has begun batch {number}",
                     table=self.source.table,
-                    hint="Let it finish; run one load a source at a time",
+                    hint="Let it finish; run one load of a source at a time",
                 )
             if not load(intent, redo=False):
                 waiting += [file.name for file in batch]
@@ -169,14 +169,14 @@ class Load:
         ]
         if wrong:
             raise SchemaMismatchError(
-                f"the schema file does not say what the table is: {'; '.join(wrong)}",
+                f"the schema file does not fit the table: {'; '.join(wrong)}",
                 table=self.source.table,
                 version=snapshot.version,
                 hint="Correct the schema file, or change the table first",
             )
 
     def _history(self) -> History:
-        # The intents first: a batch that is committed in between is then seen as unsettled, never as lost.
+        # Read the intents before the table: a batch committed in between is then unsettled here, and never lost.
         intents, outcomes = self.intents.read()
         return history(
             intents,
@@ -196,7 +196,7 @@ class Load:
         candidates = [fingerprint(self.source.landing, file) for file in batch]
         fingerprints = tuple(candidate for candidate in candidates if candidate is not None)
         if len(fingerprints) < len(batch):
-            return None  # one of them grew under our hands
+            return None  # a file changed while it was read
         return Intent(number, fingerprints, self.source.rules())
 
 

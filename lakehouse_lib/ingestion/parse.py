@@ -1,7 +1,7 @@
-"""The parse task: one source file to two staged Parquet files, typed rows and rejected ones, in bounded memory.
+"""The parse task: read one source file into two staged Parquet files, typed rows and rejected rows.
 
-It runs wherever the engine puts it and needs only this library and pyarrow. It decides nothing: the same file and the
-same schema give the same rows, which is what makes a redo after a crash exact.
+It runs in a worker of the engine, in bounded memory, and needs only this library and pyarrow. The same file and schema
+always give the same rows, so a redo after a crash is exact.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from lakehouse_lib.store.base import ObjectStore
 
 MUST_NOT_BE_NULL = "null in a column that must not be null"
 
-#: One row a source file. ``path``: the staged rows, ``size``: their bytes, "" and 0 when there are none. ``refused``:
-#: why the whole file was refused. ``changed``: it is not (or no longer) the file that was taken into the batch.
+#: A row for each source file. ``path``, ``size``: the file of staged rows and its bytes ("" and 0 without rows).
+#: ``refused``: the reason why the whole file was rejected. ``changed``: the file differs from its fingerprint.
 REPORT_SCHEMA = pa.schema(
     [
         *FILE_SCHEMA,
@@ -59,12 +59,12 @@ class ParseTask:
     """One source file to parse.
 
     Attributes:
-        landing: the folder it lies in; the executors must see it under the same path.
-        file: what it was when it was taken into the batch.
-        origin: what the quarantine says about its rows.
+        landing: the landing folder; the executors must see it under the same path.
+        file: the file's fingerprint in the intent.
+        origin: the origin of its rows, for the quarantine.
         schema: the table's Arrow schema.
-        store, prefix: where the staged files go, beside the table; ``prefix`` is this task's alone.
-        partition_columns: the table's: a value of which no folder can be named costs its row.
+        store, prefix: the table's store, and the path prefix of the staged files, unique to this task.
+        partition_columns: the table's; a row whose value cannot name a folder is quarantined.
     """
 
     landing: str
@@ -78,24 +78,28 @@ class ParseTask:
 
 
 def staged_schema(schema: pa.Schema) -> pa.Schema:
-    """Typed rows on their way: the table's columns, then the file and the line each came from."""
+    """The schema of staged rows: the table's columns, then each row's file and line."""
     nullable = [field.with_nullable(True).remove_metadata() for field in schema]
     return pa.schema([*nullable, pa.field(FILE_COLUMN, pa.string()), pa.field(LINE_COLUMN, pa.int64())])
 
 
 def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
-    """Refuse, before anything is read, a schema that files of this format cannot fill (InvalidSchemaError)."""
+    """Check, before any file is read, that files of this format can fill the schema.
+
+    Raises:
+        InvalidSchemaError: the schema has nested columns, and the format is not Parquet.
+    """
     quarantine_schema(schema)
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested and source_format.kind != "parquet":
         raise InvalidSchemaError(
-            f"columns {', '.join(nested)} are nested, and {source_format.kind} files are loaded into plain columns",
-            hint="Load them from Parquet",
+            f"columns {', '.join(nested)} are nested; expected plain columns for {source_format.kind} files",
+            hint="Load nested columns from Parquet",
         )
 
 
 def parse_file(task: ParseTask) -> pa.Table:
-    """Stage one file; one row of ``REPORT_SCHEMA``. Columns that do not fit are reported there, not raised."""
+    """Stage one file; returns its row of ``REPORT_SCHEMA``. A rejected file is reported there and raises nothing."""
     path = inside(Path(task.landing), [task.file.name])[0]
     if _changed(path, task.file):
         return _report(task, changed=True)
@@ -116,7 +120,7 @@ def parse_file(task: ParseTask) -> pa.Table:
                     rejected_writer.write_table(bad)
                     rejected += bad.num_rows
     except SourceRefusedError as error:
-        # Read halfway, a file that was still being written looks torn, which is not a reason to refuse it.
+        # A file that is still being written looks damaged; it is reported as changed and not rejected.
         return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=error.description)
     if _changed(path, task.file):
         return _report(task, changed=True)
@@ -135,7 +139,7 @@ def _parsed(path: Path, task: ParseTask) -> Iterator[tuple[pa.Table, pa.Table]]:
 
 
 def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, pa.Table]:
-    """A block's good rows, typed, and its faulty ones in the quarantine's layout."""
+    """A block's valid rows, typed, and its faulty rows in the quarantine's schema."""
     columns: list[Any] = []
     checks = list(block.checks) if isinstance(block, TypedBlock) else []
     block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
@@ -158,7 +162,7 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
             checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
         columns.append(column)
     if isinstance(block, TextBlock):
-        checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())  # keys the schema lacks
+        checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())  # keys not in the schema
     checks.extend(partition_faults(columns, task.schema, task.partition_columns, task.store.limits))
     places = {name: place for place, name in enumerate(task.schema.names)}
     checks = sorted((check for check in checks if check[2].any()), key=lambda check: places.get(check[0], len(places)))
@@ -172,7 +176,7 @@ def _conform(block: TextBlock | TypedBlock, task: ParseTask) -> tuple[pa.Table, 
 
 
 class _StagedFile:
-    """A Parquet writer together with the stream below it, closed in that order."""
+    """A Parquet writer and its output stream, closed in that order."""
 
     def __init__(self, store: ObjectStore, path: str, schema: pa.Schema) -> None:
         self._stream = store.open_output(path)

@@ -1,4 +1,4 @@
-"""Quality suites in the JSON of Great Expectations, read as rules."""
+"""Read quality suites, in the JSON of Great Expectations, as rules."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ def read_rules(suite: Any, columns: Sequence[str]) -> list[Rule]:
     """The rules of a suite's JSON.
 
     Raises:
-        QualityError: the suite is empty or malformed, an id is missing or doubled, or a rule names an unknown column.
+        QualityError: the suite is empty or malformed, an id is missing or duplicate, or a rule names an unknown column.
     """
     hint = 'Write {"name": ..., "expectations": [{"type": ..., "kwargs": {...}, "meta": {"rule_id": ...}}]}'
     if not isinstance(suite, dict) or not isinstance(suite.get("expectations"), list):
-        raise QualityError("the quality suite has no list of expectations", hint=hint)
+        raise QualityError("the quality suite is not valid; expected a list of expectations", hint=hint)
     if not suite["expectations"]:
         raise QualityError(
-            "the quality suite is empty, so it would pass everything", hint="Give it a rule, or no suite"
+            "the quality suite is empty; expected at least one rule", hint="Add a rule, or leave out the suite"
         )
     rules: list[Rule] = []
     for entry in suite["expectations"]:
         if not isinstance(entry, dict) or set(entry) - _KEYS or not isinstance(entry.get("type"), str):
-            raise QualityError(f"the quality suite holds what is no expectation: {entry!r}", hint=hint)
+            raise QualityError(f"{entry!r} is not a valid expectation of a quality suite", hint=hint)
         identity = (entry.get("meta") or {}).get("rule_id")
         if not isinstance(identity, str) or not identity or identity in {rule.id for rule in rules}:
-            raise QualityError(f"the rule {entry!r} has no meta.rule_id of its own", hint="Give each rule one")
+            raise QualityError(
+                f"the rule {entry!r} has no unique meta.rule_id", hint="Give each rule a meta.rule_id of its own"
+            )
         arguments = entry.get("kwargs") or {}
         named = [
             *(arguments[key] for key in ("column", "column_A", "column_B") if key in arguments),
@@ -39,7 +41,8 @@ def read_rules(suite: Any, columns: Sequence[str]) -> list[Rule]:
         unknown = [name for name in named if name not in columns]
         if unknown:
             raise QualityError(
-                f"the rule {identity} names columns the table does not have: {', '.join(map(str, unknown))}",
+                f"the rule {identity} names unknown columns {', '.join(map(str, unknown))}; expected columns of the "
+                "table",
                 hint=f"The columns are {', '.join(columns)}",
             )
         rules.append(Rule(identity, entry["type"], arguments, named[0] if named else None))

@@ -1,16 +1,16 @@
-"""The quarantine table: one row a faulty source row, with what is wrong with it.
+"""The quarantine table: a row for each rejected source row, with the reasons.
 
 ===============  ======================================================================================
-source columns   as string: the text as it came (of a rule's breach: the text form of the typed value)
+source columns   string: the text in the source file; if a rule was broken, the typed value as text
 ``_source``      the source's name
-``_batch``       the batch it came in
+``_batch``       the number of the batch
 ``_file``        the source file's name
-``_line``        where its record starts: physical line, header included, from 1; of Parquet the row, from 1
-``_column``      the first faulty column in the schema's order; NULL when the whole row is at fault
-``_reason``      what is wrong there: ``not a valid decimal(15,2)``, ``expected 9 fields, got 7``, or the rule's id
-``_rule``        the rule's id when an expectation was broken, else NULL
-``_violations``  everything that is wrong with the row: array of struct<column, reason, rule>
-``_raw``         the record as it came when it could not be taken apart into columns, else NULL
+``_line``        the line where the record starts, header included, from 1; for Parquet the row, from 1
+``_column``      the first faulty column in the schema's order; NULL: the whole row is faulty
+``_reason``      the first fault: ``not a valid decimal(15,2)``, ``expected 9 fields, got 7``, or the rule's id
+``_rule``        the id of the broken rule, else NULL
+``_violations``  all faults of the row: array of struct<column, reason, rule>
+``_raw``         the text of a record that could not be split into columns, else NULL
 ===============  ======================================================================================
 """
 
@@ -39,13 +39,13 @@ META_FIELDS = (
     pa.field("_raw", pa.string()),
 )
 
-#: Columns beside the schema's in staged rows: where a row came from.
+#: Additional columns of staged rows: each row's file and line.
 FILE_COLUMN, LINE_COLUMN = "__file", "__line"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What all rows of one source file have in common."""
+    """The origin that all rows of one source file share."""
 
     source: str
     batch: int
@@ -54,7 +54,7 @@ class Origin:
 
 @dataclass
 class FaultyRecords:
-    """Records that could not be taken apart into the schema's columns, as parallel lists: they are the exception."""
+    """Records that could not be split into the schema's columns, as parallel lists, because there are few."""
 
     lines: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -70,13 +70,13 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
     """The quarantine table's schema for a source of this schema.
 
     Raises:
-        InvalidSchemaError: a source column has the name of one that the load adds.
+        InvalidSchemaError: a source column has the name of a column that the load adds.
     """
     taken = {name.lower() for name in (FILE_COLUMN, LINE_COLUMN, *(column.name for column in META_FIELDS))}
     clash = [name for name in schema.names if name.lower() in taken]
     if clash:
         raise InvalidSchemaError(
-            f"columns {', '.join(clash)} have names that the load needs for itself",
+            f"columns {', '.join(clash)} have names of columns that the load adds",
             hint="Rename them in the source",
             code="DELTA_INVALID_COLUMN_NAME",
         )
@@ -86,15 +86,15 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
 def faulty_cells(
     schema: pa.Schema, origin: Origin, texts: Sequence[Any], lines: Any, checks: Sequence[tuple[str, str, Any]]
 ) -> tuple[Any, pa.Table]:
-    """Split a block's rows by what the checks found.
+    """Split a block's rows into valid and faulty rows.
 
     Args:
         texts: the block's columns as strings, in the schema's order.
         lines: each row's line, int64.
-        checks: (column, reason, mask of the rows where it holds), in the schema's order.
+        checks: (column, reason, mask of the faulty rows), in the schema's order.
 
     Returns:
-        the mask of the good rows, and the faulty ones in the quarantine's layout.
+        the mask of the valid rows, and the faulty rows in the quarantine's schema.
     """
     violation_mask = np.stack([check[2] for check in checks], axis=1) if checks else np.zeros((len(lines), 0), bool)
     faulty = violation_mask.any(axis=1)
@@ -123,7 +123,7 @@ def faulty_cells(
 
 
 def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) -> pa.Table:
-    """Records that are not rows of the schema, in the quarantine's layout: no columns, the record in ``_raw``."""
+    """Faulty records in the quarantine's schema: source columns are NULL, and ``_raw`` has the record."""
     count = len(records.lines)
     nothing = pa.nulls(count, pa.string())
     reasons = _texts(records.reasons)
@@ -172,7 +172,7 @@ def _quarantined(
 
 
 def _texts(values: Sequence[str]) -> Any:
-    # pa.array over a Python list imports pandas, a second in a cold worker.
+    # pa.array of a list of str imports pandas, which takes a second in a new worker.
     encoded = [value.encode("utf-8", "replace") for value in values]
     offsets = np.concatenate([[0], np.cumsum([len(value) for value in encoded])]).astype(np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)))

@@ -1,4 +1,4 @@
-"""A source: what is loaded, into what, and what its batches are judged by."""
+"""A source: its landing folder, its table, and the rules of its batches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakehouse_lib.schema import Schema
 
 @dataclass(frozen=True)
 class Source:
-    """One source of one table.
+    """A source of a table.
 
     Attributes:
         suite: the quality suite's JSON; None: no gate.
-        partition_by: of a table that has to be created.
-        settle_seconds: a file modified less than this ago is still growing.
+        partition_by: partition columns of a new table.
+        settle_seconds: a file modified less than this many seconds ago may still be growing.
         target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
-        storage_options: by location; secrets may be among them, so no text of this shows them.
+        storage_options: options by location, which may hold secrets; ``repr`` leaves them out.
     """
 
     table: str
@@ -37,7 +37,7 @@ class Source:
     storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def rules(self) -> dict[str, Any]:
-        """What a batch is judged by, as its intent keeps it."""
+        """The rules of a batch, as its intent stores them."""
         return {
             "format": self.format.to_json(),
             "schema": self.schema.json(),

@@ -72,7 +72,9 @@ def test_tables_that_the_registry_has_moved_or_dropped_from_the_subject(registry
     registry = load_registry()
     orders = place(1, uri=registry.table("orders").uri)
     assert find_moves({"orders": orders}, registry, "customer") == []
-    assert find_moves({"orders": place(1, uri="/x")}, registry, "customer") == [f"orders is at {orders.uri}; the plan has /x"]
+    assert find_moves({"orders": place(1, uri="/x")}, registry, "customer") == [
+        f"orders is at {orders.uri}; the plan has /x"
+    ]
     assert find_moves({"accounts": place(1)}, registry, "customer") == [
         "accounts is not a table of the subject customer any more"
     ]

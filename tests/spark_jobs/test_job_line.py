@@ -113,12 +113,12 @@ def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[st
         (["--landing", "/dev/null"], "LandingError", "is a file"),
         (["--landing", "/nowhere"], "LandingError", "does not exist"),
         (["--schema", "/nowhere"], "InvalidArgumentError", "the schema file /nowhere cannot be read"),
-        (["--source", "a/b"], "InvalidArgumentError", "is no source name"),
+        (["--source", "a/b"], "InvalidArgumentError", "source is 'a/b'"),
         (["--files-per-batch", "0"], "InvalidArgumentError", "not a whole number of at least 1"),
         (["--settle-seconds", "-1"], "InvalidArgumentError", "not a number of at least 0"),
-        (["--delimiter", ",,"], "InvalidArgumentError", "is no delimiter"),
+        (["--delimiter", ",,"], "InvalidArgumentError", "delimiter is ',,'"),
         (["--suite", "/dev/null"], "InvalidArgumentError", "is not JSON"),
-        (["--give-up"], "IngestError", "no batch of source 'erp' is half done"),
+        (["--give-up"], "IngestError", "source 'erp' has no unsettled batch"),
     ],
 )
 def test_bad_input_of_ingest(

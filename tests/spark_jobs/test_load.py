@@ -225,7 +225,7 @@ def test_loser_of_the_intent_stops(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,5,x")
     ours = Load(shop.source())
     load(spark, shop)
-    with pytest.raises(ConcurrentTransactionError, match="another run of source 'erp' has just begun batch 0"):
+    with pytest.raises(ConcurrentTransactionError, match="another run of source 'erp' has begun batch 0"):
         ours.run(spark)
     assert shop.ids() == [1]
 
@@ -247,10 +247,10 @@ def test_redo_with_a_missing_or_changed_file_says_so(
     _half_done(spark, shop, monkeypatch)
     content = path.read_text()
     path.unlink()
-    with pytest.raises(SourceChangedError, match=r"batch 0 was half done and its files a\.csv are gone"):
+    with pytest.raises(SourceChangedError, match=r"batch 0 .* files a\.csv are missing"):
         load(spark, shop)
     path.write_text(content.replace("1", "7"))
-    with pytest.raises(SourceChangedError, match="have other content now"):
+    with pytest.raises(SourceChangedError, match="have changed content"):
         load(spark, shop)
     loading = Load(shop.source())
     loading.give_up()
@@ -287,7 +287,7 @@ def test_giving_up_loses_to_a_run_that_has_decided_to_load(
 
     def too_late(ours: Batch, refused: Any) -> None:
         decide(ours, refused)
-        with pytest.raises(IngestError, match="cannot be given up any more") as refusal:
+        with pytest.raises(IngestError, match="cannot be given up") as refusal:
             Load(shop.source()).give_up()
         refusals.append(str(refusal.value))
 

@@ -138,12 +138,12 @@ def test_table_rule_stops_the_load_and_says_what_was_seen(spark: SparkSession, r
     ("unusable", "said"),
     [
         (suite(), "is empty"),
-        ({"name": "x"}, "no list of expectations"),
-        (suite({"type": "expect_column_values_to_be_null", "kwargs": {"column": "id"}}), "no meta.rule_id"),
-        (suite(*[rule("expect_column_values_to_be_null", "same", column="id")] * 2), "no meta.rule_id of its own"),
-        (suite(rule("expect_column_mean_to_be_between", "r", column="cost", min_value=1)), "does not have: cost"),
-        (suite(rule("expect_column_pair_values_to_be_equal", "r", column_A="id", column_B="b")), "does not have: b"),
-        (suite({**rule("expect_column_values_to_be_null", "r", column="id"), "kwarg": {}}), "no expectation"),
+        ({"name": "x"}, "expected a list of expectations"),
+        (suite({"type": "expect_column_values_to_be_null", "kwargs": {"column": "id"}}), "no unique meta.rule_id"),
+        (suite(*[rule("expect_column_values_to_be_null", "same", column="id")] * 2), "no unique meta.rule_id"),
+        (suite(rule("expect_column_mean_to_be_between", "r", column="cost", min_value=1)), "unknown columns cost"),
+        (suite(rule("expect_column_pair_values_to_be_equal", "r", column_A="id", column_B="b")), "unknown columns b"),
+        (suite({**rule("expect_column_values_to_be_null", "r", column="id"), "kwarg": {}}), "not a valid expectation"),
     ],
 )
 def test_unusable_suite_is_found_without_spark(unusable: Any, said: str) -> None:

@@ -1,1 +1,1 @@
-"""Landing files of each format as rows."""
+"""Readers of source files: CSV, JSON lines and Parquet."""

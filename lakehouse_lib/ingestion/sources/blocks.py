@@ -1,4 +1,4 @@
-"""What a reader of source files hands to the parse task, and how it refuses a file."""
+"""Blocks of rows, which readers of source files yield, and the error that rejects a file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lakehouse_lib.ingestion.sources.casts import type_name
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Some rows of a source file, as text.
+    """A block of rows as text.
 
     Attributes:
-        texts: a string array a column, in the schema's order.
-        lines: where each row's record starts, int64.
-        checks: (column, reason, mask of the rows where it holds) of what the reader found wrong.
-        faulty: records of this stretch of the file that have no row here.
+        texts: a string array for each column, in the schema's order.
+        lines: the line where each row's record starts, int64.
+        checks: the faults that the reader has found, as (column, reason, mask of the faulty rows).
+        faulty: the records of this block that could not be split into columns.
     """
 
     texts: Sequence[Any]
@@ -33,7 +33,7 @@ class TextBlock:
 
 @dataclass(frozen=True)
 class TypedBlock:
-    """Some rows of a source file that came typed (Parquet): as ``TextBlock``, and ``columns`` of the schema's types."""
+    """A block of typed rows, from Parquet: as ``TextBlock``, and ``columns`` with the schema's types."""
 
     columns: Sequence[Any]
     lines: Any
@@ -43,7 +43,7 @@ class TypedBlock:
 
 
 def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """What is wrong with a file's column names, one text a column: missing, unknown, or there more than once."""
+    """A text for each column of a file that is missing, unknown or duplicate."""
     counts = Counter(names)
     return [
         *(
@@ -57,7 +57,7 @@ def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:
 
 
 def refusal(file: str, mismatches: Sequence[str]) -> SourceRefusedError:
-    """The error that refuses a whole file and names every column that does not fit."""
+    """The error that rejects a whole file; it names every column that does not fit the schema."""
     return SourceRefusedError(
         f"{file} does not fit the schema: {'; '.join(mismatches)}",
         hint="Correct the file and land it again under the same name, or change the schema",

@@ -1,6 +1,6 @@
-"""Columns of text to typed columns, and which cells do not fit.
+"""Cast columns of text to types, and find the cells that do not fit.
 
-A cast runs over the whole column; only when it fails are the failing cells found, by halving.
+A cast runs over the whole column; if it fails, bisection finds the failing cells.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Read a string array as another type.
+    """Cast a string array to another type.
 
     Returns:
-        the typed array, NULL where the text was NULL or did not fit, and a mask of the cells that did not fit.
+        the typed array, with NULL for NULL and for texts that do not fit, and a mask of the texts that do not fit.
 
-    Spaces around a value and an empty text are a value of no type but string (an empty one is NULL there). Booleans
-    are ``true``/``false``/``1``/``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601, read as UTC when they name no zone.
+    Booleans are ``true``, ``false``, ``1`` or ``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601, in UTC without a zone.
+    Text with spaces around the value, and empty text, fit no type but string.
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(data_type), np.zeros(len(column), bool)
@@ -72,7 +72,7 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
 
 
 def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Cast an array without loss; cells that cannot be cast become NULL and are marked in the mask."""
+    """Cast an array without loss; cells that cannot be cast are NULL in the result and True in the mask."""
     bad = np.zeros(len(column), bool)
     try:
         return column.cast(data_type), bad
@@ -82,7 +82,7 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
 
 
 def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Bytes as text, with replacement characters where they are not UTF-8, and a mask of those cells."""
+    """Bytes as text, with replacement characters for bytes that are not UTF-8, and a mask of those cells."""
     try:
         return column.cast(pa.string()), np.zeros(len(column), bool)
     except pa.ArrowInvalid:
@@ -98,7 +98,7 @@ def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which numbers have become infinity (1e400 of a double) or, though they are not zero, zero (1e-400)."""
+    """A mask of the texts that overflow to infinity (1e400 as a double) or underflow to zero (1e-400)."""
     overflow = pc.and_(pc.is_inf(floats), pc.match_substring_regex(texts, "[0-9]"))
     is_zero = pc.equal(floats, pa.scalar(0, floats.type))
     if not pc.any(is_zero).as_py():
@@ -107,19 +107,21 @@ def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bo
 
 
 def _may_wrap(texts: Any, scale: int) -> bool:
-    """False: with the zeros of the scale no text has more digits than 128 bits hold."""
+    """Whether a text, with the zeros of the scale, may have more digits than 128 bits hold."""
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     return longest + scale > 38 or bool(pc.any(pc.match_substring_regex(texts, "[eE]")).as_py())
 
 
 def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where Arrow has made another number of a text: it reads and rescales decimals modulo 2^128, without a word.
+    """A mask of the texts that Arrow has cast to another number: it computes decimals modulo 2^128 without an error.
 
-    Decimals of 256 bits do not help, for they wrap as well. But what has wrapped is off by at least three times what
-    it has become, which even a double shows.
+    Decimals of 256 bits wrap around, too. A wrapped number differs from the text by at least three times its own
+    value, which a comparison as doubles shows.
     """
     became = decimals.cast(pa.float64())
-    was = pc.if_else(became.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(pa.float64())  # a double's text has no +
+    was = pc.if_else(became.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(
+        pa.float64()
+    )  # the cast to a double takes no +
     return mask(pc.greater(pc.abs(pc.subtract(was, became)), pc.abs(became)))
 
 

@@ -1,10 +1,10 @@
-"""CSV files as a stream of blocks of text columns, each row with the line its record starts at.
+"""Read CSV files as blocks of text columns, with the line where each row's record starts.
 
-pyarrow takes the records apart; lines are counted from what it hands out, so a quoted line break, a blank line and a
-record of the wrong width each count as many lines as they have. A record in which no field has a value is a blank line.
+pyarrow splits the records. Lines are counted in its output, so that quoted line breaks, blank lines and records of the
+wrong width count. A record without any value is a blank line.
 
-What pyarrow reads ends with a record of ours, the end mark: a quoted value that is never closed swallows it, so that
-nothing has to be concluded from how a file ends.
+An end mark is appended to the file as its last record. If it is missing in pyarrow's output, it is part of a quoted
+field that is never closed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_arrow
 
-#: Bytes of text read at a time, and so the longest record there can be.
+#: Bytes of text in a block; a record cannot be longer.
 BLOCK_SIZE = 8 << 20
 
 NOT_TEXT = "not valid {encoding} text"
 
 
 def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    """The file's blocks, in order.
+    """The blocks of a file, in order.
 
     Raises:
         SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
@@ -47,12 +47,12 @@ def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iter
     except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
         raise SourceRefusedError(
             f"{path.name} cannot be read as {source_format.encoding} CSV: {_first_line(error)}",
-            hint="Send it again, whole and in that encoding",
+            hint="Land the whole file again, in that encoding",
         ) from error
 
 
 def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow may be some blocks ahead of us
+    invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow reads ahead of the current block
     mark = _end_mark(source_format, schema)
     is_whole = not source_format.quote
 
@@ -88,7 +88,7 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
             ),
             convert_options=csv.ConvertOptions(
                 check_utf8=False,
-                # Binary, so that one row that is not UTF-8 costs that row and not the file.
+                # Binary, so that text that is not UTF-8 rejects its row and not the file.
                 column_types={name: pa.binary() for name in schema.names},
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -107,7 +107,7 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
             block, record, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
             yield block
         if not is_whole:
-            # pyarrow takes the rest of the file as the field's value, rows and all.
+            # pyarrow has read the rest of the file as the value of this field.
             raise pa.ArrowInvalid("a quoted field is never closed")
 
 
@@ -126,17 +126,17 @@ def _block(
     for column in columns:
         if pc.any(pc.match_substring(column, "\n")).as_py():
             breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy(zero_copy_only=False)
-    # An invalid record comes before the valid row that would have its number: with g rows before it, its number is
-    # record + g + (invalid ones before it). All that lie within this batch's span are taken, the rest stay for later.
+    # With g valid rows before it, an invalid record has the number record + g + (invalid records before it). Invalid
+    # records within this batch are handled here, the others with later batches.
     taken = 0
-    before: list[int] = []  # rows of this batch ahead of each invalid record
+    before: list[int] = []  # number of this batch's rows before each invalid record
     while taken < len(invalid) and (ahead := invalid[taken][0] - record - taken) <= rows:
         before.append(ahead)
         taken += 1
     batch_invalid, invalid[:] = invalid[:taken], invalid[taken:]
 
     faulty = FaultyRecords()
-    extra = np.zeros(rows + 1, np.int64)  # lines of invalid records ahead of row i
+    extra = np.zeros(rows + 1, np.int64)  # lines of invalid records before row i
     row_starts = np.concatenate([[0], np.cumsum(breaks + 1)])
     passed = 0
     for (_, fields, text), ahead in zip(batch_invalid, before, strict=True):
@@ -167,14 +167,14 @@ def _block(
 
 
 def _end_mark(source_format: SourceFormat, schema: pa.Schema) -> str:
-    """A record that no file has, and that has more or fewer fields than the schema, so that it never is a row."""
+    """A random record whose number of fields differs from the schema's, so that pyarrow reports it as invalid."""
     letters = sorted(set(string.ascii_lowercase) - {source_format.delimiter, source_format.quote})
     mark = "".join(secrets.choice(letters) for _ in range(16))
     return mark + source_format.delimiter if len(schema) == 1 else mark
 
 
 class _Marked:
-    """A stream that ends with a record more, on a line of its own; an empty one, or a byte order mark, stays so."""
+    """A stream with the end mark as an additional last line; an empty stream, or a byte order mark alone, has none."""
 
     closed = False
 
@@ -185,7 +185,7 @@ class _Marked:
         self._rest: bytes | None = None
 
     def read(self, size: int) -> bytes:
-        # Never less than there is: pyarrow takes what it gets for a block, and a record may be in two of them at most.
+        # Fill the whole size: pyarrow makes a block of each read, and a record may span two blocks at most.
         pieces, room = [], size
         while room and (piece := self._piece(room)):
             pieces.append(piece)
@@ -199,7 +199,7 @@ class _Marked:
                 self._last = data[-1:] or self._last
             if data or not self._last:
                 return data
-            # After a line's end another one would be a blank line, which may be a record.
+            # A second line break would make a blank line, which may be a record.
             start = "" if self._last in (b"\n", b"\r") else "\n"
             self._rest = f"{start}{self._mark}\n".encode()
         data, self._rest = self._rest[:most], self._rest[most:]

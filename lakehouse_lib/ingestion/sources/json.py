@@ -1,9 +1,8 @@
-"""JSON lines as a stream of blocks of text columns, one object a line.
+"""Read JSON lines as blocks of text columns, one object a line.
 
-A number, text or boolean stands for itself in any column, so ``"12"`` is a long and ``12`` is a string. A key that is
-missing is NULL. A key that the schema lacks refuses the file when the first object has it (the file's columns do not
-fit), and the row when a later one does. A line with half a surrogate pair, which JSON can escape and no text can hold,
-is a faulty record, and so is one with a key twice.
+Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
+NULL. A key that is not in the schema rejects the file if the first object has it, because the file's columns do not
+fit, and else the row. A line with half a surrogate pair or with a duplicate key is a faulty record.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from lakehouse_lib.ingestion.sources.blocks import TextBlock, refusal
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_regular
 
-#: Bytes of lines a block holds, and the longest line there can be.
+#: Bytes of lines in a block; a line cannot be longer.
 BLOCK_SIZE = 4 << 20
 LONGEST_LINE = 64 << 20
 
 
 def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    """The file's blocks, in order.
+    """The blocks of a file, in order.
 
     Raises:
-        SourceRefusedError: the first object has keys that the schema lacks, or the file cannot be read to its end.
+        SourceRefusedError: the first object has a key that is not in the schema, or the file cannot be read to its end.
     """
     names = schema.names
     checked = False
@@ -64,7 +63,7 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
                 yield _block(objects, numbers, faulty, names)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as JSON lines: {error}", hint="Send it again, whole"
+            f"{path.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
 
 
@@ -74,7 +73,8 @@ def _lines(content: BinaryIO, path: Path) -> list[bytes]:
     while size < BLOCK_SIZE and (line := content.readline(LONGEST_LINE)):
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             raise SourceRefusedError(
-                f"{path.name} has a line of more than {LONGEST_LINE} bytes", hint="Write one JSON object a line"
+                f"{path.name} has a line of more than {LONGEST_LINE} bytes",
+                hint="Write each JSON object on a line of its own",
             )
         lines.append(line)
         size += len(line)
@@ -91,7 +91,7 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
         return None
     try:
         value = _DECODER.decode(text)
-        # Text again while the line is at hand: Python reads a depth that it cannot write.
+        # Render nested values now, in the ``try``: Python can read JSON that is nested too deeply for it to write.
         if isinstance(value, dict) and ("[" in text or text.count("{") > 1):
             for name, member in value.items():
                 if isinstance(member, (dict, list)):
@@ -105,7 +105,7 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
     if not isinstance(value, dict):
         faulty.add(line, "not a JSON object", text.rstrip("\r\n"))
         return None
-    # UTF-8 has no half of a surrogate pair: there it can only come from an escape, and few lines have one.
+    # In UTF-8, half a surrogate pair can only come from an escape, and few lines have escapes.
     if ("\\u" in text or not source_format.is_utf8) and not _is_text(value):
         faulty.add(line, "not valid text", text.rstrip("\r\n"))
         return None
@@ -113,7 +113,7 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
 
 
 def _is_text(value: Any) -> bool:
-    """Whether UTF-8 can write every text and key in it, however deep: half a surrogate pair it cannot."""
+    """Whether every text and key in the value is valid UTF-8, at any depth; half a surrogate pair is not."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -130,7 +130,7 @@ def _is_text(value: Any) -> bool:
 
 
 class _Number(float):
-    """A number with the text it was written in, so that a decimal keeps its digits."""
+    """A number with its text in the file, so that a decimal keeps its digits."""
 
     __slots__ = ("text",)
 
@@ -139,13 +139,13 @@ class _Number(float):
 
 
 class _Nested(str):
-    """The text of what is nested."""
+    """The JSON text of a nested value."""
 
     __slots__ = ()
 
 
 class _DoubledKeyError(ValueError):
-    """An object has a key twice, so the value it stands for is ambiguous."""
+    """An object has a duplicate key, so the key's value is ambiguous."""
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-# Made once: for a line json.loads with options makes a decoder each time, which takes longer than to look at the keys.
+# ``json.loads`` with options would make a decoder for each line, which takes longer than the check of the keys.
 _DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
 
 

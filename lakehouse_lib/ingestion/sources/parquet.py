@@ -1,6 +1,6 @@
-"""Parquet files as a stream of typed blocks; a row's line is its number in the file, from 1.
+"""Read Parquet files as blocks of typed columns; a row's line is its number in the file, from 1.
 
-Days and moments that Spark wrote by its calendar of before Spark 3 are loaded under the names they have there.
+Dates and timestamps that Spark wrote before version 3, in the hybrid calendar, keep their year, month and day.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ROWS = 65_536
 
 
 def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
-    """The file's blocks, in order.
+    """The blocks of a file, in order.
 
     Raises:
-        SourceRefusedError: its columns or their types do not fit the schema, it is not a whole Parquet file, or it has
-            moments by an old clock that is not known here.
+        SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has
+            timestamps of the hybrid calendar in a time zone other than UTC.
     """
     try:
         with (
@@ -64,12 +64,12 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
             f"{path.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
-            hint="Send it again, whole",
+            hint="Land the whole file again",
         ) from error
 
 
 class _Texts:
-    """A column that turns into text only for the rows that are taken from it."""
+    """A column that is cast to text only for the rows that ``take`` selects."""
 
     def __init__(self, column: Any) -> None:
         self._column = column
@@ -83,10 +83,10 @@ class _Texts:
 
 
 def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """The values, and a mask of those that are not valid: text that is not UTF-8, decimals of too many digits.
+    """The values, and a mask of the invalid ones: text that is not UTF-8, decimals with too many digits.
 
-    What reads Parquet takes these as they are. Such a text comes with replacement characters, what is nested and has
-    an invalid value as null.
+    pyarrow reads such values without an error. An invalid text gets replacement characters; a nested value with an
+    invalid value inside becomes null.
     """
     garbled = np.zeros(len(values), bool)
     if _is_valid(values):
@@ -129,12 +129,12 @@ def _plain(column: Any) -> Any:
 
 
 def _decoded(kind: pa.DataType) -> pa.DataType:
-    """The type without dictionaries, however deep: all rows share a dictionary, and so what is wrong in it."""
+    """The type without dictionaries at any depth; else one invalid value in a dictionary would reject all rows."""
     return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
 
 
 def _stored(file: DataFile) -> pa.Schema:
-    """The file's columns as what they are: INT96 counts in UTC, though Arrow shows it without a zone."""
+    """The file's schema with INT96 as timestamps in UTC, which Arrow shows without a zone."""
     metadata = file.metadata.schema
     if all(metadata.column(number).physical_type != "INT96" for number in range(len(metadata))):
         return file.schema_arrow
@@ -164,9 +164,9 @@ def _mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
 
 
 def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
-    """What is wrong with a column's type or, where both are nested, with what is in it, each with its dotted path.
+    """A text for each mismatch of a column's type, or of its nested members by dotted path.
 
-    A cast would show nothing: it leaves out members that the schema lacks, and makes true of 5.
+    A cast would raise no error: it drops members that are not in the schema, and casts 5 to true.
     """
     types = pa.types
     if types.is_struct(got) and types.is_struct(expected):
@@ -188,7 +188,7 @@ def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
 
 
 def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether every value of one type is a value of the other, but for too fine times, which cost their row."""
+    """Whether every value of one type is valid for the other, except times of too fine a unit, which reject the row."""
     if pa.types.is_dictionary(got):
         got = got.value_type
     if got.equals(expected) or type_name(got) == type_name(expected) or pa.types.is_null(got):

@@ -1,4 +1,4 @@
-"""How a source's files are written down: CSV, JSON lines or Parquet, and what one has to know to read them."""
+"""The format of a source's files: CSV, JSON lines or Parquet, with the options of a reader."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ KINDS = ("csv", "json", "parquet")
 
 @dataclass(frozen=True)
 class SourceFormat:
-    """The format of a source's files; ``.gz`` files of CSV and JSON lines are unpacked on the way.
+    """The format of a source's files; CSV and JSON lines may be compressed (``.gz``).
 
     Attributes:
         kind: ``csv``, ``json`` (one object a line) or ``parquet``.
         delimiter: CSV: one character between fields.
         quote: CSV: the character around fields, doubled inside them; "" for none.
-        encoding: CSV and JSON: any codec of Python.
-        header: CSV: the first record names the columns; without it they come in the schema's order.
+        encoding: CSV and JSON: the name of a Python codec.
+        header: CSV: the first record names the columns; without a header they are in the schema's order.
         null_text: CSV: an unquoted field with this text is NULL.
     """
 
@@ -34,34 +34,34 @@ class SourceFormat:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InvalidArgumentError(
-                f"{self.kind!r} is not a valid source format",
-                hint=f"Use one of {', '.join(KINDS)}",
+                f"format is {self.kind!r}; expected one of {', '.join(KINDS)}",
+                hint="Give the format of the files",
                 code="DELTA_INVALID_SOURCE",
             )
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
             raise InvalidArgumentError(
-                f"{self.delimiter!r} is no delimiter",
-                hint="Use one ASCII character, such as ',' or '|'",
+                f"delimiter is {self.delimiter!r}; expected one ASCII character",
+                hint="Give a delimiter such as ',' or '|'",
                 code="DELTA_INVALID_SOURCE",
             )
         if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
             raise InvalidArgumentError(
-                f"{self.quote!r} is not a valid quote character",
-                hint="Use one ASCII character other than the delimiter",
+                f"quote is {self.quote!r}; expected one ASCII character other than the delimiter",
+                hint="Give the character around fields, or '' for none",
                 code="DELTA_INVALID_SOURCE",
             )
         try:
             codecs.lookup(self.encoding)
         except LookupError as error:
             raise InvalidArgumentError(
-                f"{self.encoding!r} is not a valid encoding",
-                hint="Use a name Python knows, such as utf-8, latin-1 or cp1252",
+                f"encoding is {self.encoding!r}; expected the name of a Python codec",
+                hint="Give a name such as utf-8, latin-1 or cp1252",
                 code="DELTA_INVALID_SOURCE",
             ) from error
 
         if self.kind == "json" and "\n".encode(self.encoding) != b"\n":
             raise InvalidArgumentError(
-                f"JSON lines cannot be told apart in {self.encoding}",
+                f"encoding of JSON lines is {self.encoding!r}; expected a codec in which a line break is one byte",
                 hint="Convert the files to utf-8",
                 code="DELTA_INVALID_SOURCE",
             )

@@ -65,9 +65,9 @@ def test_refused_file_that_was_corrected_and_loaded_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("intents", "committed", "said"),
     [
-        ([], 0, "lacks batch 0"),
-        ([intent(1, "b")], 1, "lacks batch 0"),
-        ([intent(0, "a")], 3, "lacks batch 3"),
+        ([], 0, "has no batch 0"),
+        ([intent(1, "b")], 1, "has no batch 0"),
+        ([intent(0, "a")], 3, "has no batch 3"),
         ([intent(0, "a"), intent(1, "b")], None, "batch 0 of source 'erp' was loaded"),
     ],
     ids=["log deleted", "gap", "log of another time", "table made anew"],

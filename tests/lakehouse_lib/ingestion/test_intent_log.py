@@ -38,14 +38,15 @@ def test_sources_do_not_see_each_other(tmp_path: Path) -> None:
 def test_torn_entry_is_named(tmp_path: Path, content: str) -> None:
     store = open_store(tmp_path)
     store.put_if_absent("_ingest/erp/00000000000000000000.json", content.encode())
-    with pytest.raises(IngestError, match=r"00000000000000000000\.json is not an entry"):
+    with pytest.raises(IngestError, match=r"00000000000000000000\.json is not a valid entry"):
         IntentLog(store, "erp").read()
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "x" * 129])
 def test_source_names_stay_inside_their_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="is no source name"):
+    with pytest.raises(InvalidArgumentError, match=f"source is {name!r}") as refused:
         IntentLog(open_store(tmp_path), name)
+    assert refused.value.code == "DELTA_INVALID_SOURCE"
 
 
 def test_staged_rows_of_settled_batches_are_leftovers(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_links_that_lead_out_of_the_landing_folder_are_refused(tmp_path: Path) -
     landing.mkdir()
     secret.write_text("id\n1\n")
     (landing / "a.csv").symlink_to(secret)
-    with pytest.raises(LandingError, match=rf"a\.csv is a link to {secret}, which is outside .*Put the file itself"):
+    with pytest.raises(LandingError, match=rf"a\.csv is a link to {secret}"):
         scan(landing)
     (landing / "a.csv").rename(landing / "_a.csv")
     assert scan(landing) == {}
