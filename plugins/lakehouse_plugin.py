@@ -1,6 +1,6 @@
-"""All that Airflow loads from this folder: registers the plugin in a checkout that is not installed.
+"""The only file that Airflow loads from the plugins folder: registers the plugin if the package is not installed.
 
-Where the package is installed, its entry point has registered the plugin already, and nothing is done here.
+An installed package registers the plugin through its entry point; then this module does nothing.
 """
 
 from importlib.metadata import entry_points

@@ -1,7 +1,7 @@
 """Check in the ledger, never in XCom, that an approver has approved a plan.
 
-XCom only points to a plan, because any user may edit it. Question and answer are in the ledger, sealed by the tasks
-that asked.
+Any user may edit XCom, so it only has the reference of a plan. The plan and the decision are in the ledger, sealed
+with its key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ APPROVE, REJECT = "Approve", "Reject"
 
 
 class NotApprovedError(AirflowFailException):
-    """There is no valid approval, so nothing may be done; a retry does not help."""
+    """A plan has no valid approval. The task fails at once, because a retry does not help."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not approved: {reason}")
@@ -32,10 +32,10 @@ class NotApprovedError(AirflowFailException):
 
 @dataclass(frozen=True)
 class Run:
-    """The DAG run a task is part of.
+    """The DAG run of a task.
 
     Attributes:
-        requester: the user who triggered it.
+        requester: the user who triggered the run.
     """
 
     dag_id: str
@@ -47,28 +47,28 @@ class Run:
         """The run of a task's context.
 
         Raises:
-            NotApprovedError: no user has triggered it, so there is no requester.
+            NotApprovedError: no user has triggered the run.
         """
         run: Any = context["dag_run"]
         if not run.triggering_user_name:
             raise NotApprovedError(
-                f"no user has triggered the run {run.run_id!r}, so there is no requester; trigger the DAG by the UI or "
-                "the API"
+                f"the run {run.run_id!r} has no requester, because no user has triggered it; trigger the DAG in the UI "
+                "or by the API"
             )
         return cls(run.dag_id, run.run_id, run.triggering_user_name)
 
     def to_dict(self) -> dict[str, str]:
-        """The run's fields in a plan and in a decision."""
+        """The run's fields, as plans and decisions have them."""
         return {"dag_id": self.dag_id, "run_id": self.run_id, "requester": self.requester}
 
     def question(self, task_id: str, map_index: int) -> tuple[str | int, ...]:
-        """The key of a task's question: it is about one request only, even when the task is cleared."""
+        """The key of a task's question in the ledger. A task asks about one request only, even after it is cleared."""
         return (self.dag_id, self.run_id, task_id, map_index)
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A reference to a plan: all that a task takes from XCom."""
+    """A reference to a plan of the ledger, as tasks pass it by XCom."""
 
     request: str
     digest: str
@@ -78,35 +78,35 @@ class Pointer:
         """The reference that the task ``task_id`` of this run returned.
 
         Raises:
-            NotApprovedError: it returned none, or something else.
+            NotApprovedError: the task's XCom is missing or is not a reference.
         """
         left: Any = context["ti"].xcom_pull(task_ids=task_id, map_indexes=map_index)
         if not isinstance(left, Mapping) or not all(isinstance(left.get(key), str) for key in ("request", "digest")):
             raise NotApprovedError(
-                f"the task {task_id!r} of this run has left no request (marking it as success makes none); trigger the "
-                "DAG again"
+                f"the task {task_id!r} of this run has returned no request (a task marked as success returns none); "
+                "trigger the DAG again"
             )
         return cls(left["request"], left["digest"])
 
     def to_dict(self) -> dict[str, str]:
-        """As XCom has it."""
+        """The value for XCom."""
         return {"request": self.request, "digest": self.digest}
 
 
 def map_index(context: Context) -> int:
-    """The index of a mapped task; -1 of any other."""
+    """The index of a mapped task; -1 for any other task."""
     index = context["ti"].map_index
     return -1 if index is None else int(index)
 
 
 def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document:
-    """The plan that is pointed to.
+    """The plan of a reference.
 
     Args:
         kind: ``erasure`` or ``repair``.
 
     Raises:
-        LedgerError: it is missing, edited or sealed with another key.
+        LedgerError: the plan is missing, edited or sealed with another key.
         NotApprovedError: the plan has another digest, run or kind.
     """
     from lakehouse_lib.ledger import digest
@@ -126,16 +126,16 @@ def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document
 def require_approval(
     ledger: Ledger, pointer: Pointer, plan: Document, policy: ApprovalPolicy, run: Run, question: tuple[str | int, ...]
 ) -> Document:
-    """The decision by which the plan is approved.
+    """The decision that approves the plan.
 
     Args:
-        plan: as ``read_plan`` gives it.
-        policy: as the registry has it now; the answer of an approver who was taken out of it does not count.
-        question: what was asked, as ``Run.question`` gives it.
+        plan: the plan, from ``read_plan``.
+        policy: the registry's current policy; the answer of a user who is no longer an approver does not count.
+        question: the key of the question, from ``Run.question``.
 
     Raises:
         LedgerError: the decision is edited or sealed with another key.
-        NotApprovedError: no decision, or one that does not approve this plan in this run by the policy.
+        NotApprovedError: there is no decision, or it does not approve this plan in this run under the policy.
     """
     about = ledger.find_claim(question)
     if about != pointer.request:
@@ -144,8 +144,8 @@ def require_approval(
     decision = ledger.find(pointer.request, "decision")
     if decision is None:
         raise NotApprovedError(
-            f"request {pointer.request} has no decision in the ledger (marking the approval as success makes none); "
-            f"clear {question[2]!r} and have it answered"
+            f"request {pointer.request} has no decision in the ledger (an approval marked as success makes none); "
+            f"clear the task {question[2]!r}, and have an approver answer"
         )
     if decision.get("digest") != pointer.digest:
         raise NotApprovedError(
@@ -164,10 +164,10 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
     """The decision that an answer makes. Pure.
 
     Args:
-        event: the event with which Airflow resumes the task that asked, made from the stored answer.
+        event: the event with which Airflow resumes the waiting task; Airflow makes it from the stored answer.
 
     Raises:
-        NotApprovedError: the answer is not valid, or the person may not give it.
+        NotApprovedError: the answer is not valid, or the policy does not permit the user to answer.
     """
     chosen = list(event.get("chosen_options") or ())
     if chosen not in ([APPROVE], [REJECT]):
@@ -191,34 +191,34 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
 
 
 def _check_answer(decision: Document, plan: Document, policy: ApprovalPolicy) -> None:
-    """Check that the person may answer, and answered after the plan was made."""
+    """Check that the policy permits the user to answer, and that the answer is later than the plan."""
     request, approver = decision["request"], decision["approver"]
     if approver["id"] not in policy.approvers:
         raise NotApprovedError(
-            f"the user {approver['id']!r} answered request {request}; the registry's approvers are "
+            f"the user {approver['id']!r} answered request {request}; expected one of the registry's approvers, "
             f"{', '.join(policy.approvers)}"
         )
-    # The run has the user's name only, the answer both id and name.
+    # A run has only the name of its user; an answer has id and name.
     if policy.four_eyes and decision["requester"] in (approver["id"], approver["name"]):
         raise NotApprovedError(
-            f"the user {approver['id']!r} has triggered the run and may not answer request {request} as well; have "
-            "another approver answer (the registry's four_eyes)"
+            f"the user {approver['id']!r} has triggered the run and answered request {request}; expected the answer of "
+            "another approver (the registry's four_eyes)"
         )
     if not _is_later(decision["answered_at"], plan["found_at"]):
         raise NotApprovedError(
-            f"request {request} was answered at {decision['answered_at']}, and its plan was made at "
-            f"{plan['found_at']}; check the clocks of the API server and of the workers"
+            f"request {request} was answered at {decision['answered_at']}; expected a time after its plan, "
+            f"{plan['found_at']}; check the clocks of the API server and the workers"
         )
 
 
 def _require_same_run(document: Document, run: Run, what: str) -> None:
     for name, value in run.to_dict().items():
         if document.get(name) != value:
-            raise NotApprovedError(f"{what} has the {name} {document.get(name)!r}; this run has {value!r}")
+            raise NotApprovedError(f"{what} has the {name} {document.get(name)!r}; expected this run's {value!r}")
 
 
 def _is_later(answered: str, made: str) -> bool:
     try:
         return datetime.fromisoformat(answered) >= datetime.fromisoformat(made)
-    except (TypeError, ValueError):  # not a time, or one without a zone
+    except (TypeError, ValueError):  # not a time, or a time without a zone
         return False

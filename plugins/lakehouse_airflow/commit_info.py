@@ -1,4 +1,4 @@
-"""The part of a commitInfo that Airflow shows on a page and in XCom, which every viewer may read."""
+"""Hide conditions in a commitInfo before a page or XCom shows it, because any viewer may read these."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CONDITION = re.compile("predicate|where|filter|condition", re.IGNORECASE)
 
 
 def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
-    """The commitInfo without the conditions of its operation, where a subject's rows are in the table at ``uri``.
+    """The commitInfo; if the table at ``uri`` has rows of a subject, without the conditions of its operation.
 
-    The predicate of a delete may name a person. Erasures put a label in its place; other deletes and other writers do
-    not. commitInfo of any other table is returned as it is.
+    The predicate of a delete may name a person. Erasures commit a label instead; other deletes and other writers commit
+    the predicate.
 
     Raises:
-        RegistryError: the registry cannot be read, so nothing says whose rows the table holds.
+        RegistryError: the registry cannot be read, so it is unknown whether the table has rows of a subject.
     """
     parameters = info.get("operationParameters")
     if not isinstance(parameters, Mapping) or not _holds_subjects(uri):
@@ -32,7 +32,7 @@ def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
 
 
 def _holds_subjects(uri: str) -> bool:
-    """Whether a subject of the registry has rows in the table at ``uri``, or in the table it is the quarantine of."""
+    """Whether the table at ``uri`` is one of a subject's tables in the registry, or the quarantine of one."""
     if not is_configured():
         return False
     registry = load_registry()

@@ -1,7 +1,7 @@
-"""How errors of the library become errors of Airflow.
+"""Translate errors of the library into Airflow's exceptions.
 
-The task's log shows the library's own message, once, without the stack below it. What a retry cannot mend fails the
-task at once.
+The task's log shows the library's message once, without its stack. An error that a retry cannot help fails the task at
+once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakehouse_lib.fleet.registry import RegistryError, RegistryUnreadableError
 
 @contextmanager
 def rewritten(change: Callable[[str], str]) -> Iterator[None]:
-    """Errors of Airflow that leave the block have the text that ``change`` makes of theirs."""
+    """Apply ``change`` to the text of Airflow's exceptions that leave the block."""
     try:
         yield
     except AirflowException as error:
@@ -28,10 +28,11 @@ def rewritten(change: Callable[[str], str]) -> Iterator[None]:
 
 
 def failure(kind: str, message: str) -> AirflowException:
-    """The exception for an error of that type name: AirflowFailException for bad input, else one that is retried.
+    """The exception for an error with the type name ``kind``: AirflowException if a retry may help, else
+    AirflowFailException.
 
-    Lost races, a failing store and errors that are not the library's own (a lost executor, memory) may pass; and every
-    task's verb may be repeated, so one whose commit is unknown is, too.
+    A retry may help after a lost race, an error of the store, or an error outside the library (a lost executor, too
+    little memory). Every verb can be repeated, so a commit with an unknown outcome is retried, too.
     """
     from lakehouse_lib import errors
 
@@ -45,9 +46,9 @@ def failure(kind: str, message: str) -> AirflowException:
 
 @contextmanager
 def as_task_failure() -> Iterator[None]:
-    """Errors of the library and the registry inside leave as Airflow's, by ``failure``'s rule.
+    """Translate errors of the library and of the registry that leave the block, by the rule of ``failure``.
 
-    A registry that cannot be read is tried again: it may be being written just now.
+    A registry that cannot be read is retried, because another process may be writing it.
     """
     from lakehouse_lib.errors import DeltaError
 

@@ -1,4 +1,4 @@
-"""The connection to a lakehouse: where its tables are and with which options their store is opened."""
+"""The hook of a lakehouse: the locations of its tables and the options of their stores."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class LakehouseHook(BaseHook):
-    """Tables by the name they have in the registry, or by location.
+    """Opens tables by their name in the registry, or by location.
 
     A connection of type ``lakehouse`` is optional. Its host (or ``root`` in its extra JSON) is the folder of tables
-    that are not in the registry; ``aws_conn_id`` in its extra JSON names the connection of type ``aws`` with which
-    tables in S3 are opened; the rest of the extra JSON are options of the tables' stores, and win over its own.
+    that are not in the registry. ``aws_conn_id`` in its extra JSON names the connection of type ``aws`` for tables in
+    S3. All other keys of the extra JSON are storage options, which override those of the ``aws`` connection.
 
     Args:
-        conn_id: of type ``lakehouse``, or right away of type ``aws``. The default one may be missing: then tables are
-            local paths and need no options.
+        conn_id: a connection of type ``lakehouse`` or ``aws``. The default connection may be missing: then tables are
+            local paths without options.
     """
 
     conn_name_attr = "conn_id"
@@ -50,7 +50,7 @@ class LakehouseHook(BaseHook):
         }
 
     def get_conn(self) -> Connection | None:
-        """The connection; None where the default one is not defined."""
+        """The connection; None if it is the default one and not defined."""
         return self._connection
 
     @cached_property
@@ -64,7 +64,7 @@ class LakehouseHook(BaseHook):
 
     @cached_property
     def _own(self) -> Connection | None:
-        """The connection, unless it is one of type ``aws``, whose fields mean something else."""
+        """The connection; None for type ``aws``, whose fields have another meaning."""
         return None if self._connection is None or self._connection.conn_type == "aws" else self._connection
 
     @cached_property
@@ -72,10 +72,10 @@ class LakehouseHook(BaseHook):
         return extra_of(self._own) if self._own is not None else {}
 
     def storage_options(self, table: str) -> dict[str, str] | None:
-        """Options of the table's store, or None. They may hold secrets: for no log, XCom, URL or command line.
+        """The options of the table's store, or None. They may hold secrets; keep them out of logs, XCom and URLs.
 
         Raises:
-            AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options`` do.
+            AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options``.
         """
         own = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
         location = self.uri(table)
@@ -84,23 +84,25 @@ class LakehouseHook(BaseHook):
 
     @cached_property
     def _aws_options(self) -> dict[str, str]:
-        """Of tables whose store takes the credentials of a connection of type ``aws``."""
+        """The options of the ``aws`` connection; empty without one."""
         other = self._extra.get("aws_conn_id")
         connection = self.get_connection(other) if other else self._connection
         if connection is None or connection.conn_type != "aws":
             if other:
-                raise AirflowFailException(f"the connection {other!r} is of type {connection.conn_type!r}, not aws")
+                raise AirflowFailException(
+                    f"the connection {other!r} is of type {connection.conn_type!r}; expected type 'aws'"
+                )
             return {}
         return aws_options(connection)
 
     def uri(self, table: str) -> str:
-        """Where a table is.
+        """The location of a table.
 
         Args:
             table: a name in the registry, an absolute path or URI, or a name below the connection's root.
 
         Raises:
-            RegistryError: none of them, or a registry that is wrong, which may have the name.
+            RegistryError: the table is none of these, or the registry is not valid.
         """
         if "://" in table or table.startswith("/"):
             return table
@@ -111,20 +113,20 @@ class LakehouseHook(BaseHook):
         return load_registry().table(table).uri if entry is None else entry.uri
 
     def version(self, table: str) -> int | None:
-        """The latest version, by listing the log alone; None while there is no table."""
+        """The latest version, from a listing of the log; None without a table."""
         from lakehouse_lib.fleet.versions import latest_version
         from lakehouse_lib.store import open_store
 
         return latest_version(open_store(self.uri(table), self.storage_options(table)))
 
     def changed_rows(self, table: str, since: int) -> tuple[int, int] | None:
-        """The versions ``(since, latest)`` when a commit after ``since`` has changed rows, else None.
+        """The versions ``(since, latest)`` if a commit after ``since`` has changed rows, else None.
 
-        Commits that only move rows between files (compaction, clustering) say so in the log (``dataChange``). A commit
-        that is cleaned up already, or torn, counts as a change, because its changes are unknown.
+        Compaction and clustering change no rows. A commit that log cleanup has deleted, or that is corrupted, counts as
+        a change, because its changes are unknown.
 
         Args:
-            since: a version; -1 for before the first.
+            since: a version; -1: before the first version.
         """
         from lakehouse_lib.fleet.versions import changed_rows
         from lakehouse_lib.store import open_store
@@ -132,13 +134,13 @@ class LakehouseHook(BaseHook):
         return changed_rows(open_store(self.uri(table), self.storage_options(table)), since)
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
-        """The table, opened. Raises the library's errors."""
+        """The table, opened at a version; None: the latest. Raises the library's errors."""
         from lakehouse_lib import DeltaTable
 
         return DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
 
     def history(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """Commits, newest first, as the log's commitInfo has them."""
+        """The commitInfo of each commit, newest first."""
         return self.table(table).history(limit)
 
     def detail(self, table: str) -> dict[str, Any]:
@@ -146,7 +148,7 @@ class LakehouseHook(BaseHook):
         return self.table(table).detail()
 
     def health(self, table: str) -> dict[str, Any]:
-        """What the log says about files too small, too many or too badly laid out, by the registry's own measures."""
+        """The table's health metrics, with the registry's target file size and clustering columns."""
         opened = self.table(table)
         entry = registered(table)
         if entry is None:

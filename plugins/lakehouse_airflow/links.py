@@ -1,4 +1,4 @@
-"""Links from a task to the page of the table version it made."""
+"""The link from a task to the page of the table version that it committed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ URL_PREFIX = "/lakehouse"
 
 
 def version_path(table: str, version: int, connection: str = LakehouseHook.default_conn_name) -> str:
-    """Path of the page of that version of a registered table, on Airflow's own server.
+    """The path of a version's page on Airflow's server.
 
     Args:
-        connection: the id of that by which the page opens the table.
+        table: a name in the registry.
+        connection: the id of the connection with which the page opens the table.
     """
     path = f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
     return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
@@ -38,16 +39,16 @@ def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | Non
 
 
 class TableVersionLink(BaseOperatorLink):
-    """Button "Table version" on a task; empty while the task made none.
+    """The button "Table version" of a task; it has no link if the task has no version.
 
-    Airflow asks for it in the worker when the task ends and keeps the answer in XCom.
+    Airflow calls ``get_link`` in the worker when the task ends, and stores the link as XCom.
     """
 
     name = "Table version"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
         made = getattr(operator, "made_version", None)
-        if made is None or registered(made[0]) is None:  # pages are for registered tables only
+        if made is None or registered(made[0]) is None:  # only registered tables have pages
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
         connection = getattr(operator, "lakehouse_conn_id", LakehouseHook.default_conn_name)

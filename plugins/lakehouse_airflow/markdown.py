@@ -6,7 +6,7 @@ import re
 
 
 def code(text: object) -> str:
-    """A code span that shows the text as it is, in one line: nothing in it is a link, markup or the span's end."""
+    """The text as a code span in one line, in which Markdown and backticks of the text have no effect."""
     shown = " ".join(str(text).split())
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)

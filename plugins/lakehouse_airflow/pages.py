@@ -1,6 +1,6 @@
-"""The page of a table version, served by Airflow's own server to those who may see assets there.
+"""The page of a table version, served by Airflow's server to users who may read assets.
 
-No postponed annotations in this module: FastAPI resolves them at run time.
+This module has no postponed annotations, because FastAPI resolves them at run time.
 """
 
 from html import escape
@@ -19,7 +19,7 @@ from lakehouse_lib.fleet.registry import RegistryError
 
 app = FastAPI(title="Lakehouse", docs_url=None, redoc_url=None, openapi_url=None)
 
-#: The page runs no script and loads nothing, so it allows neither.
+#: The page needs no scripts and loads nothing, so the headers forbid both.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -49,12 +49,12 @@ border-bottom: 1px solid #e4e7eb; vertical-align: top; overflow-wrap: anywhere }
 def table_version(
     table: str, version: Annotated[int, Path(ge=0)], connection: str = LakehouseHook.default_conn_name
 ) -> HTMLResponse:
-    """One version of a registered table, opened by that connection: its commit, files, size and schema.
+    """The page of one version of a registered table: its commit, files, size and schema.
 
-    Conditions of the commit are withheld where a subject of the registry has rows in the table.
+    Conditions of the commit are withheld if the table has rows of a subject.
 
-    404 for what is not there, 503 where registry, connection or store are in the way, 500 for a table that cannot be
-    read as it is. The text of each says why.
+    Status 404: the table, version or connection does not exist; 503: the registry, the connection or the store cannot
+    be used; 500: the table cannot be read. The text has the reason.
     """
     import pyarrow.compute as pc
 
@@ -62,7 +62,7 @@ def table_version(
     from lakehouse_lib.fleet.versions import commit_info
 
     try:
-        # By name only: a location in the URL would open any folder of the machine.
+        # Names only: a location in the URL could open any folder of this machine.
         if load_registry().find(table) is None:
             raise HTTPException(status_code=404, detail=f"the registry has no table {table!r}")
         hook = _hook(connection)
@@ -83,16 +83,16 @@ def table_version(
         table=escape(table),
         version=version,
         facts=_rows(facts),
-        commit=_rows(commit) or "<tr><td>No longer in the log.</td></tr>",
+        commit=_rows(commit) or "<tr><td>The commit is no longer in the log.</td></tr>",
         schema=_rows(schema),
     )
     return HTMLResponse(page, headers=_HEADERS)
 
 
 def _hook(connection: str) -> LakehouseHook:
-    """The hook of a connection of this plugin's own type only, because the page's reader chooses it.
+    """The hook of a connection of type ``lakehouse``; the page's reader chooses it, so no other type is opened.
 
-    Another type is answered as a missing connection is, or the page would say which connections exist.
+    A connection of another type gets the same answer as a missing one, so that the page does not reveal which exist.
     """
     hook = LakehouseHook(connection)
     if connection == LakehouseHook.default_conn_name:
@@ -103,7 +103,7 @@ def _hook(connection: str) -> LakehouseHook:
         stored_connection = None
     if stored_connection is None or stored_connection.conn_type != LakehouseHook.conn_type:
         raise HTTPException(
-            status_code=404, detail=f"there is no connection {connection!r} of type {LakehouseHook.conn_type}"
+            status_code=404, detail=f"the connection {connection!r} of type {LakehouseHook.conn_type} does not exist"
         )
     return hook
 

@@ -1,4 +1,7 @@
-"""What Airflow registers: the pages. Hooks come by provider metadata; operators and triggers are plain imports."""
+"""The Airflow plugin, which registers the pages.
+
+Provider metadata registers the hook; operators, sensors and triggers are plain imports.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ class LakehousePlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The pages; none where they cannot be imported, which is an import error of the plugin.
+        """The pages; empty if their import fails, which Airflow then shows as an import error of the plugin.
 
-        A property, because every Airflow process loads plugins and only the API server needs this import. Airflow reads
-        it unguarded while that server starts.
+        A property, because every Airflow process loads plugins and only the API server needs this import. It must not
+        raise, because the API server would not start.
         """
         try:
             from lakehouse_airflow.links import URL_PREFIX
@@ -32,7 +35,7 @@ class LakehousePlugin(AirflowPlugin):
 
 
 def _import_errors() -> dict[str, str]:
-    """What Airflow shows as import errors of plugins; a module's variable before Airflow 3.2."""
+    """The import errors of plugins that Airflow shows; before Airflow 3.2 they are a module's variable."""
     if hasattr(plugins_manager, "get_import_errors"):
         errors: dict[str, str] = plugins_manager.get_import_errors()
         return errors

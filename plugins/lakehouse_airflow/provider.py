@@ -1,6 +1,6 @@
-"""What this package tells Airflow about itself as a provider.
+"""The metadata of this package as an Airflow provider.
 
-Airflow reads this while it is still being imported itself, so nothing of Airflow may be imported here.
+Airflow calls this during its own import, so this module imports nothing of Airflow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lakehouse_lib import distribution
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Provider metadata: the hook, and the connection type ``lakehouse`` that the connection form then offers."""
+    """The provider metadata: the connection type ``lakehouse`` for the connection form, and its hook."""
     return {
         "package-name": distribution.NAME,
         "name": "Lakehouse",

@@ -1,4 +1,4 @@
-"""The registry that Airflow is configured with.
+"""The registry of this Airflow installation.
 
 The environment variable ``LAKEHOUSE_REGISTRY`` names its file, or ``[lakehouse] registry`` in airflow.cfg.
 """
@@ -14,12 +14,16 @@ ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 
 
 def registry_path() -> Path:
-    """The registry's file. RegistryError: none is configured."""
+    """The path of the registry's file.
+
+    Raises:
+        RegistryError: no file is configured.
+    """
     configured = _configured()
     if not configured:
         raise RegistryError(
-            f"no registry: set the environment variable {ENVIRONMENT_VARIABLE}, or registry in the section "
-            "[lakehouse] of airflow.cfg, to the JSON file that lists the tables"
+            f"the registry is not configured; set the environment variable {ENVIRONMENT_VARIABLE}, or registry in the "
+            "section [lakehouse] of airflow.cfg, to the JSON file that lists the tables"
         )
     return Path(configured).expanduser().absolute()
 
@@ -39,19 +43,18 @@ def load_registry(path: str | Path | None = None) -> Registry:
     """The registry in ``path``, or in the configured file.
 
     Raises:
-        RegistryError: as ``read_registry``, and where no file is configured.
+        RegistryError: as ``read_registry``, or no file is configured.
     """
     return read_registry(registry_path() if path is None else path)
 
 
 def registered(table: str) -> Table | None:
-    """The registry's entry of a table that a user has named.
+    """The registry's entry of a table; None for a location, an unknown name, or without a configured registry.
 
-    None for a location, for a name that is not in the registry (a table below a connection's root may have it), and
-    where no registry is configured.
+    An unknown name may be that of a table below a connection's root.
 
     Raises:
-        RegistryError: as ``load_registry``, where one is configured.
+        RegistryError: the configured registry is missing or not valid.
     """
     if "/" in table or not is_configured():  # no name has a slash
         return None
@@ -59,18 +62,20 @@ def registered(table: str) -> Table | None:
 
 
 def require_registered(table: object) -> str:
-    """The name of a table, if the registry has it: for names from XCom, which any user may edit.
+    """Check that a value from XCom is the name of a registered table, and return it.
+
+    Any user may edit XCom, and a location there would be opened with the connection's keys.
 
     Raises:
-        InvalidArgumentError: anything else, such as a location, which would be opened by the connection's keys.
+        InvalidArgumentError: the registry has no such table.
         RegistryError: as ``load_registry``.
     """
     from lakehouse_lib.errors import InvalidArgumentError
 
     if not isinstance(table, str) or load_registry().find(table) is None:
         raise InvalidArgumentError(
-            f"the table {table!r} is not in the registry; expected the name of a table that is",
-            hint="XCom has it, which users may edit: run the DAG again, or add the table to the registry",
+            f"table is {table!r}; expected the name of a table in the registry",
+            hint="The value is from XCom, which users may edit: run the DAG again, or add the table to the registry",
             code="DELTA_TABLE_NOT_REGISTERED",
         )
     return table

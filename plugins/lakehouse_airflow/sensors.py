@@ -1,4 +1,4 @@
-"""Waiting for a new version of a table."""
+"""The sensor that waits for a new version of a table."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 class LakehouseTableVersionSensor(BaseSensorOperator):
     """Waits until a table has a version later than ``baseline_version`` and at least ``target_version``.
 
-    With neither, it waits for the next version from now on. While the table does not exist, it waits. Looking lists the
-    end of the log; it needs no Spark and does not open the table.
+    Without both, it waits for the next version after its start. It also waits if the table does not exist. A poke lists
+    the end of the log; it needs no Spark and does not open the table.
 
-    With ``soft_fail`` it skips when nothing came in time, and for no other reason: an error fails it all the same, and
-    so does a store that still fails when the time is over, because then it is unknown whether something came.
+    With ``soft_fail`` the sensor skips only after its timeout. An error fails it, and so does a store that still fails
+    at the timeout, because then it is unknown whether there is a new version.
 
     Returns ``{"table", "version", "baseline_version"}``.
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        baseline_version: the version the caller knows; -1 knows none (templated).
+        baseline_version: the version after which to wait; -1: before the first version (templated).
         target_version: the version to wait for (templated).
-        allow_recreation: take a version before the baseline (the table was made anew) for a new one; else it fails.
+        allow_recreation: accept a version below the baseline, which means that the table was recreated; else it fails.
         deferrable: wait in the triggerer; default ``[operators] default_deferrable``.
 
     Raises:
-        AirflowFailException: made anew without ``allow_recreation``; a version that is none; mode ``reschedule``
-            without a baseline or target, because nothing would remember where the waiting began.
+        AirflowFailException: the table was recreated without ``allow_recreation``; a version is not a number; or the
+            mode is ``reschedule`` without a baseline or target, so that each poke would start anew.
     """
 
     template_fields: Sequence[str] = ("table", "baseline_version", "target_version")
@@ -115,7 +115,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
 
     @contextmanager
     def _skipping_by_time_alone(self) -> Iterator[None]:
-        """Raise the error of which Airflow makes a skip where ``soft_fail`` is set: only a timeout may skip."""
+        """Raise the cause of a skip that is not a timeout, because with ``soft_fail`` Airflow skips for any error."""
         try:
             yield
         except AirflowSkipException as skip:
@@ -124,12 +124,12 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             raise
 
     def _last_look(self, context: Context) -> PokeReturnValue:
-        """In the triggerer a failing store is waited for; whether it is the store or the table, the task finds out."""
+        """Poke once more after a timeout: the trigger polls on after an error of the store, and this raises it."""
         versions = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
         if all(version is None for version in versions):
             with as_task_failure():
                 LakehouseHook(self.lakehouse_conn_id).version(self.table)
-            return PokeReturnValue(False)  # the baseline went with the trigger
+            return PokeReturnValue(False)  # only the trigger had the baseline
         return self.poke(context)
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
@@ -164,9 +164,9 @@ def _is_by_time(skip: AirflowSkipException) -> bool:
 
 
 def _as_version(name: str, value: Any) -> int | None:
-    if value in (None, "", "None"):  # a template that found nothing renders as text
+    if value in (None, "", "None"):  # a template without a value renders as text
         return None
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise AirflowFailException(f"{name} is {value!r}; it has to be a table's version") from None
+        raise AirflowFailException(f"{name} is {value!r}; expected a table's version") from None

@@ -1,4 +1,4 @@
-"""Waiting for a table's version outside a worker."""
+"""The trigger that waits for a table's version in the triggerer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def reached(
     target_version: int | None,
     allow_recreation: bool,
 ) -> bool:
-    """Whether a table's latest version (None: no table) is what is waited for.
+    """Whether a table's latest version ends the wait: it is later than the baseline and at least the target.
 
-    That is: later than the baseline, if there is one, and at least the target, if there is one. A table that is not
-    there is waited for. A version before the baseline means that the table was made anew.
+    Both are optional. Without a table (None) the wait goes on. A version below the baseline means that the table was
+    recreated.
 
     Raises:
-        ValueError: made anew, and ``allow_recreation`` is False.
+        ValueError: the table was recreated, and ``allow_recreation`` is False.
     """
     if version is None:
         return False
     if baseline_version is not None and version < baseline_version:
         if not allow_recreation:
             raise ValueError(
-                f"its version is {version}, which is before the baseline {baseline_version}: it was made anew. "
-                "Set allow_recreation=True to take that for a change, or give a baseline of the new table"
+                f"its version is {version}; expected at least the baseline {baseline_version}, so the table was "
+                "recreated. Set allow_recreation=True to accept its version, or give a baseline of the new table"
             )
     elif baseline_version is not None and version == baseline_version:
         return False
@@ -42,17 +42,17 @@ def reached(
 
 
 class TableVersionTrigger(BaseTrigger):
-    """Fires once, when a table's version is what is waited for (``reached``).
+    """Fires once, when a table's version ends the wait (``reached``).
 
-    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` when waiting on cannot help. What may pass
-    by the rule of ``failures`` (a failing store) is logged and looked at again, for as long as the sensor waits: a task
-    that was retried would take the version of then for its baseline, where it was given none.
+    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` for an error that does not pass. An error
+    that may pass by the rule of ``failures`` (a failing store) is logged, and the trigger polls on. It is not raised,
+    because a retried task without a baseline would start from a later version.
 
     Args:
         table: a table's name in the registry, or its location.
-        lakehouse_conn_id: its connection, looked up at each look: the trigger keeps no secret, and none grows old. What
-            an assumed role gave is the process's (``session_keys``), for all its triggers.
-        poke_interval: seconds between two looks.
+        lakehouse_conn_id: the table's connection, read at each poke, so that the trigger holds no secrets. Keys of an
+            assumed role are cached for all triggers of the process (``session_keys``).
+        poke_interval: seconds between two pokes.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TableVersionTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while True:
             try:
-                # A listing may take long on a slow disk, and one triggerer serves every waiting task.
+                # A listing may take long on a slow disk, and would block all other triggers of the process.
                 version = await asyncio.to_thread(self._version)
                 done = reached(
                     version,
@@ -101,7 +101,7 @@ class TableVersionTrigger(BaseTrigger):
                 yield TriggerEvent({"error": str(error)})
                 return
             except AirflowException as error:
-                self.log.warning("table %s: %s; looking again in %s s", self.table, error, self.poke_interval)
+                self.log.warning("table %s: %s; the next poke is in %s s", self.table, error, self.poke_interval)
                 done = False
             except ValueError as error:
                 yield TriggerEvent({"error": f"table {self.table}: {error}"})

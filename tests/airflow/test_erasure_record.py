@@ -159,7 +159,7 @@ def test_keys_of_requests_that_no_one_answers_do_not_stay(
         monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda days=days: now + timedelta(days=days)))
         Run(1).look()
         assert (folder / unanswered.request / "keys.json").exists() is there
-    with pytest.raises(AirflowFailException, match="is over: its keys are deleted"):
+    with pytest.raises(AirflowFailException, match="is over and its keys are deleted"):
         unanswered.answer()
     approved.finish()
 

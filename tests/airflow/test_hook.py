@@ -78,7 +78,7 @@ def test_operators_take_a_table_below_the_connections_root(below_the_root: Path,
     assert optimize.arguments(LakehouseHook()) == [f"--table={below_the_root}"]
     z_order = LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"])
     assert z_order.arguments(LakehouseHook()) == [f"--table={below_the_root}", "--columns=o_custkey"]
-    with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*: give columns"):
+    with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*; give columns"):
         LakehouseZOrderOperator(task_id="t", table="raw").execute({})
 
 

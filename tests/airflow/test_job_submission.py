@@ -53,7 +53,7 @@ def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.
 def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "spark://127.0.0.1:7077", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster': set it to client"):
+    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster'; expected client"):
         submission()
 
 
@@ -125,7 +125,7 @@ def test_an_extra_of_the_wrong_kind_is_named(
 def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "local[2]", "extra": '{"deploy-mode": "client"'}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    with pytest.raises(AirflowFailException, match="the extra of the connection 'spark_default' is no JSON object"):
+    with pytest.raises(AirflowFailException, match="the extra of the connection 'spark_default' is not a JSON object"):
         submission()
 
 
@@ -274,7 +274,7 @@ def test_a_task_that_is_killed_before_its_job_begins_starts_none(
         return at_work(*given)
 
     monkeypatch.setattr(operator, moment, terminated)
-    with pytest.raises(AirflowException, match="was not started, because its task is killed"):
+    with pytest.raises(AirflowException, match="was not started, because its task was killed"):
         operator.execute({})
     assert not (tmp_path / "started").exists()
 

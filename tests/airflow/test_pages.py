@@ -196,6 +196,6 @@ def test_only_connections_made_for_tables_open_a_page(
     for name in ("shop_aws", "other", "not_there", "../shop", ""):
         page = ann.get(far, params={"connection": name})
         assert page.status_code == 404
-        assert page.json() == {"detail": f"there is no connection {name!r} of type lakehouse"}
+        assert page.json() == {"detail": f"the connection {name!r} of type lakehouse does not exist"}
     assert nobody.get(far, params={"connection": "shop"}).status_code in (401, 403)
     assert s3.requests == []

@@ -93,7 +93,9 @@ def test_other_findings_than_those_approved_are_refused(orders: Path) -> None:
     run = Run()
     run.approve()
     lose(orders, 1)
-    with pytest.raises(AirflowFailException, match=r"findings are not those of request .* and nothing was repaired"):
+    with pytest.raises(
+        AirflowFailException, match=r"findings differ from those of request .* and nothing was repaired"
+    ):
         run.repair()
     assert DeltaTable(str(orders)).version() == 3
 
@@ -103,7 +105,7 @@ def test_an_old_answer_does_not_count_for_new_findings(orders: Path) -> None:
     run = Run()
     operator, kwargs = run.ask()
     lose(orders, 1)
-    with pytest.raises(AirflowFailException, match=r"findings are not those of request .* trigger the DAG again"):
+    with pytest.raises(AirflowFailException, match=r"findings differ from those of request .* trigger the DAG again"):
         run.ask()
     run.left["approve"] = operator.execute_complete(run.context, answer_to("Approve", ANN), **kwargs)
     with pytest.raises(AirflowFailException, match=r"nothing was repaired"):
@@ -118,7 +120,7 @@ def test_a_forged_answer_is_refused(orders: Path, left: Any) -> None:
     run.ask()
     run.left["approve"] = left
     with pytest.raises(
-        AirflowFailException, match=r"^not approved: the task 'approve' of this run has left no request"
+        AirflowFailException, match=r"^not approved: the task 'approve' of this run has returned no request"
     ):
         run.repair()
     (request,) = {path.name for path in (orders.parents[1] / "ledger").iterdir()} - {"questions"}
@@ -132,12 +134,12 @@ def test_an_approval_is_for_one_table(orders: Path) -> None:
     lose(orders, 0)
     run = Run()
     run.approve()
-    with pytest.raises(AirflowFailException, match=r"is about the table .*orders; this one is .*customer"):
+    with pytest.raises(AirflowFailException, match=r"is about the table .*orders; expected .*customer"):
         run.repair("customer")
 
 
 def test_a_sound_table_asks_nothing(orders: Path) -> None:
-    with pytest.raises(AirflowSkipException, match=r"nothing is wrong with the table 'orders'"):
+    with pytest.raises(AirflowSkipException, match="the table 'orders' needs no repair"):
         LakehouseRepairApprovalOperator(task_id="approve", table="orders").execute(Run().context)
     assert not (orders.parents[1] / "ledger").exists()
 

@@ -84,9 +84,9 @@ def test_fields_of_the_aws_connection_are_storage_options() -> None:
         ({"verify": False, "session_kwargs": {"aws_secret_access_key": SECRET}}, "session_kwargs, verify"),
         ({"role_arn": "arn:x", "assume_role_method": "assume_role_with_saml"}, "assume_role_method"),
         ({"profile_name": "nobody"}, "profile"),
-        ({"role_arn": "arn:x", "assume_role_kwargs": SECRET}, "assume_role_kwargs .*no JSON object"),
-        ({"service_config": [SECRET]}, "service_config .*no JSON object"),
-        ({"service_config": {"s3": SECRET}}, "s3 .*no JSON object"),
+        ({"role_arn": "arn:x", "assume_role_kwargs": SECRET}, "assume_role_kwargs .*not a JSON object"),
+        ({"service_config": [SECRET]}, "service_config .*not a JSON object"),
+        ({"service_config": {"s3": SECRET}}, "s3 .*not a JSON object"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(connection: Any, extra: dict[str, Any], named: str) -> None:
@@ -221,7 +221,7 @@ def test_a_reference_to_another_kind_of_connection_is_refused(
 ) -> None:
     own = {"conn_type": "lakehouse", "extra": {"aws_conn_id": "spark_default"}}
     monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(own))
-    with pytest.raises(AirflowFailException, match="'spark_default' is of type 'spark', not aws"):
+    with pytest.raises(AirflowFailException, match="'spark_default' is of type 'spark'; expected type 'aws'"):
         LakehouseHistoryOperator(task_id="t", table="s3://lake/t").execute({})
 
 

@@ -69,7 +69,7 @@ def test_an_option_that_is_null_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("extra", ['{"role_arn": "hunter2"', "hunter2", '["hunter2"]', '"hunter2"', "2"])
 def test_an_extra_that_is_no_object_opens_nothing(kind: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": kind, "extra": extra}))
-    with pytest.raises(AirflowFailException, match="the extra of the connection 'lake' is no JSON object") as error:
+    with pytest.raises(AirflowFailException, match="the extra of the connection 'lake' is not a JSON object") as error:
         LakehouseHook("lake").storage_options("s3://lake/t")
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
 

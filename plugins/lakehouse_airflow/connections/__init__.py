@@ -1,1 +1,1 @@
-"""Airflow connections as storage options, and as the key of the ledger."""
+"""Airflow connections: the storage options of tables, and the key of the ledger."""

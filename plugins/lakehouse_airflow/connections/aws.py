@@ -1,9 +1,9 @@
-"""What an Airflow connection of type ``aws`` says, as storage options.
+"""The storage options of an Airflow connection of type ``aws``.
 
-Names are those of Airflow's amazon provider, which need not be installed: login and password are the keys, and the
-extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
-``assume_role_kwargs``, and ``service_config`` with what is of S3 or STS alone. A key of the provider that cannot be
-honoured here is refused by its name; what the provider does not know is a storage option (docs/stores.md).
+The fields are those of Airflow's amazon provider, which need not be installed: login and password are the keys, and
+the extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
+``assume_role_kwargs``, and ``service_config`` with settings of S3 or STS only. A field of the provider that is not
+supported here is an error; any other field is a storage option (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakehouse_airflow.connections.session_keys import SessionKeys, shared_keys
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-#: Of the provider, and without an equal here.
+#: Fields of the provider that are not supported.
 _NOT_HERE = (
     "assume_role_with_saml",
     "assume_role_with_web_identity",
@@ -36,21 +36,19 @@ _NOT_HERE = (
     "session_kwargs",
 )
 _SESSION_NAME = "lakehouse"
-#: In boto3's order.
+#: In the order of boto3's credentials.
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def aws_options(connection: Connection) -> dict[str, str]:
-    """The storage options of S3, which may be temporary: a profile is read now, a role is assumed now or was in this
-    process not long ago, by the same connection as it is now.
+    """The storage options of S3. A profile is read now; the keys of a role are cached in this process while they last.
 
     Every secret among them is masked in the task's log.
 
     Raises:
-        AirflowFailException: an extra, or a part of it, that is not JSON, a setting that cannot be honoured, a key
-            or token with a character that none has, a profile that is none, a role that is refused. No text shows a
-            secret.
-        AirflowException: the role's service does not answer.
+        AirflowFailException: the extra is not valid JSON or has a field that is not supported, a key or token has an
+            invalid character, the profile does not exist, or the role cannot be assumed. No text shows a secret.
+        AirflowException: STS does not answer.
     """
     extra = extra_of(connection)
     name = connection.conn_id
@@ -61,8 +59,8 @@ def aws_options(connection: Connection) -> dict[str, str]:
         refused.append("assume_role_method")
     if refused:
         raise AirflowFailException(
-            f"the connection {name!r} has {', '.join(refused)} in its extra, which tables cannot be opened by: leave "
-            "it out; keys, a profile or role_arn say who asks, endpoint_url and region_name whom"
+            f"the extra of the connection {name!r} has {', '.join(refused)}, which is not supported; expected keys, "
+            "profile_name or role_arn as credentials, and endpoint_url and region_name for the server"
         )
     services = taken_as_object(extra, "service_config", name)
     s3, sts = taken_as_object(services, "s3", name), taken_as_object(services, "sts", name).get("endpoint_url")
@@ -86,14 +84,14 @@ def aws_options(connection: Connection) -> dict[str, str]:
 def _from_session(
     connection: str, session: Mapping[str, Any], role: Mapping[str, Any] | None, sts: str | None
 ) -> SessionKeys:
-    """Keys and region of a boto3 session, or of the role that it assumes."""
+    """The keys and region of a boto3 session, or of the role that it assumes."""
     if importlib.util.find_spec("boto3") is None:
         raise AirflowFailException(
-            f"the connection {connection!r} has a profile or a role, which need boto3: pip install boto3"
+            f"the connection {connection!r} has a profile or a role, which needs boto3; install boto3"
         )
     if sts is not None and "@" in sts:  # boto3's errors quote it
         raise AirflowFailException(
-            f"the connection {connection!r} has credentials in the endpoint_url of sts: leave them out of it"
+            f"the connection {connection!r} has credentials in the endpoint_url of sts; expected a URL without them"
         )
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
@@ -101,7 +99,7 @@ def _from_session(
     from lakehouse_lib.store.s3.errors import without_secrets
 
     def error_text(error: Exception) -> str:
-        """The error's text without secrets: a trigger's goes into Airflow's database, where nothing is masked."""
+        """The error's text without secrets, because Airflow stores a trigger's error unmasked in its database."""
         return without_secrets(str(error), [own[name] for name in _KEYS[1:] if own.get(name)])
 
     own = {key: session[key] for key in _KEYS if key in session}
@@ -122,22 +120,23 @@ def _from_session(
     keys = _checked(
         connection, (role_keys["AccessKeyId"], role_keys["SecretAccessKey"], role_keys["SessionToken"]), " of the role"
     )
-    if "Expiration" not in role_keys:  # another server than Amazon's may leave it out: nothing is stored then
+    if "Expiration" not in role_keys:  # other servers than Amazon's may omit it; such keys are not cached
         return SessionKeys(keys, asking.region_name)
     return SessionKeys.until(role_keys["Expiration"].timestamp(), keys, asking.region_name)
 
 
 def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
-    """The keys there are, by their options' names. From here on the secret ones are masked in the task's log.
+    """The keys by the names of their storage options. The secret ones are masked in the task's log from now on.
 
-    They are sent in headers, and boto3's error about one that cannot be quotes it as Python source, which no mask fits.
+    Keys are sent in headers. boto3's error about an invalid header quotes it as a Python literal, which no mask
+    matches, so invalid characters are found here.
 
     Args:
-        keys: in the order of ``_KEYS``; None or empty: there is none.
-        origin: where they are from, for the error.
+        keys: in the order of ``_KEYS``; a key may be None or empty.
+        origin: the source of the keys, for the error.
 
     Raises:
-        AirflowFailException: one has a character that no key has. It is not shown.
+        AirflowFailException: a key has an invalid character. The text does not show the key.
     """
     from lakehouse_lib.errors import InvalidArgumentError
     from lakehouse_lib.store.s3.options import check_key
@@ -145,7 +144,7 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
     options = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
     for name in _KEYS[1:]:
         if name in options:
-            mask_secret(options[name].strip())  # it is masked with a line's end around it as well then
+            mask_secret(options[name].strip())  # masks the key with a line break around it, too
     try:
         for name, text in options.items():
             check_key(text, f"{name}{origin}", connection)

@@ -1,4 +1,4 @@
-"""The extra JSON of a connection, taken at its word."""
+"""Read the extra JSON of a connection; malformed JSON is an error."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:
-    """What the extra says; a key that is null says nothing.
+    """The connection's extra as a dict, without null values.
 
-    Airflow takes one that is torn for an empty one. Then a table would be opened by other means than were written
-    there.
+    Airflow itself reads malformed JSON as an empty extra, and a table would then be opened with other options.
 
     Raises:
-        AirflowFailException: it is not a JSON object. Nothing of it is shown, because it may hold secrets.
+        AirflowFailException: the extra is not a JSON object. The text does not show it, because it may hold secrets.
     """
     if not (connection.extra or "").strip():
         return {}
@@ -29,20 +28,22 @@ def extra_of(connection: Connection) -> dict[str, Any]:
         is_object = False
     if not is_object:
         raise AirflowFailException(
-            f"the extra of the connection {connection.conn_id!r} is no JSON object: write it as "
-            '{"key": "value"}, or leave it empty'
+            f"the extra of the connection {connection.conn_id!r} is not a JSON object; expected "
+            '{"key": "value"}, or nothing'
         )
-    # By Airflow, which masks the secrets in it.
+    # Airflow's property masks the secrets in the extra.
     return {key: value for key, value in connection.extra_dejson.items() if value is not None}
 
 
 def taken_as_object(extra: dict[str, Any], key: str, connection: str) -> dict[str, Any]:
-    """Takes a key out of the extra; empty where it is not there.
+    """Remove a key from the extra and return its value, a JSON object; empty if the key is missing.
 
     Raises:
-        AirflowFailException: it is not an object. Its value is not shown.
+        AirflowFailException: the value is not an object. The text does not show it.
     """
     value = extra.pop(key, None) or {}
     if not isinstance(value, Mapping):
-        raise AirflowFailException(f"the connection {connection!r} has {key} in its extra, which is no JSON object")
+        raise AirflowFailException(
+            f"the connection {connection!r} has {key} in its extra with a value that is not a JSON object"
+        )
     return dict(value)

@@ -1,4 +1,4 @@
-"""The ledger of the registry, opened with the connection that holds its key."""
+"""Open the registry's ledger with the connection that holds its key."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def open_ledger(registry: Registry) -> Ledger:
     """The registry's ledger. The key is in no XCom, log or rendered field.
 
     Raises:
-        AirflowFailException: the registry has no ledger; the connection is missing, is of another type, or its password
-            is not a key.
+        AirflowFailException: the registry has no ledger, the connection is missing or of another type, or its password
+            is too short for a key.
     """
     from lakehouse_lib.ledger import SHORTEST_KEY, Ledger
     from lakehouse_lib.store import open_store
 
     if registry.ledger is None:
-        raise AirflowFailException('the registry names no ledger: write "ledger": LOCATION beside "tables"')
+        raise AirflowFailException('the registry has no ledger; expected "ledger": LOCATION beside "tables"')
     hook = LakehouseHook(LEDGER_CONNECTION)
     try:
         connection = hook.get_conn()

@@ -1,7 +1,7 @@
-"""Keys of an AWS session, those of an assumed role kept in this process's memory until shortly before they expire.
+"""A cache of the keys of assumed AWS roles, in this process's memory, until shortly before they expire.
 
-A triggerer looks at tables for days. Were a role assumed anew at each look, each would ask the role's service, and new
-keys are a new boto3 client.
+A triggerer polls tables for days. Without the cache, each poll would call STS, and new keys would need a new boto3
+client.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ _RENEWED_BEFORE_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """Attributes:
-    keys: storage options. No text of the value shows them.
-    region: None: the session has none.
-    renew_at: when others are to be asked for, seconds since the epoch.
+    """The keys and region of an AWS session.
+
+    Attributes:
+        keys: storage options; ``repr`` leaves them out.
+        region: the session's region, or None.
+        renew_at: the time from which new keys are needed, in seconds since the epoch.
     """
 
     keys: dict[str, str] = field(repr=False)
@@ -35,27 +37,31 @@ class SessionKeys:
 
     @classmethod
     def until(cls, expires: float, keys: dict[str, str], region: str | None) -> SessionKeys:
-        """Renewed five minutes before it ``expires`` (seconds since the epoch), or a third of its life before."""
+        """Keys that are renewed five minutes, or a third of their life if that is shorter, before ``expires``.
+
+        Args:
+            expires: seconds since the epoch.
+        """
         life = expires - time.time()
         return cls(keys, region, expires - min(_RENEWED_BEFORE_SECONDS, life / 3))
 
 
-# The process, because a child that was forked would wait for ever for what a thread of its parent is asking, and a
-# digest of the inputs, because they hold secrets. What has failed is not in here.
+# The process id, because a forked child must not wait for a request of its parent's thread, and a digest of the
+# inputs, because they hold secrets. Failed requests are removed.
 _Key = tuple[int, bytes]
 _answers: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = ProcessLock()
 
 
 def shared_keys(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
-    """Return the keys that ``ask`` gave for the same inputs, or ask again when they are to be renewed.
+    """The cached keys for the same inputs; calls ``ask`` if there are none, or if they must be renewed.
 
-    Of threads that need it at once one asks, and the others wait for its answer. A failure is raised in each, and
-    the next one asks again.
+    Of concurrent threads one calls ``ask``, and the others wait for its result. An error is raised in each of them and
+    is not cached.
 
     Args:
-        inputs: all that decides which keys are issued, as plain JSON values.
-        ask: may raise anything, which is raised here.
+        inputs: all values on which the keys depend, as plain JSON values.
+        ask: returns new keys; its errors are raised here.
     """
     key = (os.getpid(), hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).digest())
     answer, is_new = _answer(key)
@@ -71,7 +77,7 @@ def shared_keys(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
 
 
 def _answer(key: _Key) -> tuple[Future[SessionKeys], bool]:
-    """The answer for these inputs, awaited or there, or a new one; and whether it is new."""
+    """The cached answer for these inputs, pending or done, or a new one; and whether it is new."""
     with _lock:
         answer = _answers.get(key)
         is_new = answer is None or (answer.done() and answer.result().renew_at <= time.time())

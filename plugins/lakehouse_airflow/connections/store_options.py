@@ -1,7 +1,7 @@
-"""What a connection's extra JSON says, as options of a table's store (docs/stores.md).
+"""Select the storage options for a table from a connection's extra JSON (docs/stores.md).
 
-One connection serves tables in every kind of store, so each gets what its store takes. The library is imported when a
-table is opened: the plugin loads where the library is not on the path.
+One connection serves tables in all kinds of stores; each store gets the options that it takes. The library is imported
+only when a table is opened, so the plugin also loads without it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from lakehouse_lib.store.schemes import StoreKind
 
 _ROOTS = "allowed_roots"
-#: The type of the connection that has the credentials of a kind of store, by the scheme of its locations.
+#: The type of the connection with the credentials of a kind of store, by the scheme of its locations.
 _ACCOUNTS = {"s3": "aws"}
 
 
 def account_type(location: str) -> str | None:
-    """The type of the connection that has credentials for a location; None: its store takes none."""
+    """The type of the connection with credentials for a location; None: its store needs no credentials."""
     from lakehouse_lib.store.schemes import kind_of
 
     kind = kind_of(location)
@@ -28,12 +28,12 @@ def account_type(location: str) -> str | None:
 def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, str]) -> dict[str, str]:
     """The options of the store at a location.
 
-    What only other kinds of stores take is left out. An option that no store takes stays: the store refuses it by its
-    name. Own options win over the account's, however the two spell them; credentials win together.
+    Options of other kinds of stores are left out. An unknown option stays, and the store raises an error with its name.
+    Own options override those of the account, whatever their spelling; credentials are overridden as a whole.
 
     Args:
-        own: of a connection of type ``lakehouse``.
-        account: of the connection of type ``account_type(location)`` that it refers to.
+        own: options of a connection of type ``lakehouse``.
+        account: options of the connection of type ``account_type(location)`` to which it refers.
     """
     from lakehouse_lib.store.schemes import kind_of, kinds
 
@@ -55,14 +55,14 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
 
 
 def _roots(value: Any, kind: StoreKind) -> str:
-    """Of a list what tables of that kind may refer to; a text is of one kind, that of its first location."""
+    """The roots of that kind of store. A text belongs to the kind of its first location; a list may have many kinds."""
     if not isinstance(value, list):
         return str(value) if _is_of(str(value).lstrip(), kind) else ""
     return kind.roots_separator.join(str(root) for root in value if _is_of(str(root), kind))
 
 
 def _is_of(location: str, kind: StoreKind) -> bool:
-    """Whether a store of that kind opens it; one that no store opens is for every kind to refuse."""
+    """Whether a store of that kind opens the location; True for an unknown scheme, so that the store rejects it."""
     from lakehouse_lib.store.schemes import kind_of
 
     owner = kind_of(location)

@@ -1,1 +1,1 @@
-"""The documents of an erasure: its plan and its request."""
+"""The documents of an erasure in the ledger: its plan, its keys, and the approved request."""

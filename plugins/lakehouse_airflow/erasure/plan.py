@@ -1,7 +1,7 @@
-"""The plan of an erasure: where a person's rows are, written to the ledger and read back.
+"""The plan of an erasure: the number of a person's rows by table, written to the ledger and read back.
 
-The plan says what will be deleted and holds no identifier. The keys that lead to the rows are a document of their own,
-bound to the plan by a keyed digest, and are deleted when the request is over.
+The plan holds no identifier. The person's keys are a separate document, bound to the plan by a keyed digest; it is
+deleted when the request is over.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ KIND = "erasure"
 
 
 def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, erase_mentions: bool) -> dict[str, Place]:
-    """Find a person's rows now, by table, without counting the files on disk.
+    """A person's rows in the latest versions, by table name; rows on disk are not counted.
 
     Args:
-        configured: the registry's subject with the quarantines of its tables.
-        erase_mentions: count unattributed records that mention the person among their rows.
+        configured: the registry's subject, with the quarantines of its tables.
+        erase_mentions: count unattributed records that mention the person as rows.
     """
     from lakehouse_lib.privacy.places import find_places
     from lakehouse_lib.privacy.subject import subject_from_config
@@ -45,7 +45,7 @@ def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, era
 
 
 def keys_document(request: str, subject_id: int | str, places: Iterable[Place]) -> Document:
-    """The document with the person's id and keys: the only one of a request that identifies them."""
+    """The document with the person's id and keys, the only document of a request that identifies the person."""
     tables = {
         place.table: {
             "keys": place.keys.to_dict(),
@@ -61,7 +61,7 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
 
     Raises:
         LedgerError: the keys are edited or sealed with another key.
-        NotApprovedError: the keys are deleted, or belong to another plan.
+        NotApprovedError: the keys are deleted or belong to another plan.
     """
     from lakehouse_lib.privacy.keys import PersonKeys
     from lakehouse_lib.privacy.places import Place
@@ -71,12 +71,11 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
     keys = ledger.find(request, "keys")
     if keys is None:
         raise NotApprovedError(
-            f"request {request} is over: its keys are deleted, because it was rejected, not answered in time, or "
-            "overtaken by rows with new keys; "
-            "trigger the erasure again"
+            f"request {request} is over and its keys are deleted, because it was rejected, not answered in time, or "
+            "replaced after rows with new keys arrived; trigger the erasure again"
         )
     if ledger.keyed_digest(keys) != plan["keys"]:
-        raise NotApprovedError(f"the keys of request {request} are not those of its plan; trigger the erasure again")
+        raise NotApprovedError(f"the keys of request {request} do not belong to its plan; trigger the erasure again")
     mask_secret(str(keys["id"]))
     places = {}
     for entry in plan["tables"]:
@@ -91,23 +90,23 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
 
 
 def delete_identifiers(ledger: Ledger, request: str) -> None:
-    """Delete what may hold an identifier: the keys, and the files of purges, whose folders name partitions.
+    """Delete the documents that may hold an identifier: the keys, and the files of purges with their partition folders.
 
-    The keys go last: by them a later run finds a request that was left halfway.
+    The keys are deleted last, because a later run finds an interrupted request by them.
     """
     ledger.delete_steps(request, "purge")
     ledger.delete(request, "keys")
 
 
 def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
-    """Whether nothing will need the keys of a request: its record stands, the answer was no, or it has none in time.
+    """Whether a request no longer needs its keys: it has its record, was rejected, or was not answered in time.
 
-    Its own run deletes them, unless that was killed, deleted or marked by hand, or its DAG went with the subject. No
-    answer counts as none a day after the request's time, which is the default where the registry does not have the
-    subject any more. An approved request without a record is not over: no other one might find its keys again.
+    A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry has lost
+    the subject. A request counts as unanswered a day after its response time (the default response time without a
+    subject). An approved request without a record is not over, because no other request may find its keys again.
 
     Raises:
-        LedgerError: one of its documents is edited or sealed with another key.
+        LedgerError: a document of the request is edited or sealed with another key.
     """
     plan = ledger.find(request, "plan")
     if plan is None:
@@ -121,7 +120,7 @@ def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> 
 
 
 def require_subject(plan: Document, subject: str) -> None:
-    """Refuse a plan of another kind of person.
+    """Check that the plan is about this subject of the registry.
 
     Raises:
         NotApprovedError: the plan is about another subject.
@@ -131,26 +130,26 @@ def require_subject(plan: Document, subject: str) -> None:
 
 
 def question(plan: Document) -> tuple[str, str]:
-    """Headline and text (Markdown) of the question about a plan. Neither holds an identifier.
+    """The headline and text (Markdown) of the question about a plan. Neither holds an identifier.
 
-    Names of suppliers' files are left out: they may hold one, and Markdown.
+    Names of source files are left out, because they may hold an identifier or Markdown.
     """
     lines = [
         f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])} for the "
-        f"{plan['subject']} known here as `{plan['person'][:16]}`.",
+        f"{plan['subject']} with the hash `{plan['person'][:16]}`.",
         "",
-        "Deleted for good, on disk too, and with them the versions that hold them:",
+        "These rows will be deleted for good, also on disk. Versions of the tables that hold them cannot be read then.",
         "",
         *(f"* {entry['table']}: {entry['rows']} rows in {entry['files']} files" for entry in plan["tables"]),
     ]
     for entry in plan["tables"]:
         unknown = entry["unattributed"]
         if unknown is not None:
-            fate = "erased too" if unknown["erased"] else "kept"
+            fate = "will be erased, too" if unknown["erased"] else "will be kept"
             lines += [
                 "",
                 f"{entry['table']} also has {unknown['records']} records without a readable key: WHERE "
                 f"{code(unknown['condition'])}, or with a key that cannot be read. {unknown['mentions']} of them hold "
-                f"one of the person's keys as a field; these are {fate}.",
+                f"one of the person's keys as a field; these {fate}.",
             ]
     return f"Erase the {plan['subject']} of request {plan['request']}?", "\n".join(lines)

@@ -1,4 +1,4 @@
-"""An approved erasure, as the tasks that delete, purge and report read it from the ledger."""
+"""Read an approved erasure from the ledger, for the tasks that delete, purge and report."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Erasure:
     """An approved request of an erasure.
 
     Attributes:
-        subject: of the registry, with the quarantines of its tables.
-        identifier: the person's id; 0 where there is a ``record``.
-        places: by table, in the order in which rows are deleted; empty where there is a ``record``.
-        record: the request's record in the ledger once the erasure is finished, else None.
+        subject: the registry's subject, with the quarantines of its tables.
+        identifier: the person's id; 0 if there is a ``record``.
+        places: the person's rows by table, in the order of the deletes; empty if there is a ``record``.
+        record: the request's record in the ledger if the erasure is finished, else None.
     """
 
     ledger: Ledger
@@ -46,8 +46,7 @@ class Erasure:
 
     @contextmanager
     def without_keys(self) -> Iterator[None]:
-        """Take conditions and partitions, which hold the person's keys, out of the text of an error that leaves the
-        block."""
+        """Remove conditions and partition values, which hold the person's keys, from errors that leave the block."""
         from lakehouse_lib.privacy.partition_values import without_partition_values
 
         def without(text: str) -> str:
@@ -59,12 +58,12 @@ class Erasure:
             yield
 
     def require_same_tables(self, hook: LakehouseHook) -> None:
-        """Refuse to go on at a location where another table has taken the place of the plan's.
+        """Check that the plan's tables were not recreated.
 
-        A table that was replaced in its own log (``CREATE OR REPLACE``) has another id, too, and its files are there.
+        After ``CREATE OR REPLACE TABLE`` a table has another id, but its old files are in the same folder; this passes.
 
         Raises:
-            AirflowFailException: names the tables; their old files may be somewhere else, with the person's rows.
+            AirflowFailException: tables were recreated; their old files may be elsewhere, with the person's rows.
         """
         from lakehouse_lib.privacy.traces import table_ids
 
@@ -75,8 +74,8 @@ class Erasure:
         ]
         if anew:
             raise AirflowFailException(
-                f"tables were made anew since request {self.request} was planned ({', '.join(anew)}), and the person's "
-                "rows may be wherever the old ones are; put these back, or trigger the erasure again"
+                f"tables were recreated since request {self.request} was planned ({', '.join(anew)}), and the old ones "
+                "may still hold the person's rows elsewhere; restore the old tables, or trigger the erasure again"
             )
 
 
@@ -100,7 +99,7 @@ class ErasureTasks:
         Raises:
             LedgerError: a document is missing, edited or sealed with another key.
             NotApprovedError: there is no valid approval of the plan that XCom points to.
-            AirflowFailException: the registry has the tables somewhere else by now, or not at all.
+            AirflowFailException: the registry has moved or dropped a table since the plan was made.
         """
         from lakehouse_lib.privacy.drift import find_moves
 
@@ -119,8 +118,8 @@ class ErasureTasks:
         elsewhere = find_moves(places, registry, self.subject)
         if elsewhere:
             raise AirflowFailException(
-                f"the registry has changed since request {pointer.request} was planned ({'; '.join(elsewhere)}), and "
-                "this try has changed nothing; restore the registry's entries, or trigger the erasure again"
+                f"the registry has changed since request {pointer.request} was planned ({'; '.join(elsewhere)}); this "
+                "try has changed nothing; restore the registry's entries, or trigger the erasure again"
             )
         ordered = {table: places[table] for table in subject.tables() if table in places}
         return Erasure(ledger, pointer.request, plan, decision, subject, identifier, ordered, None)

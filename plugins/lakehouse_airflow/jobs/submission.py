@@ -1,4 +1,4 @@
-"""Running one job of ``spark_jobs`` by spark-submit, through Airflow's Spark connection."""
+"""Submit a job of ``spark_jobs`` by spark-submit, through Airflow's Spark connection."""
 
 from __future__ import annotations
 
@@ -30,33 +30,32 @@ try:
     )
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"operators that submit a Spark job need {error.name}; expected pyspark, and Airflow's Spark provider by "
+        f"operators that submit a Spark job need {error.name}; install pyspark, and Airflow's Spark provider by: "
         "pip install --no-deps apache-airflow-providers-apache-spark"
     ) from error
 
 _MARK = '{"lakehouse":'
 
-#: A driver on this machine is reached from this machine only.
+#: Of a local driver: no other machine can connect to it.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
 class JobSubmission(SparkSubmitHook):
-    """One run of a job.
+    """A single run of a job.
 
     The job's last line on standard output is a JSON object, its result or its error (docs/architecture.md).
 
     Args:
         job: the module's name in ``spark_jobs``.
-        arguments: its command line. Nothing secret: command lines are logged.
-        private_files: options of the job that name a file, with the text of that file. It is on no disk and on no
-            command line.
+        arguments: the job's command line. It is logged, so it must hold no secret.
+        private_files: the texts of private files, by the option that names the file. They are in memory only.
         conn_id: a Spark connection with deploy mode ``client``, because the result is read from the driver's output.
         conf: Spark properties.
-        driver_memory: such as ``2g``; Spark's default otherwise.
+        driver_memory: such as ``2g``; default: Spark's.
 
     Raises:
-        AirflowFailException: there is no such connection (the provider would go on with YARN), its extra is not a JSON
-            object, or it has a value that must not come from a connection (``_check_extra``) or is of the wrong kind.
+        AirflowFailException: the connection is missing (the provider would use YARN), its extra is not a JSON object,
+            or the extra has a value that is not allowed (``_check_extra``) or of the wrong type.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class JobSubmission(SparkSubmitHook):
             connection = self.get_connection(conn_id)
         except AirflowNotFoundException:
             raise AirflowFailException(
-                f"the Spark connection {conn_id!r} is not defined: create it with type spark and a master such as "
+                f"the Spark connection {conn_id!r} is not defined; create it with the type spark and a master such as "
                 "local[*] or spark://host:7077 as its host"
             ) from None
         extra = extra_of(connection)
@@ -103,26 +102,27 @@ class JobSubmission(SparkSubmitHook):
         self._is_killed = False
 
     def run(self) -> dict[str, Any]:
-        """Runs the job to its end and returns its result.
+        """Run the job to its end and return its result.
 
-        The kernel kills the job when this process or, in a task that Airflow supervises, its supervisor dies.
+        The kernel kills the job when this process dies, or its supervisor in a task that Airflow supervises.
 
         Raises:
-            AirflowFailException, AirflowException: the job's error, as ``failures.failure`` sorts them; or Spark died
-                without one, and then the text has the end of its output; or it was killed before it began.
+            AirflowFailException: the job's error, if a retry cannot help (``failures.failure``).
+            AirflowException: any other error of the job; Spark ended without a result; or the task was killed before
+                the job started.
         """
         if self._is_killed:
-            raise AirflowException(f"the job {self._job} was not started, because its task is killed")
+            raise AirflowException(f"the job {self._job} was not started, because its task was killed")
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
         died: AirflowException | None = None
         try:
             with dying_with_supervisor(), in_memory(self._private_files) as memory:
-                # Output of Spark and its libraries may be any bytes.
+                # The output of Spark and its libraries may not be UTF-8.
                 self.submit(str(application), stdin=memory, start_new_session=True, encoding="utf-8", errors="replace")
         except AirflowException as error:
             died = error
         finally:
-            self._kill()  # a timeout of the task comes as an exception, and leaves the job running
+            self._kill()  # a timeout of the task is an exception here, and the job would still run
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
                 self._submit_sp.wait()
                 self._submit_sp.stdout.close()
@@ -137,13 +137,14 @@ class JobSubmission(SparkSubmitHook):
 
     @property
     def done_before_failing(self) -> dict[str, Any] | None:
-        """What a job that failed has done all the same and says it has; else None."""
+        """The partial result that a failed job has reported; None without one."""
         return (self._outcome or {}).get("result")
 
     def on_kill(self) -> None:
-        """Kills spark-submit and the driver's Python with it, so that nothing commits after the task is gone.
+        """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
-        Airflow calls this from a signal's handler and then lets the task go on, so what has not begun must not begin.
+        Airflow calls this from a signal handler, and the task's code goes on afterwards; a job that has not started
+        must not start then.
         """
         self._is_killed = True
         self._kill()
@@ -158,13 +159,13 @@ class JobSubmission(SparkSubmitHook):
         return tied_to_this_process(super()._get_spark_binary_path())
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        if self._is_killed:  # while the process was being started, before its number was known
+        if self._is_killed:  # on_kill was called before the process id was known
             self._kill()
         super()._process_spark_submit_log(self._keep_outcome(itr))
 
     def _keep_outcome(self, lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
-            # Standard error comes through the same pipe, so a line of it may stand around ours.
+            # Standard error uses the same pipe, so its text may be on the same line.
             start = line.find(_MARK)
             if start >= 0:
                 with suppress(json.JSONDecodeError):
@@ -173,18 +174,18 @@ class JobSubmission(SparkSubmitHook):
 
 
 def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Refuse extras that choose what runs: users who may edit connections may not run programs on the workers.
+    """Reject extras that choose a program: users who may edit connections must not run programs on the workers.
 
     The provider has the same rules for ``spark-binary`` and ``spark-home``, but only for a binary that it looks up
-    itself. It writes ``keytab`` into a file in the temporary folder and never removes it.
+    itself. It writes ``keytab`` into a temporary file and never removes it.
 
     Raises:
-        AirflowFailException: names the connection, the key of the extra and, where it holds no secret, the value.
+        AirflowFailException: the extra has such a key; the text names connection and key, and no secret value.
     """
     if extra.get("deploy-mode", "client") != "client":
         raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}: set it "
-            "to client, because the job's result is read from the driver's output"
+            f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}; expected client, because the "
+            "job's result is read from the driver's output"
         )
     binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
     if binary not in ALLOWED_SPARK_BINARIES:
@@ -194,32 +195,32 @@ def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
         )
     if extra.get("spark-home"):
         raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has spark-home in its extra, which is not allowed: put the spark-submit "
-            "of that folder on the worker's PATH"
+            f"the Spark connection {conn_id!r} has spark-home in its extra, which is not allowed; put that folder's "
+            "spark-submit on the worker's PATH"
         )
     if extra.get("keytab"):
         raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has keytab in its extra, which would be left in a file on the worker: "
-            "keep the keytab on the workers and set spark.kerberos.keytab and spark.kerberos.principal in spark_conf"
+            f"the Spark connection {conn_id!r} has keytab in its extra, which the provider would leave on the worker's "
+            "disk; install the keytab on the workers, and set spark.kerberos.keytab and spark.kerberos.principal in "
+            "spark_conf"
         )
 
 
 def _check_kinds(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Refuse extras of a kind that the provider cannot read: its own error names neither connection nor key.
+    """Check the types of extras that the provider reads, because its own errors name neither connection nor key.
 
     Args:
-        extra: as Airflow parses it, nulls included: the provider takes a null port for one.
+        extra: the extra as Airflow parses it, with null values, because the provider reads a null port.
 
     Raises:
-        AirflowFailException: names the connection, the key of the extra and the value.
+        AirflowFailException: a value is of the wrong type; the text names connection, key and value.
     """
     port = extra.get("rest-port", 6066)
     try:
         int(port)
     except (TypeError, ValueError):
         raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has rest-port {port!r}; expected a whole number, or nothing, because no "
-            "job uses it"
+            f"the Spark connection {conn_id!r} has rest-port {port!r}; expected a whole number, or no rest-port"
         ) from None
     for key in ("queue", "namespace", "principal"):
         if not isinstance(extra.get(key), str | None):
@@ -233,9 +234,9 @@ def _spark_submit(name: str) -> str:
 
 
 def _spark_home(spark_submit: str) -> dict[str, str]:
-    """Where the spark-submit of this Python's own pyspark finds Spark; nothing for another or where SPARK_HOME is set.
+    """SPARK_HOME for the spark-submit of this Python's pyspark; empty for another one, or if SPARK_HOME is set.
 
-    It would find Spark itself, but not where the path has a space.
+    That spark-submit finds Spark itself, except in a path with a space.
     """
     spec = importlib.util.find_spec("pyspark")
     own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent

@@ -1,4 +1,4 @@
-"""The Airflow process that started this task; when it dies, Airflow counts the task as failed."""
+"""Tie a task to its supervisor, the Airflow process that started it; a task without supervisor has failed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spark_jobs.parent_process import dying_with_parent
 
 @contextmanager
 def dying_with_supervisor() -> Iterator[None]:
-    """While the block runs, the kernel kills this task as soon as its supervisor dies.
+    """While the block runs, the kernel kills this task if its supervisor dies.
 
-    Airflow retries a task whose supervisor sends no heartbeat; the old process would run beside the retry until its
-    next message. A task without a supervisor of its own (``dag.test()``) is left alone.
+    Airflow retries a task whose supervisor sends no heartbeat, and the old process would run beside the retry until
+    its next message. Does nothing in a task without a supervisor (``dag.test()``).
 
     Raises:
-        AirflowException: the supervisor is gone already.
+        AirflowException: the supervisor has already died.
     """
-    from airflow.sdk.execution_time import task_runner  # imported already in a task, and needed nowhere else
+    from airflow.sdk.execution_time import task_runner  # tasks have imported it; other processes do not need it
 
     connection = getattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket", None)
     if not isinstance(connection, socket.socket):
@@ -30,12 +30,12 @@ def dying_with_supervisor() -> Iterator[None]:
         return
     with dying_with_parent():
         if _is_closed(connection):
-            raise AirflowException("the supervisor of this task is gone, so nothing more is started")
+            raise AirflowException("the supervisor of this task has died, so the job was not started")
         yield
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other end is closed. What it has sent stays unread."""
+    """Whether the other end of the connection is closed. Reads nothing from it."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)
     return bool(poll.poll(0))

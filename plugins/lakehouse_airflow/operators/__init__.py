@@ -1,1 +1,1 @@
-"""Operators, one file a verb or a family of them."""
+"""Operators, a module for each verb; base classes are in ``base``, the operators of an erasure in ``erasure``."""

@@ -1,4 +1,4 @@
-"""Telling downstream DAGs which tables have new data: which versions there were before, and what came since."""
+"""Emit asset events for tables with new rows: note the versions before a run, and publish the changes after it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from lakehouse_airflow.registry import load_registry, require_registered
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: XCom key under which a task leaves {table: version before the DAG run touches it}; None: there was no table.
+#: XCom key of {table: version before the DAG run's changes}; None: there was no table.
 VERSIONS_KEY = "versions"
-#: Stands there for the version of a table whose store did not say.
+#: In place of a version: the table could not be read.
 UNKNOWN = "unknown"
 
 
 class LakehouseSelectTablesOperator(BaseOperator):
-    """Returns the names of the registry's tables that a DAG run is about, sorted; tasks are mapped over them.
+    """Returns the sorted names of the tables of a DAG run, over which tasks are mapped.
 
-    Leaves their versions in the XCom ``versions``, which is what LakehousePublishOperator compares with. A table that
-    cannot be looked at is among them with a warning, its version ``unknown``: its own task fails, and no other one's.
+    Pushes the tables' versions as XCom ``versions``, which LakehousePublishOperator takes. A table that cannot be read
+    is included, with a warning and the version ``unknown``, so that only its own task fails.
 
     Args:
-        having: ``source`` for tables that are loaded, ``log`` for tables that exist.
-        only: these names (templated), quarantines among them; empty for all. One that is not ``having`` what is asked
-            for is returned all the same, so that its own task fails and says so.
+        having: ``source``: tables with a source; ``log``: tables that exist.
+        only: names of tables, quarantines included (templated); empty: all tables. A name that does not fit ``having``
+            is included, so that its own task fails with the reason.
 
     Raises:
-        AirflowFailException: a name that the registry does not have, or no list of names.
+        AirflowFailException: the registry does not have a name, or ``only`` is not a list of names.
     """
 
     template_fields: Sequence[str] = ("only",)
@@ -71,26 +71,26 @@ class LakehouseSelectTablesOperator(BaseOperator):
             with as_task_failure():
                 return hook.version(table)
         except AirflowException as error:
-            self.log.warning("%s: its version is not known: %s", table, error)
+            self.log.warning("%s: the version is unknown: %s", table, error)
             return UNKNOWN
 
 
 class LakehousePublishOperator(BaseOperator):
-    """Emits one asset event a table whose rows have changed since, with the range of versions; none where nothing did.
+    """Emits an asset event for each table whose rows have changed, with the range of versions.
 
     The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
-    change, -1 for a table that was not there. Compaction and clustering change no rows and release no DAG. Of a table
-    whose version before is unknown, the last commit alone is judged.
+    change, -1 for a new table. Compaction and clustering change no rows and trigger no DAG. If a table's version
+    before the run is unknown, only its last commit counts.
 
-    One task publishes for all tables of a run, so that a DAG waiting for several of them runs once. A table that cannot
-    be looked at is left out with a warning: events of the others do not wait for it. While the task has tries left, an
-    error that may pass is raised instead, and so is any where there is no event of another table.
+    One task publishes for all tables of a run, so that a DAG scheduled on several of them runs once. A table that
+    cannot be read is left out with a warning, and does not delay the events of the others. The error is raised
+    instead if it may pass and the task has tries left, or if there is no event at all.
 
-    The versions are an XCom, which any user may edit: a table that the registry does not have is not looked at, and
-    ``to_version`` is read from the table. Another ``from_version`` that the table may have had is taken as it is.
+    The versions are from XCom, which any user may edit. So a table must be in the registry, and ``to_version`` is read
+    from the table; an edited ``from_version`` that is a valid version is not detected.
 
     Args:
-        versions: {table: version before, None or ``unknown``} (templated).
+        versions: {table: version before the run, None or ``unknown``} (templated).
 
     Returns:
         {table: [from_version, to_version]} of the events.
@@ -114,7 +114,9 @@ class LakehousePublishOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, list[int]]:
         if not isinstance(self.versions, Mapping):
-            raise AirflowFailException("the versions from before are not known; run the DAG again from its first task")
+            raise AirflowFailException(
+                "versions is not a dict; expected {table: version before the run}; run the DAG again from the start"
+            )
         published: dict[str, list[int]] = {}
         failed: dict[str, AirflowException] = {}
         hook = LakehouseHook(self.lakehouse_conn_id)
@@ -133,7 +135,7 @@ class LakehousePublishOperator(BaseOperator):
         if failed and not published:
             raise next(iter(failed.values()))
         for table, error in failed.items():
-            self.log.warning("%s: no event, because what has changed is unknown: %s", table, error)
+            self.log.warning("%s: no event, because its changes are unknown: %s", table, error)
         for table, (first, last) in published.items():
             context["outlet_events"][LAKEHOUSE_ALIAS].add(
                 lakehouse_asset(table), extra={"table": table, "from_version": first, "to_version": last}
@@ -146,9 +148,7 @@ def _names(tables: Any) -> list[str]:
     if tables in (None, "", "None", "[]"):  # a template renders to text
         return []
     if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):
-        raise AirflowFailException(
-            f"only is {tables!r}; it has to be a list of names, such as dag.param('tables') gives for a DAG's param"
-        )
+        raise AirflowFailException(f"only is {tables!r}; expected a list of names, such as dag.param('tables')")
     return list(tables)
 
 
@@ -163,10 +163,10 @@ def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int]
     if before != UNKNOWN:
         raise InvalidArgumentError(
             f"the version of {table!r} before the run is {before!r}; expected a whole number from 0, null or {UNKNOWN}",
-            hint="XCom has it, which users may edit: run the DAG again",
+            hint="The value is from XCom, which users may edit: run the DAG again",
             code="DELTA_INVALID_VERSION",
         )
-    # From -1 on it would be new. The last commit is the run's own, if it made one; if not, an event too many costs less
-    # than one too few, because a released DAG reads by a cursor.
+    # With -1 the whole table would be new. The last commit is the run's, if it made one. If not, a surplus event does
+    # no harm, because the triggered DAG reads by a cursor.
     latest = hook.version(table)
     return None if latest is None else hook.changed_rows(table, latest - 1)

@@ -1,4 +1,4 @@
-"""Writing a checkpoint."""
+"""The operator that writes a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.catalogue import CHECKPOINT
 
 
 class LakehouseCheckpointOperator(LakehouseTableOperator):
-    """Writes a checkpoint of the latest version, so that readers need not replay the log."""
+    """Writes a checkpoint of the latest version, so that readers need not replay the log before it."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         return {**CHECKPOINT.run(hook.table(self.table).snapshot).to_dict(), "table": self.table}

@@ -1,4 +1,4 @@
-"""Forgetting versions that are older than the log's retention."""
+"""The operator that deletes expired files of the log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from lakehouse_lib.catalogue import CLEANUP
 
 
 class LakehouseCleanupOperator(LakehouseTableOperator):
-    """Deletes commits, checkpoints and checksums that are older than ``delta.logRetentionDuration`` and that no later
-    version needs. No data file goes. A table that keeps its log for ever (``delta.enableExpiredLogCleanup`` is false)
-    is skipped.
+    """Deletes log files that are older than ``delta.logRetentionDuration`` and that no retained version needs.
+
+    These are commits, checkpoints and checksums; no data file is deleted. Skips a table that keeps its log without
+    limit (``delta.enableExpiredLogCleanup`` is false).
 
     Args:
-        enforce_retention: False permits a log retention shorter than that of deleted files; default the registry's,
+        enforce_retention: False permits a log retention shorter than that of deleted files; default: the registry's,
             else True.
-        dry_run: only count.
+        dry_run: only count the files.
     """
 
     def __init__(self, *, enforce_retention: bool | None = None, dry_run: bool = False, **kwargs: Any) -> None:
@@ -35,6 +36,8 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         table = hook.table(self.table)
         if log_retention(table.metadata().configuration) is None:
-            raise AirflowSkipException(f"the table {self.table!r} keeps its log for ever")
+            raise AirflowSkipException(
+                f"the table {self.table!r} keeps its log without limit (delta.enableExpiredLogCleanup is false)"
+            )
         result = CLEANUP.run(table.snapshot, dry_run=self.dry_run, enforce_retention_duration=enforce)
         return without_paths(self.table, result)

@@ -1,4 +1,4 @@
-"""Deleting rows."""
+"""The operator that deletes rows."""
 
 from __future__ import annotations
 

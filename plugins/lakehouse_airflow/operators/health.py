@@ -1,4 +1,4 @@
-"""The operator that reports a table's health."""
+"""The operator that reports a table's health metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperat
 
 
 class LakehouseHealthOperator(LakehouseTableOperator):
-    """Returns the table's health, judged from its log alone."""
+    """Returns the table's health metrics, computed from its log only."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         return hook.health(self.table)

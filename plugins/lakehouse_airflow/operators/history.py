@@ -1,4 +1,4 @@
-"""What happened to a table."""
+"""The operator that returns a table's history."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperat
 
 
 class LakehouseHistoryOperator(LakehouseTableOperator):
-    """Returns the table's commits, newest first, as commitInfo; conditions are withheld where a subject has rows.
+    """Returns the commitInfo of the table's commits, newest first; without conditions if a subject has rows there.
 
     Args:
-        limit: at most so many; None for all.
+        limit: the largest number of commits; None: all.
     """
 
     def __init__(self, *, limit: int | None = 20, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Loading what has landed."""
+"""The operator that loads a table's source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from lakehouse_lib.catalogue import INGEST
 
 
 class LakehouseIngestOperator(LakehouseJobOperator):
-    """Loads a registered table from its source, exactly once a file, through its schema and its quality suite.
+    """Loads a registered table from its source, each file exactly once, with its schema and quality suite.
 
-    Returns the job's result: batches and files loaded, rows appended, rows quarantined and why.
+    Returns the job's result: the loaded batches and files, the number of appended rows, and the quarantined rows with
+    their reasons.
     """
 
     job = INGEST.name
@@ -33,7 +34,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         table = load_registry().table(self.table)
         source = table.source
         if source is None:
-            raise AirflowFailException(f"the table {self.table!r} has no source in the registry: add one to load it")
+            raise AirflowFailException(f"the table {self.table!r} has no source in the registry; add a source")
         return {
             "table": hook.uri(self.table),
             "landing": source.landing,

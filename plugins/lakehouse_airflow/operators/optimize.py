@@ -1,4 +1,4 @@
-"""Making small files large."""
+"""The operator that compacts small files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakehouse_lib.fleet.registry import Table
 
 
 class LakehouseOptimizeOperator(LakehouseJobOperator):
-    """Merges small files, those below half of the target size. Changes no row.
+    """Merges files below half of the target size. Changes no row.
 
     Args:
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
-        skip_clustered: skip a table that the registry clusters: ``LakehouseZOrderOperator`` merges its small files.
+        skip_clustered: skip a table with ``cluster_by``, because ``LakehouseZOrderOperator`` merges its small files.
     """
 
     job = COMPACT.name
@@ -33,15 +33,15 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         entry = registered(self.table)
         if self.skip_clustered and entry is not None and entry.cluster_by:
             raise AirflowSkipException(
-                f"the table {self.table!r} is clustered by {', '.join(entry.cluster_by)}, which merges its small files"
+                f"the table {self.table!r} is clustered by {', '.join(entry.cluster_by)}; clustering merges small files"
             )
         return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
 
 
 def file_size(target_file_size: int | None, entry: Table | None) -> int | None:
-    """The target file size in bytes: the operator's, else the registry's; None: the job decides.
+    """The target file size in bytes: the operator's, else the registry's; None: the table's own.
 
     Args:
-        entry: the table in the registry; None: it is not there.
+        entry: the table's entry in the registry; None: the table is not registered.
     """
     return target_file_size or (entry.target_file_size if entry is not None else None)

@@ -1,4 +1,4 @@
-"""Find what is wrong with a table, and repair it when asked to."""
+"""The operator that checks a table's log and files, and repairs the table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from lakehouse_lib.operations.results import RepairResult
     from lakehouse_lib.store.base import ObjectStore
 
-#: The kind of plan that an approval of a repair is about.
+#: The kind of a plan for a repair.
 KIND = "repair"
-#: Of each kind of finding, in XCom and log: neither is a place for a million paths.
+#: Paths of each kind of finding in XCom and the task's log, because there may be a million.
 _MOST_NAMED = 20
-#: Kinds of findings that repair() repairs. Any other kind, a new one included, fails the task until it is named here.
+#: Kinds of findings that repair() repairs. Any other kind fails the task.
 REPAIRED = (
     "files_removed",
     "checkpoints_unreadable",
@@ -38,18 +38,18 @@ REPAIRED = (
 
 
 class LakehouseRepairOperator(LakehouseTableOperator):
-    """Looks for what is wrong with a table's log and files, and repairs it only when asked to.
+    """Checks a table's log and files, and repairs the table if ``dry_run`` is False.
 
-    A repair takes missing data files out of the log; the rows in them are lost, and the commit says so.
+    A repair removes missing data files from the log; their rows are lost, and the commit lists the files.
 
-    Returns ``{"table", "read_version", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: only
-    kinds of which something was found, ``first`` the first 20 (with the reason, where there is one).
+    Returns ``{"table", "read_version", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: the
+    kinds with findings; ``first`` has the first 20 findings (with the reason, if there is one).
 
     Args:
-        dry_run: True only reports. False repairs, and fails when something is left that needs a backup. Holes in the
-            log below the oldest version that can be read do not count.
+        dry_run: True: only report. False: repair, and fail if something is left that needs a backup. Missing commits
+            below the oldest version that can be read do not count.
         approved_by: task id of a LakehouseRepairApprovalOperator of the same table. Its decision is verified before
-            anything is repaired, and other findings than those approved are refused.
+            the repair, and the findings must be the approved ones.
     """
 
     template_fields: Sequence[str] = ("table", "dry_run")
@@ -71,16 +71,16 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         for kind, findings in report["found"].items():
             self.log.warning("%s: %d, such as %s", kind, findings["count"], findings["first"])
         if self._left and not self._only_reports:
-            # What has been repaired stays, so it is reported all the same.
+            # The repairs are committed, so they are reported although the task fails.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
             raise AirflowFailException(
-                f"the table {self.table!r} is not whole: {', '.join(self._left)} cannot be repaired; restore these "
-                "files from a backup (docs/log-upkeep.md)"
+                f"the table {self.table!r} is damaged: {', '.join(self._left)} cannot be repaired; restore these files "
+                "from a backup (docs/log-upkeep.md)"
             )
         return report
 
     def _approved(self, context: Context, task_id: str) -> Callable[[RepairResult], None]:
-        """Returns a function that compares findings with the approved ones.
+        """A function that checks that findings are the approved ones.
 
         Raises:
             NotApprovedError: the plan or its approval is not valid for this table.
@@ -95,17 +95,17 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         plan = read_plan(ledger, pointer, run, KIND)
         uri = LakehouseHook(self.lakehouse_conn_id).uri(self.table)
         if plan["uri"] != uri:
-            raise NotApprovedError(f"request {pointer.request} is about the table {plan['uri']}; this one is {uri}")
+            raise NotApprovedError(f"request {pointer.request} is about the table {plan['uri']}; expected {uri}")
         decision = require_approval(ledger, pointer, plan, registry.repair_policy(), run, run.question(task_id, index))
         self.log.info("request %s: approved by %s", pointer.request, decision["approver"]["id"])
 
         def compare(result: RepairResult) -> None:
             findings = result.findings
-            # None: a try that was killed has repaired them.
+            # No findings: a killed try has repaired them.
             if findings and digest(findings) != plan["findings"]:
                 raise NotApprovedError(
-                    f"the findings are not those of request {pointer.request} any more, and nothing was repaired; "
-                    "trigger the DAG again"
+                    f"the findings differ from those of request {pointer.request}, and nothing was repaired; trigger "
+                    "the DAG again"
                 )
 
         return compare
@@ -132,9 +132,9 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
 
 def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
-    """Whether one of the missing commits ("5", "7 to 9", ascending) is not below the oldest version that can be read.
+    """Whether a missing commit ("5", "7 to 9", ascending) is not below the oldest version that can be read.
 
-    Those below it belong to versions that have expired: a cleanup was interrupted, and the next one takes the rest.
+    Missing commits below it are left by an interrupted log cleanup, and belong to expired versions.
     """
     from lakehouse_lib.fleet.versions import oldest_version
 
@@ -143,7 +143,7 @@ def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
 
 
 def first_named(findings: Any) -> dict[str, Any]:
-    """Of a list of paths, of {path: reason}, or of one reason."""
+    """The count and the first findings of a kind: a list of paths, {path: reason}, or one reason."""
     if isinstance(findings, dict):
         findings = [f"{path}: {reason}" for path, reason in findings.items()]
     elif isinstance(findings, str):

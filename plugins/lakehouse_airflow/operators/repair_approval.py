@@ -1,4 +1,4 @@
-"""Ask a person whether a table may be repaired."""
+"""The operator that asks for the approval of a repair."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
-    """Looks for what is wrong with a table, and asks whether it may be repaired.
+    """Checks a table, and asks whether it may be repaired.
 
-    The findings are the plan; ``repair.approvers`` of the registry are asked. Skips the tasks after it where nothing is
-    wrong, and where the answer is no.
+    The plan has the findings; the registry's ``repair.approvers`` are asked. Skips the downstream tasks if there are no
+    findings, or if the repair is rejected.
 
     Args:
         table: a table's name in the registry, or its location (templated).
         lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
 
     Returns:
-        As LakehouseApprovalOperator.
+        The decision, as LakehouseApprovalOperator.
     """
 
     kind = KIND
@@ -57,10 +57,10 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
         if about is not None:
             plan = ledger.read(about, "plan")
             if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
-                raise NotApprovedError(f"the findings are not those of request {about} any more; trigger the DAG again")
+                raise NotApprovedError(f"the findings differ from those of request {about}; trigger the DAG again")
             return Pointer(about, digest(plan))
         if not findings:
-            raise AirflowSkipException(f"nothing is wrong with the table {self.table!r}")
+            raise AirflowSkipException(f"the table {self.table!r} needs no repair")
         plan = {
             "format": 1,
             "kind": self.kind,

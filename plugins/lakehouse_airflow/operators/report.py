@@ -1,4 +1,4 @@
-"""The downstream table: how far it has got, and making it anew."""
+"""Operators of a downstream table: read its cursor, and compute it again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spark_jobs import aggregate
 
 
 class LakehouseReadCursorOperator(LakehouseTableOperator):
-    """Returns the version that ``table`` was last made from, or -1: its txn of the application ``app_id``.
+    """Returns the cursor of ``table``: the version of its input from which it was computed last, or -1.
 
-    The cursor is in the log of what was made, in the same commit, so it cannot disagree with it.
+    The cursor is the ``txn`` of ``app_id`` in the table's log, committed with the rows, so the two always agree.
     """
 
     def __init__(self, *, app_id: str, **kwargs: Any) -> None:
@@ -31,17 +31,17 @@ class LakehouseReadCursorOperator(LakehouseTableOperator):
 
 
 class LakehouseAggregateOperator(LakehouseJobOperator):
-    """Writes the answer of a SQL query over tables as a table, overwriting it, together with the cursor.
+    """Overwrites a table with the result of a SQL query, and commits the cursor with it.
 
-    Does nothing where the cursor has been reached already.
+    Does nothing if the cursor is ``app_version`` or later.
 
     Args:
-        table: where the answer goes.
+        table: the table with the result.
         inputs: names in the registry; each is a view of that name in the query.
-        sql_file: path of the query.
-        app_id: whose cursor.
-        app_version: the version of the first input that this run answers for (templated). One that the table does not
-            have yet is refused: as a cursor it would keep later runs from doing anything.
+        sql_file: the path of the query.
+        app_id: the application id of the cursor.
+        app_version: the new cursor, a version of the first input (templated). It must exist, because with a later
+            cursor the following runs would do nothing.
     """
 
     job = "aggregate"
@@ -66,12 +66,12 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         try:
             version = int(self.app_version)
         except ValueError:
-            raise AirflowFailException(f"app_version is {self.app_version!r}; it has to be a table's version") from None
+            raise AirflowFailException(f"app_version is {self.app_version!r}; expected a table's version") from None
         latest = hook.version(self.inputs[0])
         if latest is not None and version > latest:
             raise InvalidArgumentError(
                 f"app_version is {version}; expected at most {latest}, the version of the table {self.inputs[0]!r}",
-                hint="Where XCom has it, which users may edit, run the DAG again",
+                hint="If the value is from XCom, which users may edit, run the DAG again",
                 code="DELTA_INVALID_VERSION",
             )
         return {

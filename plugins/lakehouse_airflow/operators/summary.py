@@ -1,4 +1,4 @@
-"""What a maintenance run has done, in one place."""
+"""The operator that summarizes a maintenance run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class LakehouseSummaryOperator(BaseOperator):
-    """Returns and logs, for each table of a run, what each step has left as its result; null where it left none.
+    """Returns and logs the numbers in each step's result, by table; null for a step without a result.
 
-    Numbers only, of ``files_deleted`` and of the metrics ``numAddedFiles`` and ``numRemovedFiles``.
+    The numbers are ``files_deleted`` and the metrics ``numAddedFiles`` and ``numRemovedFiles``.
 
     Args:
-        tables: the tables that the steps are mapped over, in that order (templated).
+        tables: the tables over which the steps are mapped, in the same order (templated).
         steps: {name in the summary: task id}.
     """
 
@@ -31,7 +31,9 @@ class LakehouseSummaryOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, dict[str, dict[str, int] | None]]:
         if not isinstance(self.tables, Sequence) or isinstance(self.tables, str):
-            raise AirflowFailException("which tables the run is about is not known; run it again from its first task")
+            raise AirflowFailException(
+                "tables is not a list; expected the names of the run's tables; run the DAG again from the start"
+            )
         done: dict[str, dict[str, dict[str, int] | None]] = {}
         for index, table in enumerate(self.tables):
             results = {
@@ -58,7 +60,7 @@ def _numbers(result: Any) -> dict[str, int] | None:
 
 def _sentence(step: str, numbers: Mapping[str, int] | None) -> str:
     if numbers is None:
-        return f"{step} left nothing"
+        return f"{step} has no result"
     if not numbers:
         return f"{step} committed nothing"
     return f"{step} " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())

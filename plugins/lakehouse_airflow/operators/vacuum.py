@@ -1,4 +1,4 @@
-"""Deleting files that no version within the retention needs."""
+"""The operator that vacuums a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
-    """Deletes data files that the table no longer has and that left it longer ago than the retention.
+    """Deletes data files that were removed from the table longer ago than the retention.
 
     Args:
-        retention_hours: default the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
-        enforce_retention: False permits less than the table's own retention, at the price of time travel and of
-            readers still at work; default the registry's, else True.
-        dry_run: only count.
+        retention_hours: default: the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
+        enforce_retention: False permits less than the table's own retention; time travel and running readers may fail
+            then. Default: the registry's, else True.
+        dry_run: only count the files.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
 
 
 def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:
-    """The result with the count of its files in place of their paths: XCom is not for a million of them."""
+    """The result with the count of its files in place of their paths, because there may be a million."""
     values = {**result.to_dict(), "table": table, "files_deleted": len(result.files)}
     del values["files"]
     return values
 
 
 def vacuum_policy(table: str) -> VacuumPolicy:
-    """The registry's; the default one for a table that is not in it."""
+    """The registry's policy of a table; the default policy for a table that is not registered."""
     entry = registered(table)
     return VacuumPolicy() if entry is None else entry.vacuum

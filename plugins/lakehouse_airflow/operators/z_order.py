@@ -1,4 +1,4 @@
-"""Laying rows out so that queries skip files."""
+"""The operator that clusters a table's rows, so that queries skip files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
     """Clusters the files of a table that are not clustered yet. Changes no row. Skips a table without ``cluster_by``.
 
     Args:
-        columns: default the registry's ``cluster_by``; needed for a table that is not registered.
+        columns: default: the registry's ``cluster_by``; required for a table that is not registered.
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
-        full: rewrite files, too, that are clustered already.
+        full: also rewrite files that are clustered.
     """
 
     job = Z_ORDER.name
@@ -52,7 +52,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
     def _registered_columns(self, entry: Table | None) -> Sequence[str]:
         if entry is None:
             raise AirflowFailException(
-                f"the table {self.table!r} is not in the registry, whose cluster_by is the default: give columns"
+                f"the table {self.table!r} is not in the registry, so columns has no default; give columns"
             )
         if not entry.cluster_by:
             raise AirflowSkipException(f"the table {self.table!r} has no cluster_by in the registry")

@@ -1,4 +1,4 @@
-"""Ask a person about a plan of the ledger, and keep the answer there."""
+"""The base class of approvals: ask about a plan of the ledger, and put the decision there."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 class LakehouseApprovalOperator(ApprovalOperator):
     """Asks the registry's approvers about a plan of the ledger, and puts the decision there.
 
-    The question is made from the plan when the task runs. The registry says who is asked, for how long, and who is
-    notified. Airflow keeps the request with the waiting task, so edits meanwhile do not change what an answer is about.
-    A task asks about one request in its run: when cleared, it asks about that request again, unless there is a
-    decision, which stays. Airflow keeps the text of a question when its task is cleared, so a question about
-    another request would show the old text.
+    The question is made from the plan when the task runs. The registry has the approvers, the response time and the
+    notifiers. Airflow stores the request's id with the waiting task, so an edit of XCom does not change the request of
+    an answer. In a run, a task asks about one request only: when cleared, it asks about that request again, unless it
+    is decided. The reason is that Airflow keeps a question's text when the task is cleared, so a question about another
+    request would show the old text.
 
     Returns:
         ``{"request", "digest", "answer", "approver", "answered_at"}``.
 
     Raises:
-        AirflowFailException: the plan is not valid, the person may not answer, or no one has answered in time. Nothing
-            that needs the approval will run.
+        AirflowFailException: the plan is not valid, the user may not answer, or there is no answer in time. Tasks that
+            need the approval do not run.
     """
 
     kind: str
@@ -56,15 +56,15 @@ class LakehouseApprovalOperator(ApprovalOperator):
 
     @abstractmethod
     def policy(self, registry: Registry) -> ApprovalPolicy:
-        """Who may answer."""
+        """The policy with the approvers."""
 
     @abstractmethod
     def pointer(self, context: Context, ledger: Ledger) -> Pointer:
-        """Which plan to ask about."""
+        """The reference of the plan."""
 
     @abstractmethod
     def question(self, plan: Document) -> tuple[str, str]:
-        """Headline and text (Markdown) of the question."""
+        """The headline and text (Markdown) of the question."""
 
     def execute(self, context: Context) -> Any:
         with as_task_failure():
@@ -77,8 +77,8 @@ class LakehouseApprovalOperator(ApprovalOperator):
             about = ledger.claim(run.question(self.task_id, map_index(context)), pointer.request)
             if about != pointer.request:
                 raise NotApprovedError(
-                    f"{self.task_id!r} has asked about request {about} in this run and cannot ask about "
-                    f"{pointer.request} as well; trigger the DAG again"
+                    f"the task {self.task_id!r} has asked about request {about} in this run and cannot ask about "
+                    f"request {pointer.request}; trigger the DAG again"
                 )
             decision = ledger.find(pointer.request, "decision")
             if decision is not None:
@@ -97,7 +97,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             ) from None
 
     def execute_complete(self, context: Context, event: Mapping[str, Any], request: str, digest: str) -> Any:  # type: ignore[override]
-        """Called with the answer; ``request`` and ``digest`` are those of the plan that was asked about."""
+        """Handle the answer. Airflow calls this with its event, and with the plan's ``request`` and ``digest``."""
         with as_task_failure():
             registry = load_registry()
             ledger = open_ledger(registry)
@@ -112,14 +112,14 @@ class LakehouseApprovalOperator(ApprovalOperator):
             return self._conclude(context, ledger, decision)
 
     def require_open(self, ledger: Ledger, plan: Document) -> None:
-        """Refuse to ask about a request that is over.
+        """Check that the request is not over, so that it makes sense to ask.
 
         Raises:
-            NotApprovedError: it is.
+            NotApprovedError: the request is over.
         """
 
     def _conclude(self, context: Context, ledger: Ledger, decision: Document) -> dict[str, str]:
-        """Lets downstream tasks run, or deletes the keys and skips them where the answer is no."""
+        """Return the decision as XCom; after a rejection, delete the keys and skip the downstream tasks."""
         if decision["answer"] == REJECT:
             ledger.delete(decision["request"], "keys")
         answer = {
@@ -138,7 +138,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
 
 
 def _notifier(reference: str) -> BaseNotifier:
-    """The notifier that the factory makes. Only the registry names factories, and it is trusted like a DAG file."""
+    """The notifier that a factory makes. Only the registry names factories, and it is trusted like a DAG file."""
     module, _, name = reference.partition(":")
     try:
         made = getattr(importlib.import_module(module), name)()
@@ -146,6 +146,6 @@ def _notifier(reference: str) -> BaseNotifier:
         raise AirflowFailException(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
     if not isinstance(made, BaseNotifier):
         raise AirflowFailException(
-            f"the registry's notifier {reference!r} made a {type(made).__name__}; expected a notifier of Airflow"
+            f"the registry's notifier {reference!r} made a {type(made).__name__}; expected an Airflow notifier"
         )
     return made

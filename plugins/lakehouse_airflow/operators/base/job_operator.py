@@ -1,4 +1,4 @@
-"""What the operators share that move bytes: a job of ``spark_jobs``, submitted through the Spark connection."""
+"""Base classes of the operators that submit a job of ``spark_jobs`` through the Spark connection."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class SubmitOperator(BaseOperator):
-    """Runs one job and returns its result (XCom), a dict.
+    """Runs a job and returns its result (XCom), a dict.
 
-    A job may have done something when it fails (files loaded before one was refused): that is the task's XCom too.
+    If a job fails with a partial result (some files are loaded, others rejected), the partial result is the XCom.
 
     Args:
         lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default one may be missing.
-        spark_conn_id: Spark connection, deploy mode client.
+        spark_conn_id: Spark connection with deploy mode ``client``.
         spark_conf: Spark properties of this job.
         driver_memory: such as ``2g``.
 
     Raises:
-        AirflowFailException: bad input; the text is the library's error.
-        AirflowException: something a retry may mend.
+        AirflowFailException: an error that a retry cannot help; the text is the library's.
+        AirflowException: an error that may pass.
     """
 
     job: ClassVar[str]
@@ -61,23 +61,24 @@ class SubmitOperator(BaseOperator):
         self._is_killed = False
 
     def arguments(self, hook: LakehouseHook) -> list[str]:
-        """The job's command line. It is logged, and everyone on the machine sees it."""
+        """The job's command line. It is logged, and all users of the machine can see it."""
         return command_line(self.job_parameters, self.job_values(hook))
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:  # noqa: ARG002
-        """Values of the job's parameters by name, for its command line; default none. None: as without it."""
+        """The values of the job's parameters by name, for its command line; None: the parameter is left out."""
         return {}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        """Parameters of the job that name a file (a condition's with ``_file``), each with its text; default none.
+        """Texts that are secret, personal or too long for a command line, by the parameter that names their file.
 
-        For what is secret, personal or too long for a command line. The text is on no disk (spark_jobs.private_files).
+        Default: none. The name of a condition's parameter ends with ``_file``. The texts are in memory only
+        (``spark_jobs.private_files``).
         """
         return {}
 
     @abstractmethod
     def locations(self, hook: LakehouseHook) -> list[str]:
-        """Of all tables that the job opens."""
+        """The locations of all tables that the job opens."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
@@ -112,12 +113,11 @@ class SubmitOperator(BaseOperator):
 
 
 class LakehouseJobOperator(SubmitOperator):
-    """Runs one job on one table; the result has at least ``job``, ``table`` (URI) and ``version``, None where it
-    committed nothing.
+    """Runs a job on a table; the result has at least ``job``, ``table`` (URI) and ``version`` (None: no commit).
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        registered_only: refuse a location. For a ``table`` from XCom or a param, which users may edit.
+        registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
     """
 
     template_fields: Sequence[str] = ("table",)

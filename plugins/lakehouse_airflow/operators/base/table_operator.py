@@ -1,4 +1,4 @@
-"""What the operators share that move no bytes: they run in the task, without Spark."""
+"""The base class of the operators that run in the task itself, without Spark."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class LakehouseTableOperator(BaseOperator):
-    """Runs ``run`` on one table and returns what it returns (XCom).
+    """Calls ``run`` for a table and returns its result (XCom).
 
-    The link "Table version" leads to the ``version`` of what ``run`` returns, else to its ``read_version``; without
-    either there is no link.
+    The link "Table version" leads to the result's ``version``, else to its ``read_version``; a result without both has
+    no link.
 
     Args:
         table: a table's name in the registry, or its location.
-        registered_only: refuse a location. For a ``table`` from XCom or a param, which users may edit.
+        registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
         lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
 
     Raises:
-        AirflowFailException: bad input; the text is the library's error.
-        AirflowException: something a retry may mend.
+        AirflowFailException: an error that a retry cannot help; the text is the library's.
+        AirflowException: an error that may pass.
     """
 
     template_fields: Sequence[str] = ("table",)
@@ -53,7 +53,7 @@ class LakehouseTableOperator(BaseOperator):
 
     @abstractmethod
     def run(self, hook: LakehouseHook) -> Any:
-        """The verb. Errors of the library may pass."""
+        """Run the verb. It may raise the library's errors."""
 
     def execute(self, context: Context) -> Any:  # noqa: ARG002
         with as_task_failure():

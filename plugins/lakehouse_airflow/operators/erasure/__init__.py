@@ -1,1 +1,1 @@
-"""Operators of an erasure, in the order locate, approve, erase, report."""
+"""Operators of an erasure, in this order: locate, approval, erase (delete and purge), report."""

@@ -1,4 +1,4 @@
-"""Ask a person whether a plan of erasure may be carried out."""
+"""The operator that asks for the approval of an erasure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
-    """Asks whether a person may be erased as planned.
+    """Asks the subject's approvers whether a person may be erased as planned.
 
     Args:
         subject: a subject of the registry, whose ``approvers``, ``four_eyes``, ``response_hours`` and

@@ -1,8 +1,8 @@
-"""Erase a person as planned and approved: delete the rows, then purge the files that still hold them.
+"""Operators that erase a person as approved: delete the rows, then purge the files that still hold them.
 
-Both tasks read the plan, its keys and the decision from the ledger, verify them, and build the conditions from the
-keys. Rows that arrive while the approval waits may have new keys: the delete searches again, and where it finds such
-keys it fails before it deletes anything.
+Both read the plan, its keys and the decision from the ledger, verify them, and make the conditions from the keys. Rows
+that arrive while the approval waits may have new keys. So the delete searches again, and fails before it deletes
+anything if there are new keys.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from lakehouse_lib.privacy.places import Place
 
-#: Not from the first task: once rows are deleted, it would not find their keys, nor the files that still hold them.
-CLEAR_FROM_DELETE = "clear this run from its delete on, which deletes them or says what to do"
+#: Not from the first task: after a delete it finds neither the keys of the deleted rows nor the files that hold them.
+CLEAR_FROM_DELETE = "clear this run from its delete task on, which deletes them or fails with the way out"
 
 
 class LakehouseEraseOperator(SubmitOperator):
-    """Deletes a person's rows from the tables of the plan, in one Spark application, once a person has approved.
+    """Deletes a person's rows from the tables of an approved plan, in one Spark application.
 
-    It searches again first: an order that arrived since would be deleted, and its line items, whose keys the plan does
-    not have, would stay for good. A retry may find fewer keys, because some rows are deleted already. Where the request
-    has its record, it does nothing.
+    It first searches again: a new order would be deleted with the planned ones, but the plan does not have its key, so
+    its line items would stay for good. A retry may find fewer keys, because some rows are deleted. Does nothing if the
+    request has its record.
 
     Args:
         subject: a subject of the registry.
@@ -44,12 +44,12 @@ class LakehouseEraseOperator(SubmitOperator):
         approved_by: task id of the LakehouseErasureApprovalOperator.
 
     Returns:
-        ``{"job", "request", "tables": [{"table" (URI), "read_version", "version", "metrics"}]}``, without those in
-        which no row was found.
+        ``{"job", "request", "tables": [{"table" (URI), "read_version", "version", "metrics"}]}``, without tables that
+        have no rows of the person.
 
     Raises:
-        AirflowFailException: there is no valid approval; rows have arrived that are not in the plan; or the registry
-            has moved a table. Nothing is deleted.
+        AirflowFailException: there is no valid approval, rows with new keys have arrived, or the registry has moved a
+            table. Nothing is deleted.
     """
 
     job = ERASE.name
@@ -102,18 +102,18 @@ class LakehouseEraseOperator(SubmitOperator):
         if not tables:
             return
         if has_lost_keys(erasure.places, now):
-            # A new search would not find them, nor the files on disk that still hold their rows.
+            # A new search would find neither these keys nor the files on disk that hold their rows.
             advice = (
-                "keys of this request are gone from the tables, and it alone still knows them: erase the same person "
-                f"in another run, and then clear this one from its {self.task_id} on"
+                "some keys of this request are no longer in the tables, and only this request has them: erase the same "
+                f"person in another run, and then clear this run from its task {self.task_id} on"
             )
         else:
-            # A new request finds all of these keys, so this one need not keep them.
+            # A new request finds all of these keys, so this request does not need them.
             erasure.ledger.delete(erasure.request, "keys")
             advice = "the request is over, so trigger the erasure again"
         raise AirflowFailException(
-            f"rows have arrived since request {erasure.request} was planned ({', '.join(tables)}), and this try has "
-            f"deleted nothing; {advice}"
+            f"rows with new keys have arrived since request {erasure.request} was planned ({', '.join(tables)}), and "
+            f"this try has deleted nothing; {advice}"
         )
 
     def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
@@ -124,20 +124,20 @@ class LakehouseEraseOperator(SubmitOperator):
 
 
 class LakehousePurgeOperator(BaseOperator):
-    """Deletes from disk the files that no longer belong to the tables and still hold the person's rows.
+    """Deletes from disk the files that are not in the latest versions and hold the person's rows.
 
-    Versions of the tables that need one of these files cannot be read any more; that is what erasing means. Before a
-    file goes, its SHA-256 is noted in the ledger, for the record. Where the request has its record, nothing is done.
+    Older versions that need one of these files cannot be read afterwards. The SHA-256 of each file is put into the
+    ledger before the file is deleted. Does nothing if the request has its record.
 
     Args:
         subject, located_by, approved_by: as for LakehouseEraseOperator.
-        lakehouse_conn_id: by which the tables' stores are reached.
+        lakehouse_conn_id: the connection that opens the tables.
 
     Returns:
         ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "kept", "out_of_reach",
-        "hard_linked"}}}``; ``kept`` counts files that may be those of a writer still at work, ``out_of_reach`` files
-        behind a symbolic link or in another folder, which a purge does not delete, and ``hard_linked`` deleted files
-        that have another name, under which their bytes stay.
+        "hard_linked"}}}``; ``kept`` counts files that may belong to a running writer, ``out_of_reach`` files behind a
+        symbolic link or in another folder, which a purge does not delete, and ``hard_linked`` deleted files with
+        another name, under which their bytes stay.
     """
 
     template_fields: Sequence[str] = ()
@@ -177,7 +177,7 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
     from lakehouse_lib.store import open_store
 
     def note(paths: Sequence[str]) -> None:
-        # Before the files are deleted: an interrupted try could not report afterwards what it deleted.
+        # Before the files are deleted, because an interrupted try cannot report them afterwards.
         files = [asdict(file) for file in file_digests(open_store(place.uri, options), paths)]
         erasure.ledger.put_step(
             erasure.request, "purge", {"at": timezone.utcnow().isoformat(), "table": place.table, "files": files}
@@ -187,7 +187,7 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
         report = purge(place.uri, place.keys.sql(), storage_options=options, before_delete=note)
     except RetentionError as error:
         raise AirflowFailException(
-            f"RetentionError: {error}. Where rows came after the delete: {CLEAR_FROM_DELETE}"
+            f"RetentionError: {error}. If rows arrived after the delete: {CLEAR_FROM_DELETE}"
         ) from None
     return {
         "files": len(report.files),
@@ -201,9 +201,9 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
 
 
 def _has_rows(hook: LakehouseHook, place: Place) -> bool:
-    """Whether a table has to be deleted from: it had rows, perhaps hidden in live files, or there are some by now.
+    """Whether a table needs a delete: the plan has rows of it, perhaps hidden in live files, or it has rows now.
 
-    Line items may come after their order is gone; then only the keys of the plan lead to them.
+    Line items may arrive after their order was deleted; then only the keys of the plan lead to them.
     """
     from lakehouse_lib.privacy.purge import prove
 
@@ -213,7 +213,7 @@ def _has_rows(hook: LakehouseHook, place: Place) -> bool:
 
 
 def _note_deletes(erasure: Erasure, result: dict[str, Any]) -> None:
-    """Notes in the ledger how many rows a try has deleted, for the record."""
+    """Put the number of rows that this try has deleted into the ledger, for the record."""
     tables = {place.uri: place.table for place in erasure.places.values()}
     deleted = [
         {"table": tables[each["table"]], "version": each["version"], "rows": each["metrics"]["numDeletedRows"]}

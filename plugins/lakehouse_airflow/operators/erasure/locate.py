@@ -1,4 +1,4 @@
-"""The first task of an erasure: find a person's rows, and put the plan into the ledger."""
+"""The operator that starts an erasure: find a person's rows, and put the plan into the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.ledger import Ledger
 
 _LARGEST_LONG = 2**63 - 1
-#: Param of the DAG: erase the records that mention the person as well.
+#: The DAG's param to erase unattributed records that mention the person, too.
 ERASE_MENTIONS = "erase_mentions"
 
 
@@ -33,10 +33,10 @@ def id_param(subject: str) -> str:
 
 
 def subject_param(subject: str) -> Param:
-    """The DAG param for a subject's id, checked by Airflow: an integer from 1 on, or a text that is not empty.
+    """The DAG's param for the person's id, which Airflow checks: an integer from 1 on, or a non-empty text.
 
     Raises:
-        RegistryError: no such subject.
+        RegistryError: the registry has no such subject.
     """
     title = f"Id of the {subject} to erase"
     if load_registry().subject(subject).id_type == "long":
@@ -45,15 +45,15 @@ def subject_param(subject: str) -> Param:
 
 
 class LakehouseLocateSubjectOperator(BaseOperator):
-    """Finds a person's rows in every table that the registry names for that kind of person, and in their quarantine.
+    """Finds a person's rows in all of the subject's tables and their quarantines.
 
-    The id is read from the run's params (``SUBJECT_id``, and ``erase_mentions``) when the task runs, so it is in no
-    rendered field. Puts the keys and the plan into the ledger, under a new request each time it runs, and leaves the
-    tables' versions for LakehousePublishOperator.
+    Reads the params ``SUBJECT_id`` and ``erase_mentions`` when the task runs, so the id is in no rendered field. Puts
+    the keys and the plan into the ledger, as a new request in each try, and pushes the tables' versions as XCom for
+    LakehousePublishOperator.
 
     Args:
         subject: a subject of the registry.
-        lakehouse_conn_id: by which the tables' stores are reached.
+        lakehouse_conn_id: the connection that opens the tables.
 
     Returns:
         ``{"request", "digest", "subject", "person"}``: the request id, the digest of its plan, and a keyed hash of the
@@ -114,7 +114,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                 "keys": ledger.keyed_digest(keys),
                 "tables": [place.entry() for place in places],
             }
-            # The keys last: by its plan a request that is left halfway is known to be over, and they are deleted.
+            # The plan first: by the plan, a later run sees that an interrupted request is over, and deletes its keys.
             ledger.put(request, "plan", plan)
             ledger.put(request, "keys", keys)
         self.log.info("request %s: %d tables", request, len(places))
@@ -129,7 +129,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                 if erasure_plan.is_over(ledger, request, registry, now):
                     erasure_plan.delete_identifiers(ledger, request)
                     self.log.info("request %s is over, and its keys are deleted", request)
-            except DeltaError as error:  # another request's document; this one does not depend on it
+            except DeltaError as error:  # a document of another request, which this request does not need
                 self.log.warning("the keys of request %s are left in the ledger: %s", request, error)
 
 

@@ -1,4 +1,4 @@
-"""The last task of an erasure: prove that no row is left, and put the record into the ledger."""
+"""The operator that ends an erasure: prove that no row is left, and put the record into the ledger."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ LANDING_NOTE = "Landing files are not erased, and how many of them hold the pers
 
 
 class LakehouseErasureReportOperator(BaseOperator):
-    """Counts the person's rows in every file on disk, and writes the record once none is left.
+    """Counts the person's rows in every file on disk, and puts the record into the ledger if none is left.
 
-    The record is written once; when the run is cleared, it is returned unchanged. The person's keys are then deleted
-    from the ledger.
+    Then it deletes the person's keys from the ledger. The record is made once; a cleared task returns it unchanged.
 
     Args:
         subject, located_by, approved_by: as for LakehouseEraseOperator.
-        lakehouse_conn_id: by which the tables' stores are reached.
+        lakehouse_conn_id: the connection that opens the tables.
 
     Returns:
         ``{"request", "digest", "subject", "person", "tables": {table: {"before", "after"}}, "unattributed": {table:
         {"records", "mentions"}}, "notes"}``; ``before`` and ``after`` count rows and files on disk, ``unattributed``
-        what is left in the files on disk that no key attributes to anyone. The notes say what else may hold the person.
+        counts records on disk without a readable key. The notes say where else the person's data may be.
 
     Raises:
-        AirflowFailException: there is no valid approval, a row is left, or a table was made anew.
+        AirflowFailException: there is no valid approval, a row is left, or a table was recreated.
     """
 
     template_fields: Sequence[str] = ()
@@ -102,7 +101,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         if left:
             raise AirflowFailException(
                 f"the {erasure.plan['subject']} of request {erasure.request} is not erased from disk "
-                f"({'; '.join(left)}): {CLEAR_FROM_DELETE}. Files of a writer still at work can be purged an hour later"
+                f"({'; '.join(left)}): {CLEAR_FROM_DELETE}. Files of a running writer can be purged an hour later"
             )
         record = _record(erasure, hook, proofs, unattributed)
         return erasure.ledger.put(erasure.request, "record", record)
@@ -141,7 +140,7 @@ def _record(
         table, place = entry["table"], erasure.places[entry["table"]]
         options = hook.storage_options(table)
         traces = find_traces(place.uri, erasure.request, entry["version"] + 1, storage_options=options)
-        # A try that was killed has noted nothing, and one whose commits are cleaned up is in the notes alone.
+        # A killed try has put nothing into the ledger; a try whose commits were cleaned up is only in the ledger.
         deleted = noted[table] | traces.deleted
         tables.append(
             {
@@ -175,9 +174,9 @@ def _record(
 
 
 def _removed(erasure: Erasure, table: str) -> list[Document]:
-    """Files that any try of the request purged, without the values in their partition folders.
+    """The files that the tries of the request purged, with partition values hidden.
 
-    Every noted file is gone: one that is still there would hold the person's rows and stop the report.
+    All files in the ledger are deleted: a file that still exists would hold the person's rows and fail the report.
     """
     from lakehouse_lib.privacy.partition_values import without_partition_values
 
@@ -191,7 +190,7 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
 
 
 def _expires(retention: timedelta | None, now: datetime) -> str | None:
-    """When the log's last entry about the person's rows has expired; None: never by itself."""
+    """The time at which the log's last entry about the person's rows expires; None: the log keeps it without limit."""
     return None if retention is None else (now + retention).isoformat()
 
 
@@ -199,7 +198,7 @@ def _notes(plan: Document, unattributed: dict[str, dict[str, int]]) -> list[str]
     conditions = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
     return [
         f"{table}: {left['records']} records without a readable key are not erased; {left['mentions']} of "
-        f"them mention the {plan['subject']}. They are those WHERE {conditions[table]['condition']}, or with "
+        f"them mention the {plan['subject']}. They are the records WHERE {conditions[table]['condition']}, or with "
         "a key that cannot be read"
         for table, left in unattributed.items()
     ]
