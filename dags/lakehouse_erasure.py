@@ -1,13 +1,13 @@
 """Erases a person: the rows in every table, and the files on disk that still hold them.
 
-Trigger it with the id of the person, such as `{"customer_id": 4711}`. It finds the person's rows, puts the plan into
-the ledger, and waits until one of the registry's approvers answers; rejecting ends the run. Rows go from what hangs on
-the person to the person, so a run that breaks off can be cleared from its delete on and finished. Where rows with other
-keys have arrived meanwhile, it deletes nothing and fails. The report counts the person's rows in every file on disk,
-fails when one is left, and puts the record into the ledger.
+Trigger it with the id of the person, such as `{"customer_id": 4711}`. The run finds the person's rows, puts the plan
+into the ledger, and waits for an answer of one of the registry's approvers; a rejection ends it. Then it deletes the
+rows, children before parents, and purges the files. If the run fails, clear it from its delete task on. If rows with
+new keys have arrived since the plan, it deletes nothing and fails. The report counts the person's rows in every file on
+disk, fails if a row is left, and puts the record into the ledger.
 
-Quarantine may hold records without a readable key. They stay, and are counted; the approval says how many
-of them mention the person. With `"erase_mentions": true` these are erased too.
+A quarantine may have records without a readable key. The approval shows how many of them mention the person. They are
+kept; with `"erase_mentions": true` those that mention the person are erased, too.
 """
 
 from datetime import timedelta
@@ -26,7 +26,7 @@ from lakehouse_airflow.operators.erasure.locate import (
 from lakehouse_airflow.operators.erasure.report import LakehouseErasureReportOperator
 from lakehouse_airflow.registry import load_registry
 
-# A lost race or executor passes; bad input fails at once all the same.
+# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 for subject in load_registry().subjects:
@@ -34,11 +34,13 @@ for subject in load_registry().subjects:
         f"lakehouse_erasure_{subject}",
         schedule=None,
         catchup=False,
-        max_active_runs=1000,  # a run is active as long as its question is open
+        max_active_runs=1000,  # a run is active while its question is open
         default_args=RETRIES,
         params={
             id_param(subject): subject_param(subject),
-            ERASE_MENTIONS: Param(False, type="boolean", title="Erase unattributed records that mention them, too"),
+            ERASE_MENTIONS: Param(
+                False, type="boolean", title="Erase records without a readable key that mention the person, too"
+            ),
         },
         doc_md=__doc__,
         tags=["lakehouse"],
@@ -46,13 +48,13 @@ for subject in load_registry().subjects:
         locate = LakehouseLocateSubjectOperator(task_id="locate", subject=subject)
         approve = LakehouseErasureApprovalOperator(task_id="approve", subject=subject, located_by="locate")
         approved = {"subject": subject, "located_by": "locate", "approved_by": "approve"}
-        # Two runs would rewrite the same files, and one of them would do so in vain.
+        # Two concurrent deletes would rewrite the same files, and one of the two would conflict.
         delete = LakehouseEraseOperator(task_id="delete", max_active_tis_per_dag=1, **approved)
         purge = LakehousePurgeOperator(task_id="purge", **approved)
         report = LakehouseErasureReportOperator(task_id="report", **approved)
         chain(locate, approve, delete, purge, report)
 
-        # Also when the delete failed: the rows that are gone by then are gone.
+        # Also after a failed delete, which may have deleted some rows.
         publish = LakehousePublishOperator(
             task_id="publish", versions=locate.output["versions"], trigger_rule=TriggerRule.ALL_DONE
         )

@@ -1,7 +1,8 @@
-"""Loads what has landed, a task a table.
+"""Loads new files from the landing folders, with a task for each table.
 
-Trigger it with `{"tables": ["orders"]}` to load only some. A file is loaded once, however often this runs, and a table
-that fails does not stop the others. Tables that got rows are published as assets, and DAGs that wait for them start.
+Trigger it with `{"tables": ["orders"]}` to load some tables only. Each file is loaded once, in however many runs. A
+table that fails does not stop the others. Each table with new rows gets an asset event, which starts the DAGs that are
+scheduled on it.
 """
 
 from datetime import timedelta
@@ -13,7 +14,7 @@ from lakehouse_airflow.operators.change_events import LakehousePublishOperator, 
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.registry import load_registry
 
-# A lost race or executor passes; bad input fails at once all the same.
+# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 with DAG(
@@ -22,7 +23,7 @@ with DAG(
     catchup=False,
     default_args=RETRIES,
     max_active_runs=1,
-    params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all with a source")},
+    params={"tables": Param([], type="array", items={"type": "string"}, description="Empty: all tables with a source")},
     doc_md=__doc__,
     tags=["lakehouse"],
 ) as dag:
@@ -32,10 +33,10 @@ with DAG(
         task_id="ingest", map_index_template="{{ task.table }}", max_active_tis_per_dagrun=2
     ).expand(table=tables.output)
 
-    # Also when a table failed: what the others have loaded is there.
+    # Also if a table failed, because the others have new rows.
     publish = LakehousePublishOperator(
         task_id="publish", versions=tables.output["versions"], trigger_rule=TriggerRule.ALL_DONE
     )
     ingest >> publish
-    # The run is as good as its loads, and not as its last task.
+    # Makes the run fail if a load fails; the state of ``publish`` alone would decide otherwise.
     ingest >> EmptyOperator(task_id="all_loaded")

@@ -1,8 +1,7 @@
-"""Keeps tables healthy: compacts small files or clusters, writes a checkpoint, deletes files and versions past their
-retention.
+"""Keeps tables healthy: compacts or clusters small files, writes a checkpoint, and deletes expired files and versions.
 
-Each table goes its own way: one that fails does not stop the others. Trigger it with `{"tables": ["orders"]}` for some.
-No row changes, so no DAG downstream is released. The last task says, table by table, what was done.
+Trigger it with `{"tables": ["orders"]}` to maintain some tables only. A table that fails does not stop the others. No
+row changes, so no downstream DAG is triggered. The task `summary` logs the results of each table.
 """
 
 from datetime import timedelta
@@ -19,10 +18,10 @@ from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_airflow.registry import load_registry
 
-# A lost race or executor passes; bad input fails at once all the same.
+# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
-# The tables' names come from XCom, which any user may edit: a location would be opened by the connection's keys.
+# The names are from XCom, which any user may edit; a location there would be opened with the connection's keys.
 NAMED = {"map_index_template": "{{ task.table }}", "max_active_tis_per_dagrun": 2, "registered_only": True}
 
 with DAG(
@@ -31,7 +30,7 @@ with DAG(
     catchup=False,
     default_args=RETRIES,
     max_active_runs=1,
-    params={"tables": Param([], type="array", items={"type": "string"}, description="Empty for all that exist")},
+    params={"tables": Param([], type="array", items={"type": "string"}, description="Empty: all tables that exist")},
     doc_md=__doc__,
     tags=["lakehouse"],
 ) as dag:
@@ -39,26 +38,26 @@ with DAG(
     @task_group
     def maintain(table):
         chain(
-            # One of these two has work: a table that the registry clusters has its small files merged by z_order.
+            # Only one of these two runs for a table: z_order if the registry has cluster_by, else optimize.
             LakehouseOptimizeOperator(task_id="optimize", table=table, skip_clustered=True, **NAMED),
             LakehouseZOrderOperator(task_id="z_order", table=table, trigger_rule=TriggerRule.NONE_FAILED, **NAMED),
             LakehouseCheckpointOperator(
                 task_id="checkpoint", table=table, trigger_rule=TriggerRule.NONE_FAILED, **NAMED
             ),
             LakehouseVacuumOperator(task_id="vacuum", table=table, **NAMED),
-            # After the checkpoint, from which on the log is kept; skips a table that keeps its log for ever.
+            # After the checkpoint, because commits before it can be deleted. Skips a table that keeps its whole log.
             LakehouseCleanupOperator(task_id="cleanup", table=table, **NAMED),
         )
 
     tables = LakehouseSelectTablesOperator(task_id="tables", having="log", only=dag.param("tables"))
     maintained = maintain.expand(table=tables.output)
 
-    # Also when a table failed: what was done for the others is done.
+    # Also if a table failed, because the others were maintained.
     maintained >> LakehouseSummaryOperator(
         task_id="summary",
         tables=tables.output,
         steps={step: f"maintain.{step}" for step in ("optimize", "z_order", "checkpoint", "vacuum", "cleanup")},
         trigger_rule=TriggerRule.ALL_DONE,
     )
-    # The run is as good as its tables, and not as its last task.
+    # Makes the run fail if a table fails; the state of ``summary`` alone would decide otherwise.
     maintained >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)

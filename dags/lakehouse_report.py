@@ -1,11 +1,11 @@
-"""Makes the report anew when its first table has new rows: one run for each new range of versions.
+"""Computes the report again when its first table has new rows: a run for each new range of versions.
 
-The table's asset releases it. What it has read up to is kept in the log of the table it writes, so a run that finds
-nothing newer than that (an event that came twice, a trigger by hand) skips after half a minute. A store or table that
-cannot be read is not a reason to skip: it fails.
+The table's asset triggers it. The report's table keeps a cursor in its log: the version of the first table that it was
+computed from. A run without a later version (after a duplicate event, or triggered by hand) skips after half a minute.
+If the store or a table cannot be read, the run fails.
 
-Where the first table was deleted and made anew, its versions begin below what the report has read up to, and every run
-fails and says so. Remove the report's table then: what it has read up to goes with it.
+If the first table is recreated, its versions start below the cursor, and every run fails with this reason. Delete the
+report's table then, and its cursor with it.
 """
 
 from datetime import timedelta
@@ -17,7 +17,7 @@ from lakehouse_airflow.operators.report import LakehouseAggregateOperator, Lakeh
 from lakehouse_airflow.registry import load_registry
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 
-# A lost race or executor passes; bad input fails at once all the same.
+# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 APP_ID = "lakehouse_report"
