@@ -28,11 +28,9 @@ def play(home: Home) -> int:
         story = Story(home, progress)
         held = story.run()
         if held:
-            print(
-                f"Everything holds, after {progress.elapsed:.0f} seconds. To look around in the same Airflow: make up"
-            )
+            print(f"All checks hold, after {progress.elapsed:.0f} seconds. To look around in the same Airflow: make up")
             return 0
-        print("The demo failed: some checks do not hold, see above. To look around in it: make up")
+        print("The demo failed: some checks do not hold, see above. To look around in its Airflow: make up")
         return 1
 
 
@@ -56,7 +54,7 @@ def up(home: Home) -> int:
 
 
 def down(home: Home) -> int:
-    # No lock: `down` also ends a demo's Airflow that somebody wants gone.
+    # Without the lock, because `down` must also stop the Airflow of a running demo.
     print("Airflow has stopped." if airflow_process.stop(home) else "Airflow is not up.")
     return 0
 
@@ -73,7 +71,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup has SIGHUP ignored, and means it.
+        # Under nohup SIGHUP is ignored, and stays so.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave)
     try:
@@ -82,12 +80,12 @@ def main(arguments: list[str]) -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped; nothing is left running.", file=sys.stderr)
+        print("\nStopped; no process is left.", file=sys.stderr)
         return 130
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    # As an exception it passes through every `finally` on the way out, where Airflow is stopped.
+    # An exception runs every `finally` on the way out, where Airflow is stopped.
     raise SystemExit(128 + number)
 
 

@@ -1,11 +1,11 @@
-"""Holds one process tree and takes it down, whatever happens to the process that started it.
+"""Start a process tree and stop it, even if the process that started this guard is killed.
 
-Run by path: `python airflow_guard.py [--stay] COMMAND...`. Starts COMMAND in a session of its own and waits. It
-stops the tree when it gets SIGTERM or SIGINT, when COMMAND ends by itself, and (without `--stay`) when its standard
-input closes: the pipe from the demo closes even when the demo is killed with SIGKILL, so nothing is left behind.
+Run by path: `python airflow_guard.py [--stay] COMMAND...`. The guard starts COMMAND in a new session and waits. It
+stops the tree on SIGTERM or SIGINT, when COMMAND ends, and (without `--stay`) when its standard input closes: the pipe
+from the demo closes even if the demo is killed with SIGKILL.
 
-A process belongs to the tree when it descends from COMMAND, is in its session, or carries the mark of this run in its
-environment (`LAKEHOUSE_DEMO_MARK`); the mark also finds what has been orphaned or made a session of its own.
+A process belongs to the tree if it descends from COMMAND, is in its session, or has the mark of this run in its
+environment (`LAKEHOUSE_DEMO_MARK`). The mark also finds orphaned processes, and those in a session of their own.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from collections.abc import Iterable
 import psutil
 
 MARK = "LAKEHOUSE_DEMO_MARK"
-# Airflow's components get this long to end by themselves.
+# The time that Airflow's components have to end after SIGINT.
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.2
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Every process that carries `mark` in its environment, except this one."""
+    """All processes with `mark` in their environment, except this process."""
     processes = []
     for process in psutil.process_iter():
         try:
@@ -40,7 +40,7 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL, then waits until they are gone. One that ended meanwhile is fine; psutil never hits a reused pid."""
+    """Send SIGKILL and wait until the processes have ended; psutil never signals a reused process id."""
     dying = []
     for process in processes:
         try:
@@ -52,7 +52,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kills until nothing carries the mark: a process may start another between look and kill."""
+    """Kill all processes with the mark, and repeat, because a process may start another before it is killed."""
     for _ in range(20):
         left = marked(mark)
         if not left:
@@ -75,10 +75,10 @@ def _tree(leader: psutil.Process) -> set[psutil.Process]:
 
 
 def stop_tree(leader: psutil.Process, mark: str, grace_seconds: float = GRACE_SECONDS) -> None:
-    """Interrupts the leader, gives the tree `grace_seconds`, kills what is left."""
+    """Interrupt the leader, wait `grace_seconds` for the tree to end, and kill the rest."""
     tree = _tree(leader)
     with contextlib.suppress(psutil.NoSuchProcess):
-        # SIGINT, because SIGTERM makes `airflow standalone` die at once and orphan its components.
+        # SIGINT, because after SIGTERM `airflow standalone` dies at once and orphans its components.
         leader.send_signal(signal.SIGINT)
     deadline = time.monotonic() + grace_seconds
     while time.monotonic() < deadline:
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
     command = arguments[1:] if stay else arguments
     mark = os.environ[MARK]
 
-    # A signal only writes a byte here; the loop below does the work, so nothing runs inside a handler.
+    # A signal handler only writes a byte into this pipe; the loop below reads it and does the work.
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> int:
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        # A shell's `&` starts jobs with SIGINT ignored, and that is inherited.
+        # A shell starts background jobs with SIGINT ignored, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     leader = psutil.Process(child.pid)

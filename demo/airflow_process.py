@@ -1,4 +1,4 @@
-"""An Airflow of the demo's own: `airflow standalone` on 127.0.0.1, started, watched and stopped."""
+"""Start, watch and stop the demo's own Airflow: `airflow standalone` on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from demo.users import ADMIN, ROLES
 HOST = "127.0.0.1"
 FIRST_PORT = 8080
 START_SECONDS = 180.0
-# The guard gives Airflow its grace, then kills; this is how long to wait for the guard.
+# The time to wait for the guard, which kills Airflow after its grace period.
 STOP_SECONDS = airflow_guard.GRACE_SECONDS + 20.0
-# Tasks at a time: each may be a Spark driver with its Python workers, and the demo promises 8 GiB and 2 cores.
+# The number of parallel tasks. Each may be a Spark driver with Python workers, and the demo needs 8 GiB and 2 cores.
 PARALLELISM = 3
-# As many as SHA-512, with which Airflow signs its tokens, asks for (RFC 7518, section 3.2).
+# Airflow signs its tokens with HMAC-SHA-512, which requires 64 bytes (RFC 7518, section 3.2).
 JWT_SECRET_BYTES = 64
 
-# A driver here lives for a minute at most, in which the JVM's second compiler takes a third of the processor time and
-# gives less back.
+# A driver runs for a minute at most. In that time the JVM's second compiler would take a third of the processor time,
+# and save less.
 _SPARK_DEFAULTS = """\
 spark.driver.memory 1g
 spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
@@ -51,7 +51,7 @@ _CLASHING = ("AIRFLOW", "SPARK_", "PYSPARK_", "LAKEHOUSE_", "PYTHONPATH", "PYTHO
 
 @dataclass(frozen=True)
 class State:
-    """The Airflow that runs now, as kept in the home: `guard` is the process to stop, `mark` names its tree."""
+    """The running Airflow, as stored in the home: `guard` is the process to stop, `mark` the mark of its tree."""
 
     guard: int
     guard_started: float
@@ -64,7 +64,7 @@ class State:
 
 
 def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
-    """The first port from `first` on that no process on this machine listens on.
+    """The first free port from `first` on.
 
     Raises:
         DemoError: all `tries` ports are taken.
@@ -73,7 +73,7 @@ def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                # All addresses, not ours alone: who listens on 0.0.0.0 has the port too.
+                # All addresses, because a process that listens on 0.0.0.0 has the port on 127.0.0.1, too.
                 probe.bind(("0.0.0.0", port))  # noqa: S104
             except OSError:
                 continue
@@ -84,7 +84,7 @@ def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
 def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of the demo's Airflow.
 
-    What the user has set for an Airflow or a Spark of their own does not reach it: it could point at their database.
+    It leaves out the user's settings of Airflow and Spark, which could name another database.
     """
     environment = {name: value for name, value in inherited.items() if not name.startswith(_CLASHING)}
     url = f"http://{HOST}:{port}"
@@ -92,7 +92,7 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
     local = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), HOST, "localhost"]))
     environment |= {
         airflow_guard.MARK: mark,
-        # setproctitle writes a process's new name over its environment otherwise, and the mark is in there.
+        # Else setproctitle would overwrite the environment, and the mark with it, with the process's new name.
         "SPT_NOENV": "1",
         "PATH": f"{home.airflow / 'bin'}{os.pathsep}{bin_folder}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "no_proxy": local,
@@ -105,9 +105,9 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in ROLES.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
-        # From a file, because an environment can be read by more than its process. Airflow's own default is too short.
+        # From a file, because other processes can read an environment. Airflow's default secret is too short.
         "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {shlex.quote(str(_jwt_secret(home)))}",
-        # The connection with the key of the ledger: tasks find it there, and the API server has no such place to look.
+        # Has the connection with the ledger's key. Only workers have this backend; the API server does not.
         "AIRFLOW__WORKERS__SECRETS_BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
         "AIRFLOW__WORKERS__SECRETS_BACKEND_KWARGS": json.dumps({"connections_file_path": str(_connections(home))}),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.airflow / 'airflow.db'}",
@@ -127,7 +127,7 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
         "LAKEHOUSE_REGISTRY": str(home.registry),
         "SPARK_CONF_DIR": str(home.airflow / "spark"),
         "SPARK_LOCAL_IP": HOST,
-        # A Spark that is killed leaves its scratch behind; here the next demo clears it away.
+        # A killed Spark leaves its scratch files; the next demo deletes this folder.
         "SPARK_LOCAL_DIRS": str(home.airflow / "spark" / "scratch"),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -136,7 +136,7 @@ def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> 
 
 
 def password(home: Home, user: str = ADMIN) -> str:
-    """A user's password of this home's Airflow."""
+    """The password of a user of this home's Airflow."""
     return str(json.loads((home.airflow / "passwords.json").read_text())[user])
 
 
@@ -154,7 +154,7 @@ def running(home: Home) -> State | None:
     if state is None:
         return None
     try:
-        # A pid alone may belong to another process since.
+        # The process id alone may belong to another process now.
         alive = abs(psutil.Process(state.guard).create_time() - state.guard_started) < 1.0
     except psutil.NoSuchProcess:
         alive = False
@@ -162,7 +162,7 @@ def running(home: Home) -> State | None:
 
 
 def sweep(home: Home) -> None:
-    """Ends what a guard that was itself killed has left behind."""
+    """Kill the processes that a killed guard has left."""
     state = _load_state(home)
     if state is not None and running(home) is None:
         airflow_guard.kill_marked(state.mark)
@@ -170,15 +170,15 @@ def sweep(home: Home) -> None:
 
 
 def api(home: Home, state: State, user: str = ADMIN) -> AirflowApi:
-    """A session of that user with the Airflow that runs now."""
+    """A session of a user with the running Airflow."""
     return AirflowApi(state.url, user, password(home, user))
 
 
 def start(home: Home) -> State:
-    """Starts an Airflow that outlives this process, and waits until every component of it answers.
+    """Start an Airflow that outlives this process, and wait until all its components answer.
 
     Raises:
-        DemoError: it did not come up.
+        DemoError: Airflow did not start in time.
     """
     state, _ = _launch(home, stay=True)
     return state
@@ -186,10 +186,10 @@ def start(home: Home) -> State:
 
 @contextmanager
 def session(home: Home) -> Iterator[State]:
-    """An Airflow for the length of the block. Nothing of it is left behind, also when this process is killed.
+    """Run an Airflow for the length of the block; it is stopped even if this process is killed.
 
     Raises:
-        DemoError: it did not come up.
+        DemoError: Airflow did not start in time.
     """
     state, guard = _launch(home, stay=False)
     try:
@@ -206,7 +206,7 @@ def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
     with home.airflow_log.open("ab") as log:
         guard = subprocess.Popen(
             [sys.executable, airflow_guard.__file__, *(["--stay"] if stay else []), "airflow", "standalone"],
-            # The guard sees this pipe close when we are gone.
+            # The guard stops Airflow when this pipe closes.
             stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -225,7 +225,7 @@ def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
 
 
 def write_start_files(home: Home) -> None:
-    """Writes the few files Airflow finds at its start. A password or key that is there already stays."""
+    """Write the files that Airflow reads when it starts. Existing passwords and keys are kept."""
     (home.airflow / "bin").mkdir(parents=True, exist_ok=True)
     (home.airflow / "spark").mkdir(exist_ok=True)
     ledger = {"conn_type": "lakehouse", "password": secrets.token_hex(32)}
@@ -237,11 +237,11 @@ def write_start_files(home: Home) -> None:
         if not file.exists():
             file.touch(mode=0o600)
             file.write_text(content)
-    # `airflow standalone` calls its components by the bare name. Scheduler and triggerer would each serve their task
-    # logs on all addresses of this machine, with no setting against it; the API server reads the same files itself.
+    # `airflow standalone` starts its components by the bare name `airflow`. Scheduler and triggerer would serve task
+    # logs on all addresses of this machine, and no setting prevents it. The API server reads the log files itself.
     real = Path(sys.executable).parent / "airflow"
     if not real.exists():
-        raise DemoError(f"There is no Airflow in {real.parent}", hint="Run `make demo`, which installs it.")
+        raise DemoError(f"Airflow is not installed in {real.parent}", hint="Run `make demo`, which installs it.")
     shim = home.airflow / "bin" / "airflow"
     shim.write_text(
         "#!/bin/sh\n"
@@ -259,13 +259,13 @@ def _await_healthy(home: Home, state: State, guard: subprocess.Popen[bytes]) -> 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if guard.poll() is not None:
-            raise DemoError("Airflow ended while starting", hint="Its log says why.", log=home.airflow_log)
+            raise DemoError("Airflow ended during its start", hint="Its log has the reason.", log=home.airflow_log)
         if airflow.healthy():
             return
         time.sleep(0.5)
     raise DemoError(
         f"Airflow did not answer on {state.url} within {START_SECONDS:.0f} seconds",
-        hint="Its log says why; a machine with less than 2 free cores may need a second try.",
+        hint="Its log has the reason; a machine with less than 2 free cores may need a second try.",
         log=home.airflow_log,
     )
 
@@ -279,7 +279,7 @@ def _stop_guarded(home: Home, guard: subprocess.Popen[bytes]) -> None:
 
 
 def stop(home: Home) -> bool:
-    """Stops the Airflow of this home and all it started. False when none ran."""
+    """Stop the Airflow of this home with all its processes; False if it was not running."""
     state = _load_state(home)
     if state is None:
         return False
@@ -300,7 +300,7 @@ def stop(home: Home) -> bool:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A second Ctrl-C while stopping would leave behind what the first one was to stop."""
+    """Ignore Ctrl-C during the block, because a second Ctrl-C would leave processes that the first is stopping."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     previous = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

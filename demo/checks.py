@@ -1,4 +1,4 @@
-"""What has to be true at the end; each check says what differs."""
+"""The checks at the end of the demo; each reports the differences that it finds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from demo.pipeline import Release
 from demo.users import OFFICER, REQUESTER
 from lakehouse_lib import DeltaTable
 
-# Older versions that the three readers must agree on: a loaded table has as many, another may have fewer.
+# The number of older versions that the three readers compare; loaded tables have at least as many.
 OLDER_VERSIONS = 5
 # A selective query must read at most this share of a clustered table's files.
 MOST_FILES_READ = 1 / 3
-# Two things give the report's table new rows or fewer: the load and the erasure. Maintenance changes none.
+# The load and the erasure change the rows of the report's tables; maintenance does not.
 REPORTS_EXPECTED = 2
 
 QUERIES = {
@@ -52,7 +52,7 @@ _DUCKDB_TYPES = {"long": "BIGINT", "integer": "INTEGER", "string": "VARCHAR", "d
 
 @dataclass(frozen=True)
 class Check:
-    """One statement about the lakehouse, whether it holds, and if not what differs."""
+    """A statement about the lakehouse, and the differences found; it holds if there are none."""
 
     name: str
     problems: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Check:
 
 
 def queries_agree(home: Home, faults: Faults, person: Person) -> Check:
-    """TPC-H over our tables equals DuckDB over the raw CSV less the injector's list and less the erased customer."""
+    """TPC-H queries on the tables equal DuckDB on the raw CSV without the injected faults and the erased customer."""
     with duckdb.connect() as truth, duckdb.connect() as loaded:
         for table in COLUMNS:
             _raw_table(truth, home, table, faults)
@@ -73,17 +73,17 @@ def queries_agree(home: Home, faults: Faults, person: Person) -> Check:
         for name, query in QUERIES.items():
             expected, got = truth.execute(query).fetchall(), loaded.execute(query).fetchall()
             if expected != got:
-                problems.append(f"{name}: over the raw files {expected[:3]}..., over our tables {got[:3]}...")
+                problems.append(f"{name}: {expected[:3]}... on the raw files, {got[:3]}... on the tables")
         for table in COLUMNS:
             count = f"select count(*) from {table}"  # noqa: S608 - a name of ours
             expected, got = truth.execute(count).fetchall(), loaded.execute(count).fetchall()
             if expected != got:
-                problems.append(f"{table}: {expected[0][0]:,} rows in the raw files, {got[0][0]:,} in our table")
-    return Check("TPC-H Q1, Q3 and Q6 to the cent, against the raw files less the injected faults", tuple(problems))
+                problems.append(f"{table}: {expected[0][0]:,} rows in the raw files, {got[0][0]:,} in the table")
+    return Check("TPC-H Q1, Q3 and Q6 equal the raw files without the injected faults, to the cent", tuple(problems))
 
 
 def quarantine_is_exact(home: Home, faults: Faults) -> Check:
-    """The quarantine tables hold exactly the rows of the injector's list, each with its place, reason and values."""
+    """The quarantine tables have exactly the rows of the injector's list, each with its line, reason and values."""
     problems: list[str] = []
     for table in COLUMNS:
         expected = Counter(_as_quarantined(row) for row in faults.rows if row.table == table)
@@ -91,27 +91,27 @@ def quarantine_is_exact(home: Home, faults: Faults) -> Check:
         got = Counter(_quarantined(path, table)) if path.exists() else Counter()
         problems += [f"{table}: missing from quarantine: {_show(row)}" for row in (expected - got)]
         problems += [f"{table}: in quarantine, but never injected: {_show(row)}" for row in (got - expected)]
-    return Check("quarantined rows and their reasons are exactly the injector's list", tuple(problems))
+    return Check("the quarantined rows and their reasons are exactly the injected faults", tuple(problems))
 
 
 def record_stands(home: Home, request: str, *, own_answer_refused: bool) -> Check:
-    """Check that the record names requester, approver and removed files, and that the person's keys are gone."""
+    """The record names requester, approver and removed files, and the person's keys are deleted."""
     record, folder = erasures.read_record(home, request), home.ledger / request
     people = (record.get("requester"), record.get("approver", {}).get("id"))
     problems = [
         said
         for holds, said in (
-            (own_answer_refused, f"the answer of {REQUESTER}, who asked, was taken"),
-            (people == (REQUESTER, OFFICER), f"the record says that {people[0]} asked and {people[1]} approved"),
+            (own_answer_refused, f"the answer of {REQUESTER}, the requester, was accepted"),
+            (people == (REQUESTER, OFFICER), f"the record has requester {people[0]} and approver {people[1]}"),
             (not (folder / "keys.json").exists(), "the person's keys are still in the ledger"),
         )
         if not holds
     ]
-    return Check("the requester could not approve, and the record of the erasure stands in the ledger", tuple(problems))
+    return Check("the requester could not approve, and the ledger has the record of the erasure", tuple(problems))
 
 
 def skipping_is_real(home: Home) -> Check:
-    """Files a selective query reads, recomputed from footers by pyarrow alone, equal our count and are few."""
+    """The files that a selective query reads are few, and equal a count from the footers by pyarrow alone."""
     problems = []
     for table, predicates in SELECTIVE.items():
         path = home.tables / table
@@ -121,22 +121,23 @@ def skipping_is_real(home: Home) -> Check:
             from_footers = sum(_may_hold(file, column, literal(predicate)) for file in live)
             from_log = lakehouse_table.files(predicate).num_rows
             if from_footers != from_log:
-                problems.append(f"{table}, {predicate}: {from_log} files by our log, {from_footers} by the footers")
+                problems.append(f"{table}, {predicate}: {from_log} files by the log, {from_footers} by the footers")
             if from_log > len(live) * MOST_FILES_READ:
                 problems.append(f"{table}, {predicate}: reads {from_log} of {len(live)} files, more than a third")
     return Check(
-        "files a selective query reads: our count equals the Parquet footers', at most a third", tuple(problems)
+        "a selective query reads at most a third of the files, as counted by the log and by the footers",
+        tuple(problems),
     )
 
 
 def readers_agree(home: Home, *, older: int = 0) -> Check:
-    """delta-rs and DuckDB return the same rows as we do: every table's latest version and up to `older` before it."""
+    """delta-rs and DuckDB read the same rows as this library: each table's latest and up to `older` older versions."""
     problems = []
     with readers.connect() as connection:
         for path in _tables(home):
             latest = DeltaTable(str(path)).version()
             if path.name in COLUMNS and latest < older:
-                problems.append(f"{path.name}: has {latest + 1} versions, too few to compare {older} older ones")
+                problems.append(f"{path.name}: has {latest + 1} versions; expected more than {older}")
             for version in range(max(0, latest - older), latest + 1):
                 fingerprints = {name: read(connection, path, version) for name, read in readers.READERS.items()}
                 if len(set(fingerprints.values())) > 1:
@@ -146,11 +147,11 @@ def readers_agree(home: Home, *, older: int = 0) -> Check:
                     )
                     problems.append(f"{path.name} version {version}: {rows}")
     which = f"the latest and {older} older versions" if older else "the latest version"
-    return Check(f"delta-rs and DuckDB read the same rows as we do: every table, {which}", tuple(problems))
+    return Check(f"delta-rs and DuckDB read the same rows as this library: every table, {which}", tuple(problems))
 
 
 def vacuum_was_exact(home: Home) -> Check:
-    """After vacuum a table's folder holds exactly the files that delta-rs lists, and the log."""
+    """After vacuum a table's folder has exactly the files that delta-rs lists, and the log."""
     problems = []
     for table in COLUMNS:
         path = home.tables / table
@@ -162,11 +163,11 @@ def vacuum_was_exact(home: Home) -> Check:
         }
         problems += [f"{table}: {file.relative_to(path)} is there, but not in the table" for file in stored - listed]
         problems += [f"{table}: {file.relative_to(path)} is in the table, but not there" for file in listed - stored]
-    return Check("after vacuum the folders hold exactly the files that delta-rs lists, and the log", tuple(problems))
+    return Check("after vacuum the folders have exactly the files that delta-rs lists, and the log", tuple(problems))
 
 
 def checkpoints_suffice(home: Home) -> Check:
-    """delta-rs reads a copy whose JSON commits up to the last checkpoint are deleted."""
+    """delta-rs reads the same rows from a copy without the JSON commits up to the last checkpoint."""
     problems = []
     with readers.connect() as connection:
         for table in COLUMNS:
@@ -185,14 +186,14 @@ def checkpoints_suffice(home: Home) -> Check:
             if readers.delta_rs(connection, copy, version) != readers.delta_rs(connection, path, version):
                 problems.append(f"{table}: delta-rs reads other rows from checkpoint {checkpoint} than from the log")
             shutil.rmtree(copy)
-    return Check("delta-rs reads every table from its checkpoint, older JSON commits deleted", tuple(problems))
+    return Check("delta-rs reads every table from its checkpoint, without older JSON commits", tuple(problems))
 
 
 def erasure_is_complete(rows: Mapping[str, tuple[int, int]]) -> Check:
-    """The customer had rows, and none of them is left in any file."""
+    """The customer had rows, and no file holds one of them."""
     problems = [f"{folder}: {after} rows are left on disk" for folder, (_, after) in rows.items() if after]
     if not any(before for before, _ in rows.values()):
-        problems.append("the customer had no rows to begin with, so this proves nothing")
+        problems.append("the customer had no rows before the erasure, so this proves nothing")
     return Check(
         "no row with a key of the erased customer is left in any table's file on disk, quarantine included",
         tuple(problems),
@@ -202,7 +203,7 @@ def erasure_is_complete(rows: Mapping[str, tuple[int, int]]) -> Check:
 def nothing_changed(
     versions: Mapping[str, int], versions_after: Mapping[str, int], runs: int, runs_after: int
 ) -> Check:
-    """A load with nothing new made no version and released no run."""
+    """A load without new files makes no version and triggers no run."""
     problems = [
         f"{table} went from version {version} to {versions_after[table]}"
         for table, version in versions.items()
@@ -210,26 +211,26 @@ def nothing_changed(
     ]
     if runs_after != runs:
         problems.append(f"the downstream DAG ran {runs_after - runs} more times")
-    return Check("a second load with nothing new makes no version and releases nobody", tuple(problems))
+    return Check("a second load without new files makes no version and triggers no run", tuple(problems))
 
 
 def one_run_a_range(releases: Sequence[Release]) -> Check:
-    """Every downstream run was started by the platform, for a range of versions of its own."""
+    """Every downstream run was triggered by an asset, each for another range of versions."""
     problems = [
-        f"{release.run_id} is {release.run_type}, not asset_triggered"
+        f"{release.run_id} is {release.run_type}; expected asset_triggered"
         for release in releases
         if release.run_type != "asset_triggered"
     ]
     if len(releases) != REPORTS_EXPECTED:
-        problems.append(f"{len(releases)} runs for {REPORTS_EXPECTED} ranges of new versions: the load and the erasure")
+        problems.append(f"{len(releases)} runs; expected {REPORTS_EXPECTED}, for the load and for the erasure")
     for before, after in pairwise(sorted(releases, key=lambda release: release.first_version)):
         if after.first_version <= before.last_version:
             problems.append(f"{before.run_id} and {after.run_id} are both for version {after.first_version}")
-    return Check("one downstream run for each new range of versions, started by the platform", tuple(problems))
+    return Check("one downstream run for each new range of versions, triggered by an asset", tuple(problems))
 
 
 def literal(predicate: str) -> object:
-    """The value that `COLUMN = VALUE` looks for, as Parquet statistics have it."""
+    """The value in `COLUMN = VALUE`, as Parquet statistics have it."""
     with duckdb.connect() as connection:
         row = connection.execute(f"select {predicate.partition('=')[2]}").fetchone()
     assert row is not None  # a constant is one row
@@ -275,12 +276,12 @@ _Quarantined = tuple[object, ...]
 def _as_quarantined(row: SpoiledRow) -> _Quarantined:
     kinds = COLUMNS[row.table].values()
     if row.column is None and row.rule is None:
-        # It could not be taken apart into columns, so it is kept as it came.
+        # The record could not be split into columns, so the quarantine has its text.
         values: tuple[str, ...] = row.values
     elif row.rule is None:
         values = row.values
     else:
-        # It was readable, so what is kept is the text of the typed values.
+        # The record was readable, so the quarantine has its typed values as text.
         values = tuple(_text(value, kind) for value, kind in zip(row.values, kinds, strict=True))
     return (row.file, row.line, row.column, row.reason, row.rule, values)
 

@@ -1,4 +1,4 @@
-"""TPC-H data as a business would deliver it: CSV files that arrive one by one in a landing folder a source."""
+"""Generate TPC-H data as CSV files in a landing folder for each source."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from demo.errors import DemoError
 
 SCALE = 0.1
-# Many files for the big tables, so that the small-file problem is real; some for the small one, for a history.
+# The big tables have many files, so that there are small files to compact; the small table has some, for a history.
 LANDING_FILES: Mapping[str, int] = {"orders": 24, "lineitem": 24, "customer": 6}
 
 
 def generate(folder: Path, scale: float = SCALE) -> None:
-    """Writes `orders.csv`, `lineitem.csv` and `customer.csv` with a header each; the same bytes for the same scale.
+    """Write `orders.csv`, `lineitem.csv` and `customer.csv`, each with a header; the same scale gives the same bytes.
 
     Raises:
         DemoError: the generator is missing or failed.
@@ -32,9 +32,9 @@ def generate(folder: Path, scale: float = SCALE) -> None:
 
 
 def cut(raw: Path, landing: Path, files: Mapping[str, int] = LANDING_FILES) -> dict[str, list[Path]]:
-    """Cuts each `raw/NAME.csv` into `landing/NAME/NAME-01.csv`, ...: a header each, rows in order, none lost.
+    """Split each `raw/NAME.csv` into `landing/NAME/NAME-01.csv` and so on, each with a header, rows in order.
 
-    A line is a row: TPC-H has no line break inside a value.
+    A line is a row, because TPC-H values have no line breaks.
     """
     return {name: _cut_file(raw / f"{name}.csv", landing / name, count) for name, count in files.items()}
 

@@ -1,4 +1,4 @@
-"""What stops the demo: one line that says what is wrong and the way out."""
+"""The error that ends the demo, with the reason and the way out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class DemoError(Exception):
     """The demo cannot go on.
 
     Args:
-        message: what is wrong.
+        message: the reason.
         hint: the way out, as an instruction.
-        log: the file to read for more.
+        log: a log file with more information.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, log: Path | None = None) -> None:

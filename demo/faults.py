@@ -1,7 +1,7 @@
-"""The injector: spoils the landing files in known ways and keeps the list of what it put where.
+"""The injector: spoils rows and files in the landing folders, and records each fault.
 
-The list is the truth that the checks compare with: rows that must be in quarantine with the reason they are there for,
-files that must be refused, and so also what must be missing from the tables.
+The checks compare with this list: rows that must be in quarantine, with their reasons, and files that must be rejected.
+The tables must have neither.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Row = list[str]
 
 @dataclass(frozen=True)
 class SpoiledRow:
-    """A row that must end in quarantine.
+    """A row that must be in quarantine.
 
     Attributes:
-        line: 1-based physical line in the file; the header is line 1.
-        column: the column at fault; None when the line as a whole is.
-        rule: the quality rule it breaks; None when it cannot be read as its schema says.
-        reason: the reason that quarantine must give.
+        line: the line in the file, from 1; the header is line 1.
+        column: the faulty column; None: the whole line is faulty.
+        rule: the broken quality rule; None: the row does not fit its schema.
+        reason: the reason that the quarantine must give.
         key: the row's primary key before it was spoiled.
-        values: the line's fields, as they stand in the file.
+        values: the line's fields in the file.
     """
 
     table: str
@@ -45,7 +45,7 @@ class SpoiledRow:
 
 @dataclass(frozen=True)
 class SpoiledFile:
-    """A file that must be refused whole: `column` is called `instead` in its header. `keys` are those of its rows."""
+    """A file that must be rejected: its header has `instead` in place of `column`. `keys` are its primary keys."""
 
     table: str
     file: str
@@ -60,7 +60,7 @@ class Faults:
     files: tuple[SpoiledFile, ...]
 
     def missing_keys(self, table: str) -> list[tuple[int, ...]]:
-        """Primary keys of all rows that must not be in the table."""
+        """The primary keys of all rows that must not be in the table."""
         rows = [row.key for row in self.rows if row.table == table]
         return rows + [key for file in self.files if file.table == table for key in file.keys]
 
@@ -70,7 +70,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class _Fault:
-    """One way to spoil a row, and how often."""
+    """A way to spoil a row, and the number of rows."""
 
     table: str
     times: int
@@ -111,14 +111,14 @@ _FAULTS = (
     _breaks("orders", "known_status", "?", 3),
     _breaks("customer", "phone_in_tpch_form", "unknown", 2),
 )
-# The supplier of one file has renamed a column.
+# One file has a renamed column.
 _REFUSED = ("orders", "orders-17.csv", "o_totalprice", "total_price")
 
 
 def inject(landing: Path, seed: int = SEED) -> Faults:
-    """Spoils the files in `landing`; the same files and seed give the same faults.
+    """Spoil the files in `landing`; the same files and seed give the same faults.
 
-    Files keep their number of lines. No row is spoiled twice, and none of the file that is refused.
+    Files keep their number of lines. A row is spoiled once at most, and not in the file that is rejected.
     """
     chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
     spoiled: list[SpoiledRow] = []
@@ -150,7 +150,7 @@ def inject(landing: Path, seed: int = SEED) -> Faults:
 
 
 def parse(line: bytes) -> Row:
-    """One CSV line as its fields."""
+    """The fields of a CSV line."""
     return next(csv.reader([line.decode()]))
 
 

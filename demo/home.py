@@ -1,4 +1,4 @@
-"""Where the demo keeps everything: one git-ignored folder, and the lock that lets one demo use it at a time."""
+"""The folder of the demo, which git ignores, and the lock with which one demo at a time uses it."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ class Home:
 
     @property
     def raw(self) -> Path:
-        """The generator's own CSV files, as they were before any fault was put in."""
+        """The generator's CSV files, without faults."""
         return self.root / "raw"
 
     @property
     def landing(self) -> Path:
-        """A folder of landing files a source."""
+        """The landing folders, one for each source."""
         return self.root / "landing"
 
     @property
     def tables(self) -> Path:
-        """The Delta tables, the quarantine tables and the report beside them."""
+        """The Delta tables, the quarantine tables and the report."""
         return self.root / "lakehouse"
 
     @property
     def ledger(self) -> Path:
-        """Plans, decisions and records of erasures; only the tasks write it, and each document has their seal."""
+        """Plans, decisions and records of erasures, which only tasks write, with a seal on each document."""
         return self.root / "ledger"
 
     @property
     def registry(self) -> Path:
-        """The registry that the DAGs read, with schemas, suites and the report's SQL beside it."""
+        """The registry's file, in a folder with schemas, suites and the report's SQL."""
         return self.root / "registry" / "lakehouse.json"
 
     @property
     def faults(self) -> Path:
-        """What the injector put where."""
+        """The list of injected faults."""
         return self.root / "injected_faults.json"
 
     @property
     def airflow(self) -> Path:
-        """AIRFLOW_HOME of the demo's own Airflow."""
+        """AIRFLOW_HOME of the demo's Airflow."""
         return self.root / "airflow"
 
     @property
@@ -61,16 +61,16 @@ class Home:
 
     @property
     def airflow_state(self) -> Path:
-        """Which Airflow runs now: process, port, mark. Absent when none was started."""
+        """The running Airflow's process, port and mark; missing if none was started."""
         return self.root / "airflow.json"
 
     @property
     def scratch(self) -> Path:
-        """Copies that the checks make."""
+        """Copies of tables, which the checks make."""
         return self.root / "scratch"
 
     def clear(self) -> None:
-        """Removes what the last run left: the names above and nothing else, so a stranger's file here survives."""
+        """Delete the files of the last run, by the names above only; other files in the folder stay."""
         folders = (
             self.raw,
             self.landing,
@@ -90,10 +90,10 @@ class Home:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Held while one command works here. The kernel frees it when the process dies, however it dies.
+        """Hold the lock during the block. The kernel releases it when the process ends, even if it is killed.
 
         Raises:
-            DemoError: another command holds it.
+            DemoError: another command holds the lock.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / "lock").open("a") as handle:

@@ -1,4 +1,4 @@
-"""The lakehouse of the demo: schemas, quality rules, and the registry through which the DAGs know its tables."""
+"""The lakehouse of the demo: schemas, quality rules, and the registry with its tables."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from demo.home import Home
 from demo.users import OFFICER
 
 KIB = 1024
-# Small on purpose: at a size for production, these few rows would fit one file and there would be nothing to skip.
+# Small on purpose: at production size, these few rows would fit one file, and there would be no files to skip.
 TARGET_FILE_SIZE = {"orders": 400 * KIB, "lineitem": 600 * KIB, "customer": 4096 * KIB}
-# Columns that nothing sorts by when the files land, so that only the clustering can make files skippable.
+# The source files are not sorted by these columns, so only clustering makes files skippable.
 CLUSTER_BY = {"orders": ["o_custkey", "o_orderdate"], "lineitem": ["l_partkey", "l_shipdate"], "customer": []}
-# A selective query a clustered column: the value looked for.
+# A selective query for each clustered column.
 SELECTIVE = {
     "orders": {"o_custkey": "o_custkey = 7501", "o_orderdate": "o_orderdate = DATE '1995-06-17'"},
     "lineitem": {"l_partkey": "l_partkey = 10007", "l_shipdate": "l_shipdate = DATE '1995-06-17'"},
 }
 KEYS = {"orders": ["o_orderkey"], "lineitem": ["l_orderkey", "l_linenumber"], "customer": ["c_custkey"]}
-# A version every file or two, as a table gets them that is loaded as its files arrive: a history, and small files.
+# A version for every file or two, as if files were loaded when they arrive: this gives a history and small files.
 FILES_PER_BATCH = {"orders": 2, "lineitem": 1, "customer": 1}
 
 _MONEY = "decimal(15,2)"
@@ -106,14 +106,14 @@ RULES: dict[str, list[dict[str, Any]]] = {
         ),
     ],
 }
-# What a rule is about, as the quarantine table names it.
+# The column of each rule, as the quarantine names it.
 RULE_COLUMNS = {
     rule["meta"]["rule_id"]: rule["kwargs"].get("column") or rule["kwargs"].get("column_A")
     for rules in RULES.values()
     for rule in rules
 }
 
-# Read by the report's DAG over the tables' latest versions: what was sold, month by month.
+# The report: sales by month.
 REPORT_SQL = """\
 select
     year(l_shipdate) as ship_year,
@@ -133,7 +133,7 @@ def quarantine_of(table: str) -> str:
 
 
 def write_registry(home: Home) -> None:
-    """Writes the registry, and beside it a schema and a suite a table and the report's query."""
+    """Write the registry, with a schema and a suite for each table and the report's query beside it."""
     folder = home.registry.parent
     folder.mkdir(parents=True, exist_ok=True)
     for table in COLUMNS:
@@ -144,7 +144,7 @@ def write_registry(home: Home) -> None:
 
 
 def registry(home: Home) -> dict[str, Any]:
-    """The registry as JSON; paths of files beside it are relative to it."""
+    """The registry as JSON; paths are relative to its folder."""
     return {
         "tables": {table: _table(home, table) for table in COLUMNS},
         "subjects": {
@@ -184,7 +184,7 @@ def _table(home: Home, table: str) -> dict[str, Any]:
         "quarantine": str(home.tables / quarantine_of(table)),
         "cluster_by": CLUSTER_BY[table],
         "target_file_size": TARGET_FILE_SIZE[table],
-        # No reader of an older version waits in a demo; the seven days of the default would keep every file.
+        # The demo has no readers of older versions, and the default of seven days would keep every file.
         "vacuum": {"retention_hours": 0, "enforce_retention": False},
     }
 

@@ -1,4 +1,4 @@
-"""How a table stands: versions, rows, files, and how many files a selective query has to read."""
+"""Measure a table: version, rows, files, and the number of files that a selective query reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib import DeltaTable
 
 @dataclass(frozen=True)
 class TableState:
-    """One table at its latest version; sizes in bytes. `files_read`: predicate -> files that may hold a match."""
+    """A table at its latest version; sizes in bytes. `files_read`: by predicate, files that may have a match."""
 
     table: str
     version: int
@@ -25,7 +25,7 @@ class TableState:
 
 
 def measure(path: Path, predicates: list[str]) -> TableState:
-    """The state of the table at `path`, from its log alone."""
+    """The state of the table at `path`, from its log only."""
     table = DeltaTable(str(path))
     files = table.files()
     return TableState(

@@ -1,4 +1,4 @@
-"""The customer who asks to be forgotten, and where rows about that person lie on disk."""
+"""Choose the customer to erase, and count the customer's rows on disk."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ import pyarrow.parquet as pq
 from demo.faults import Faults, parse
 from demo.lakehouse import quarantine_of
 
-# Which column of which table says whom a row is about; line items do so through their order.
+# The column with the customer's id, by table; line items have the id of their order.
 _BY_CUSTOMER = {"customer": "c_custkey", "orders": "o_custkey"}
 _BY_ORDER = {"lineitem": "l_orderkey"}
 
 
 @dataclass(frozen=True)
 class Person:
-    """A customer's id and the keys of all orders that the raw data has of them."""
+    """A customer's id, and the keys of all the customer's orders in the raw data."""
 
     customer: int
     orders: tuple[int, ...]
 
 
 def choose(raw: Path, faults: Faults) -> Person:
-    """The customer with the most orders among those with a line item in quarantine and no order out of reach.
+    """The customer with the most orders, among those with a line item in quarantine and all orders readable.
 
-    So the erasure has rows to find in every table and in a quarantine table.
+    So every table and a quarantine have rows to erase.
     """
     items = [row for row in faults.rows if row.table == "lineitem"]
     readable = [row.key[0] for row in items if row.column is not None]
-    # Nothing says whom an order in quarantine's line items belong to, nor a record that falls into no columns.
+    # The customer of a quarantined order cannot be found from its line items, nor that of a record without columns.
     out_of_reach = [key[0] for key in faults.missing_keys("orders")] + [
         row.key[0] for row in items if row.column is None
     ]
@@ -52,7 +52,7 @@ def choose(raw: Path, faults: Faults) -> Person:
             [readable, out_of_reach],
         ).fetchone()
         if customer is None:
-            raise ValueError("no customer has a line item among the faults; the injector's seed must be another")
+            raise ValueError("no customer has a line item among the faults; choose another seed of the injector")
         orders = connection.execute(
             f"select o_orderkey from read_csv('{raw / 'orders.csv'}') where o_custkey = $1 order by 1",  # noqa: S608
             [customer[0]],
@@ -61,10 +61,9 @@ def choose(raw: Path, faults: Faults) -> Person:
 
 
 def rows_on_disk(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
-    """Rows about the person in every Parquet file below each table's folder, quarantine too, read by pyarrow alone.
+    """By folder of a table or quarantine, the person's rows in its Parquet files, and the number of files with them.
 
-    Live or not: a file that no version lists any more, but that is still there, counts. Returns table -> (rows, files
-    that hold them), for every folder that exists.
+    pyarrow reads the files, without the log: files that no version lists count, too.
     """
     keys_by_table = {
         **{table: (column, {person.customer}) for table, column in _BY_CUSTOMER.items()},
@@ -80,9 +79,9 @@ def rows_on_disk(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
 
 
 def unattributed(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
-    """Records in quarantine that are kept as text, because they fall into no columns.
+    """By quarantine, the records that could not be split into columns, and those of them that mention the person.
 
-    Returns quarantine -> (records, those with the customer's or an order's key as a field), for every one that has any.
+    A record mentions the person if one of its fields is the key of the customer or of an order.
     """
     keys = {str(key) for key in (person.customer, *person.orders)}
     records_by_table = {}
@@ -97,7 +96,7 @@ def unattributed(tables: Path, person: Person) -> dict[str, tuple[int, int]]:
 
 
 def data_files(table: Path) -> list[Path]:
-    """Every Parquet file below a table's folder, the transaction log's own apart."""
+    """All Parquet files below a table's folder, except those of the log."""
     return sorted(path for path in table.rglob("*.parquet") if "_delta_log" not in path.relative_to(table).parts)
 
 
@@ -107,7 +106,7 @@ def _count(path: Path, column: str, keys: set[int]) -> int:
             return 0
         count = 0
         for batch in file.iter_batches(columns=[column]):
-            # Quarantine keeps values as text, and text that is not a number is about no person.
+            # A quarantine has values as text; a text that is not a number is no key of a person.
             text = batch.column(0).cast("string")
             count += int(np.count_nonzero(pc.is_in(text, value_set=_texts(keys)).to_numpy(zero_copy_only=False)))
         return count

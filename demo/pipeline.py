@@ -1,4 +1,4 @@
-"""Runs of DAGs as an operator follows them: trigger, watch task by task, answer what is asked."""
+"""Trigger DAGs, watch their tasks and answer their questions, through Airflow's API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from demo.rest import AirflowApi, Question, Run, Task
 
 POLL_SECONDS = 0.5
 PARSE_SECONDS = 90.0
-# An answer that comes before the scheduler has noticed that the task waits makes Airflow 3.3 take the task for failed.
+# An answer before the scheduler has noticed that the task waits makes Airflow 3.3 mark the task as failed.
 READING_SECONDS = 5.0
 RUN_SECONDS = 900.0
 REPORT = "lakehouse_report"
@@ -26,7 +26,7 @@ DAGS = ("lakehouse_ingest", "lakehouse_maintenance", "lakehouse_erasure_customer
 
 @dataclass(frozen=True)
 class Release:
-    """A run of the downstream DAG, and the new versions of which table released it: first and last."""
+    """A run of the downstream DAG, with the table and the range of versions that triggered it."""
 
     run_id: str
     run_type: str
@@ -38,7 +38,7 @@ class Release:
 
 
 class Pipeline:
-    """The demo's operator: works one Airflow through its API and tells what it sees."""
+    """The demo's user of Airflow's API, who prints the progress."""
 
     def __init__(self, api: AirflowApi, home: Home, progress: Progress) -> None:
         self.api = api
@@ -46,21 +46,21 @@ class Pipeline:
         self.progress = progress
 
     def await_dags(self) -> None:
-        """Waits until every DAG is parsed, then lets them run.
+        """Wait until every DAG is parsed, and unpause all of them.
 
         Raises:
-            DemoError: a DAG file does not import, or a DAG did not appear in time.
+            DemoError: the import of a DAG file failed, or a DAG was not parsed in time.
         """
         deadline = time.monotonic() + PARSE_SECONDS
         while missing := set(DAGS) - self.api.dag_ids():
             if errors := self.api.import_errors():
                 raise DemoError(
-                    f"A DAG file does not import: {errors[0]}", hint="Mend that file.", log=self.home.airflow_log
+                    f"The import of a DAG file failed: {errors[0]}", hint="Fix that file.", log=self.home.airflow_log
                 )
             if time.monotonic() > deadline:
                 raise DemoError(
-                    f"Airflow has not found {', '.join(sorted(missing))} after {PARSE_SECONDS:.0f} seconds",
-                    hint="The DAG processor's lines in the log say why.",
+                    f"Airflow has not parsed {', '.join(sorted(missing))} after {PARSE_SECONDS:.0f} seconds",
+                    hint="The DAG processor's lines in the log have the reason.",
                     log=self.home.airflow_log,
                 )
             time.sleep(POLL_SECONDS)
@@ -68,7 +68,7 @@ class Pipeline:
             self.api.unpause(dag_id)
 
     def run(self, dag_id: str, params: dict[str, object] | None = None, *, user: AirflowApi | None = None) -> Run:
-        """Triggers the DAG by hand, as the operator or another user."""
+        """Trigger the DAG, as the default or another user."""
         run = (user or self.api).trigger(dag_id, params)
         self.progress.line("note", f"{dag_id} started by hand")
         return run
@@ -80,15 +80,14 @@ class Pipeline:
         answer: Answer | None = None,
         may_fail: Expected | None = None,
     ) -> list[Task]:
-        """Watches the run to its end, a line a task, and returns its tasks.
+        """Watch the run to its end, print a line for each task, and return the tasks.
 
         Args:
-            answer: answers a question when a task asks a person.
-            may_fail: given a failed task's log, says what the failure shows when it is one that the demo provokes,
-                or None when it is not.
+            answer: called with the question of a task.
+            may_fail: called with the log of a failed task; returns a sentence about an expected failure, else None.
 
         Raises:
-            DemoError: a task failed that must not, or the run takes too long.
+            DemoError: a task failed unexpectedly, or the run takes too long.
         """
         reported: set[tuple[str, int]] = set()
         first_asked: dict[Question, float] = {}
@@ -136,27 +135,27 @@ class Pipeline:
                 )
             self.progress.line("refused", f"{name}: {shown}", task.seconds)
         else:
-            self.progress.line("note", f"{name}: left out, because a task before it did not succeed")
+            self.progress.line("note", f"{name}: not run, because a task before it did not succeed")
 
     def await_releases(self, before: int) -> list[Release]:
-        """Waits until the platform has started and finished one more report than `before`; returns all of them."""
+        """Wait until Airflow has triggered and finished more than `before` runs of the report; return all runs."""
         deadline = time.monotonic() + RUN_SECONDS
         while time.monotonic() < deadline:
             runs = self.api.runs(REPORT)
             if len(runs) > before:
-                self.progress.line("note", f"{REPORT} started by itself: new versions have released it")
+                self.progress.line("note", f"new versions have triggered {REPORT}")
                 for run in runs[before:]:
                     self.follow(run)
                 return self.releases()
             time.sleep(POLL_SECONDS)
         raise DemoError(
-            f"No new version has released {REPORT} within {RUN_SECONDS:.0f} seconds",
-            hint="The triggerer's lines in the log say why.",
+            f"No new version has triggered {REPORT} within {RUN_SECONDS:.0f} seconds",
+            hint="The triggerer's lines in the log have the reason.",
             log=self.home.airflow_log,
         )
 
     def releases(self) -> list[Release]:
-        """Every run of the report so far, with the version range that released it."""
+        """All runs of the report so far, with the range of versions that triggered each."""
         return [
             Release(
                 run.run_id,
@@ -173,7 +172,7 @@ class Pipeline:
 
 
 def last_error(log: str) -> str:
-    """The last line of a task's log that names an error of ours, else the last line at all."""
+    """The last line of a task's log with one of the library's errors, else the log's last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and "::" not in line[:2]]
     named = [line for line in lines if re.search(r"\b\w+(Error|Exception)\b: ", line)]
     return (named or lines or ["no log"])[-1]

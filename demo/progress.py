@@ -1,4 +1,4 @@
-"""One line a step, as it happens."""
+"""Print the progress of the demo, a line for each step."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "refused": "[yellow]
 
 @dataclass
 class Progress:
-    """Prints the story while it runs; colours only on a terminal.
+    """Prints acts and steps as they happen, with colours on a terminal.
 
     Attributes:
-        steps: the length of each finished act in seconds, in order.
+        steps: title and seconds of each finished act, in order.
     """
 
     stream: TextIO = sys.stdout
     steps: list[tuple[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Piped output has no width of its own; a fixed one keeps lines whole in a log file.
+        # A pipe has no width; with a fixed width, lines in a log file are not wrapped.
         width = None if self.stream.isatty() else 140
         self.console = Console(file=self.stream, highlight=False, width=width, soft_wrap=True)
         self._began = time.monotonic()
         self._act: tuple[str, float] | None = None
 
     def act(self, title: str) -> None:
-        """Begins the next act of the demo and notes how long the one before it took."""
+        """Begin the next act, and record the seconds of the one before."""
         self.end()
         self._act = (title, time.monotonic())
         self.console.print(f"\n[bold]{escape(title)}[/]")
@@ -44,7 +44,7 @@ class Progress:
             self._act = None
 
     def line(self, kind: str, text: str, seconds: float | None = None) -> None:
-        """`kind` is one of done, failed, refused, note."""
+        """Print a line; `kind` is done, failed, refused or note."""
         clock = f"{time.monotonic() - self._began:6.1f}s"
         took = f" [dim]({seconds:.1f} s)[/]" if seconds is not None else ""
         self.console.print(f"[dim]{clock}[/] {_MARKS[kind]} {escape(text)}{took}")

@@ -1,4 +1,4 @@
-"""Three readers of one Delta table: ours, delta-rs and DuckDB; all rows of a version boiled down to one fingerprint."""
+"""Read a version of a Delta table with this library, delta-rs and DuckDB, as a fingerprint of its rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lakehouse_lib import DeltaTable
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The number of rows and the sum of their hashes: equal for equal rows in any order."""
+    """The number of rows and the sum of their hashes, which are equal for equal rows in any order."""
 
     rows: int
     hash: int
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """DuckDB with the delta extension from the installed wheel; it downloads nothing."""
+    """A DuckDB connection with the delta extension from the installed wheel, without a download."""
     (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
     connection.execute(f"LOAD '{extension}'")
-    # The demo's numbers are decimals in UTC-free columns; a fixed zone keeps timestamps comparable all the same.
+    # With a fixed zone, timestamps are comparable.
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
@@ -40,7 +40,7 @@ def delta_rs(connection: duckdb.DuckDBPyConnection, path: Path, version: int) ->
 
 
 def duckdb_delta(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
-    # The version is an int of ours and the path is quoted; the extension takes neither as a bound parameter.
+    # The extension takes no bound parameters; the version is an int, and the path is quoted.
     return _fingerprint(connection, f"delta_scan({_quoted(path)}, version => {int(version)})")
 
 

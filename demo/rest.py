@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as an operator at the screen would use it."""
+"""A client of the parts of Airflow's REST API that the demo uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Run:
     dag_id: str
     run_id: str
     run_type: str
-    """How it came about: `manual`, `scheduled` or `asset_triggered`."""
+    """The type of the run: `manual`, `scheduled` or `asset_triggered`."""
     state: str
     queued: datetime | None
     started: datetime | None
@@ -58,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Question:
-    """What a task asks a person."""
+    """The question of a task to a person."""
 
     dag_id: str
     run_id: str
@@ -70,20 +70,20 @@ class Question:
 
 
 class AirflowApi:
-    """One user's session with one Airflow; the token is fetched when it is first needed.
+    """A user's session with Airflow; the first call fetches the token.
 
-    Every call raises DemoError when Airflow does not answer or refuses.
+    Every call raises DemoError if Airflow does not answer or returns an error.
     """
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self.url = url
         self._login = {"username": user, "password": password}
         self._token: str | None = None
-        # Never through a proxy: the server is on this machine, and the password must stay on it.
+        # Without a proxy: the server is on this machine, and the password must not leave it.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def healthy(self) -> bool:
-        """True when the API server, scheduler, DAG processor and triggerer are all up. Never raises."""
+        """Whether the API server, scheduler, DAG processor and triggerer are all up. Raises nothing."""
         try:
             health = self._send("GET", "/api/v2/monitor/health", token=None)
         except DemoError:
@@ -94,7 +94,7 @@ class AirflowApi:
         return {dag["dag_id"] for dag in self._get("/api/v2/dags", limit=100)["dags"]}
 
     def import_errors(self) -> list[str]:
-        """`file: last line of the stack trace` of every DAG file that does not import."""
+        """`file: last line of the stack trace` of every DAG file whose import failed."""
         errors = self._get("/api/v2/importErrors")["import_errors"]
         return [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in errors]
 
@@ -118,7 +118,7 @@ class AirflowApi:
         return [_task(task) for task in self._get(path, limit=100)["task_instances"]]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
-        """What the task left, or None when it left nothing under `key`."""
+        """The task's XCom with the key `key`; None without one."""
         path = (
             f"/api/v2/dags/{_quote(dag_id)}/dagRuns/{_quote(run_id)}/taskInstances/{_quote(task_id)}"
             f"/xcomEntries/{_quote(key)}"
@@ -138,14 +138,14 @@ class AirflowApi:
         return "\n".join(_log_line(line) for line in content)
 
     def released_by(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The asset events that released the run: `name`, `uri`, `timestamp`, `extra`."""
+        """The asset events that triggered the run: `name`, `uri`, `timestamp`, `extra`."""
         path = f"/api/v2/dags/{_quote(dag_id)}/dagRuns/{_quote(run_id)}/upstreamAssetEvents"
         return list(self._get(path)["asset_events"])
 
     def questions(self, dag_id: str, run_id: str) -> list[Question]:
-        """What waits for a person's answer in this run.
+        """The open questions of this run.
 
-        A question is there a moment before its task has parked, and an answer in that moment is lost on the task.
+        A question appears shortly before its task waits; an answer in that moment makes the task fail.
         """
         path = f"/api/v2/dags/{_quote(dag_id)}/dagRuns/{_quote(run_id)}/hitlDetails"
         details = self._get(path, response_received="false")["hitl_details"]
@@ -164,10 +164,10 @@ class AirflowApi:
         ]
 
     def answer(self, question: Question, option: str) -> str:
-        """Answers as this user and returns the name under which Airflow noted it.
+        """Answer as this user; returns the user's name in Airflow's response.
 
         Raises:
-            RefusedError: this user may not answer it.
+            RefusedError: this user may not answer.
         """
         path = (
             f"/api/v2/dags/{_quote(question.dag_id)}/dagRuns/{_quote(question.run_id)}"
@@ -203,7 +203,7 @@ class AirflowApi:
 
 
 class RefusedError(DemoError):
-    """Airflow does not let this user do that."""
+    """Airflow does not permit this user to do that."""
 
 
 class _NotFoundError(DemoError): ...

@@ -23,14 +23,14 @@ from demo.rest import AirflowApi, Question, RefusedError
 from demo.users import OFFICER, REQUESTER
 from lakehouse_lib.errors import DeltaError
 
-# A second load with nothing new must release no DAG; this long is waited for a run that must not come.
+# A second load without new files must trigger no DAG; the time to wait for a run that must not start.
 QUIET_SECONDS = 6.0
-# Of each check; the first few show what kind of difference it is.
+# The most differences to print for a check.
 MOST_PROBLEMS = 10
 
 
 def prepare(home: Home, progress: Progress) -> tuple[Faults, Person]:
-    """Makes the raw data, the landing files with their faults and the registry, in an empty home."""
+    """Make the raw data, the landing files with faults, and the registry, in an empty home."""
     home.clear()
     home.root.mkdir(parents=True, exist_ok=True)
     data.generate(home.raw)
@@ -41,7 +41,7 @@ def prepare(home: Home, progress: Progress) -> tuple[Faults, Person]:
     injected.save(home.faults)
     spoiled = injected.files[0]
     renamed = f"{spoiled.column} is called {spoiled.instead} there"
-    progress.line("done", f"spoiled {len(injected.rows)} rows here and there, and {spoiled.file} whole: {renamed}")
+    progress.line("done", f"spoiled {len(injected.rows)} rows, and the header of {spoiled.file}: {renamed}")
     lakehouse.write_registry(home)
     home.tables.mkdir(exist_ok=True)
     return injected, person.choose(home.raw, injected)
@@ -57,12 +57,12 @@ class Story:
     checks: list[Check] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Plays all acts and prints the summary. True when every check holds.
+        """Play all acts and print the summary; True if every check holds.
 
         Raises:
-            DemoError: the demo could not go on.
+            DemoError: the demo cannot go on.
         """
-        self.progress.act("1. Setting up: data, faults, an Airflow of its own")
+        self.progress.act("1. Setting up: data, faults, the demo's own Airflow")
         injected, who = prepare(self.home, self.progress)
         began = time.monotonic()
         with airflow_process.session(self.home) as state:
@@ -75,7 +75,7 @@ class Story:
             self._erase(pipeline, who, requester, officer)
             self._load_nothing(pipeline, injected)
             self.progress.act("6. Stopping Airflow")
-        self.progress.line("done", "Airflow has stopped; nothing of it is left running")
+        self.progress.line("done", "Airflow has stopped; no process is left")
         self._judge(injected, who)
         self.progress.end()
         self.record.steps = self.progress.steps
@@ -84,7 +84,7 @@ class Story:
         return all(check.holds for check in self.checks)
 
     def _load(self, pipeline: Pipeline, injected: Faults) -> None:
-        self.progress.act("2. Loading what has landed: schema gate, quality gate, exactly once")
+        self.progress.act("2. Loading the landed files: schema gate, quality gate, exactly once")
         run = pipeline.run("lakehouse_ingest")
         pipeline.follow(run, may_fail=self._refusal(injected))
         self.record.releases = pipeline.await_releases(0)
@@ -99,7 +99,7 @@ class Story:
                 match = re.search(rf"SourceRefusedError: (.*{re.escape(spoiled.file)}.*)", log)
                 if match:
                     self.record.refused = {**self.record.refused, spoiled.file: match[1]}
-                    return f"refused {spoiled.file}, as it must; the table has the other files"
+                    return f"rejected {spoiled.file}, as expected; the table has the other files"
             return None
 
         return shown
@@ -113,14 +113,14 @@ class Story:
         for table, state in self.record.maintained.items():
             before = self.record.loaded[table]
             old, expired = (done[table][step]["files_deleted"] for step in ("vacuum", "cleanup"))
-            went = f"{old} old files and {expired} expired files of the log are deleted"
+            went = f"{old} old data files and {expired} expired log files are deleted"
             self.progress.line("note", f"{table}: {before.files} files → {state.files}; {went}")
         self._check(checks.skipping_is_real, self.home)
         self._check(checks.vacuum_was_exact, self.home)
         self._check(checks.checkpoints_suffice, self.home)
 
     def _erase(self, pipeline: Pipeline, who: Person, requester: AirflowApi, officer: AirflowApi) -> None:
-        self.progress.act(f"4. Erasing customer {who.customer}: {REQUESTER} asks, {OFFICER} answers")
+        self.progress.act(f"4. Erasing customer {who.customer}: {REQUESTER} requests, {OFFICER} approves")
         before = person.rows_on_disk(self.home.tables, who)
 
         def approve(question: Question) -> None:
@@ -134,7 +134,7 @@ class Story:
                 requester.answer(question, option)
             except RefusedError:
                 self.record.own_answer_refused = True
-                self.progress.line("refused", f"{REQUESTER} answered “{option}” and was refused, as it must be")
+                self.progress.line("refused", f"{REQUESTER} answered “{option}”, and Airflow refused it, as expected")
             name = officer.answer(question, option)
             self.progress.line("done", f"{name} answered “{option}” through the REST API")
 
@@ -151,7 +151,7 @@ class Story:
         self._check(checks.erasure_is_complete, self.record.person_rows)
 
     def _load_nothing(self, pipeline: Pipeline, injected: Faults) -> None:
-        self.progress.act("5. Loading again, with nothing new")
+        self.progress.act("5. Loading again, without new files")
         versions = {table: state.version for table, state in self._measure().items()}
         runs = len(pipeline.api.runs(REPORT))
         pipeline.follow(pipeline.run("lakehouse_ingest"), may_fail=self._refusal(injected))
@@ -163,7 +163,7 @@ class Story:
         self._check(checks.one_run_a_range, self.record.releases)
 
     def _judge(self, injected: Faults, who: Person) -> None:
-        self.progress.act("7. Checking everything against the raw files and other readers")
+        self.progress.act("7. Checking all results against the raw files and other readers")
         self._check(checks.queries_agree, self.home, injected, who)
         self._check(checks.readers_agree, self.home)
 
@@ -193,7 +193,7 @@ class Story:
         try:
             result = check(*arguments, **options)
         except (DeltaError, deltalake.exceptions.DeltaError, duckdb.Error, OSError) as error:
-            # A reader that fails is a finding like any other; the checks after it still have their say.
+            # An error counts as a failed check, and the other checks still run.
             result = Check(check.__name__.replace("_", " "), (f"{type(error).__name__}: {error}",))
         self.checks.append(result)
         self.progress.line("done" if result.holds else "failed", result.name, time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""What happened, on one screen."""
+"""Print the results of the demo."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from demo.pipeline import Release
 
 @dataclass
 class Record:
-    """What the demo saw, act by act.
+    """The results of all acts.
 
     Attributes:
         loaded, maintained, final: the tables after the load, after maintenance and at the end.
         quarantined: (table, reason, rows), most rows first.
-        refused: file -> the message it was refused with, which names the file.
-        person_rows: table -> (rows before, rows after) of the erased customer in every file on disk.
-        unattributed: quarantine -> (records of which no key says whose they are, those that mention the customer).
-        question: what the approval step asked.
-        own_answer_refused: whether Airflow refused the answer of the user who had asked for the erasure.
+        refused: by file, the message with which it was rejected.
+        person_rows: by table, the erased customer's rows in every file on disk, before and after.
+        unattributed: by quarantine, the records without a readable key, and those of them that mention the customer.
+        question: the headline of the approval.
+        own_answer_refused: whether Airflow refused the answer of the user who requested the erasure.
         erasure: the record in the ledger.
         releases: the downstream runs.
         steps: title and seconds of each act.
@@ -57,9 +57,9 @@ def show(record: Record, console: Console) -> None:
         "\nTarget file sizes are set small for this demo ("
         + ", ".join(f"{table} {_size(size)}" for table, size in TARGET_FILE_SIZE.items())
         + "; the default is 100 MiB), so that few rows\n"
-        "still fill many files. What lands smaller than that is merged, what lands larger is cut.\n"
-        "Vacuum's retention is overridden to 0 hours (the default is 7 days), so that old files go at once: never do\n"
-        "that where somebody may still be reading an older version.\n"
+        "fill many files. Smaller files are merged, larger files are split.\n"
+        "Vacuum's retention is 0 hours here (the default is 7 days), so that old files are deleted at once. Do not do\n"
+        "that where a query may still be reading an older version.\n"
     )
     console.print(_quarantine(record))
     for message in record.refused.values():
@@ -67,12 +67,12 @@ def show(record: Record, console: Console) -> None:
     console.print(_person(record))
     for folder, (records, mentions) in record.unattributed.items():
         console.print(
-            f"{folder} also has {records} records that fall into no columns, so no key says whose they are;\n"
-            f"{mentions} of them hold a key of the customer's as a field. The erasure counts them and lets them stay."
+            f"{folder} also has {records} records that could not be split into columns, so they have no readable key;\n"
+            f"{mentions} of them hold a key of the customer as a field. The erasure counts and keeps these records."
         )
     console.print(
-        "Landing files are not covered, and how many of them hold the customer's rows is not counted. The log keeps\n"
-        "keys as statistics of files until its cleanup; the commits of the deletes name the request alone."
+        "Landing files are not erased, and how many of them hold the customer's rows is not counted. The log keeps\n"
+        "keys as statistics of files until its cleanup; the commits of the deletes name only the request."
     )
     if record.erasure:
         console.print(_erasure(record))
@@ -114,7 +114,7 @@ def _erasure(record: Record) -> Table:
     table.show_header = False
     for name, value in (
         ("request", body["request"]),
-        ("asked by", body["requester"]),
+        ("requested by", body["requester"]),
         ("question", record.question),
         ("approved by", f"{body['approver']['name']}, {body['approved_at']}"),
         ("rows deleted", ", ".join(f"{each['table']} {each['rows_deleted']}" for each in body["tables"])),
@@ -126,14 +126,14 @@ def _erasure(record: Record) -> Table:
 
 
 def _quarantine(record: Record) -> Table:
-    table = _grid("Rows in quarantine, and why", "table", "reason", "rows")
+    table = _grid("Rows in quarantine, by reason", "table", "reason", "rows")
     for name, reason, rows in record.quarantined:
         table.add_row(name, escape(reason), str(rows))
     return table
 
 
 def _person(record: Record) -> Table:
-    title = f"Customer {record.customer}: rows in every file on disk, in the table or left over"
+    title = f"Customer {record.customer}: rows in every file on disk, live or not"
     table = _grid(title, "folder", "before the erasure", "after")
     for name, (before, after) in record.person_rows.items():
         table.add_row(name, str(before), str(after))
@@ -141,18 +141,18 @@ def _person(record: Record) -> Table:
 
 
 def _releases(record: Record) -> Table:
-    table = _grid("How the downstream DAG was released", "lakehouse_report", "when", "by the new versions", "run took")
+    table = _grid("Runs of the downstream DAG", "lakehouse_report", "when", "for the new versions", "duration")
     for release in record.releases:
         when = release.queued.astimezone().strftime("%H:%M:%S") if release.queued else ""
         first, last = release.first_version, release.last_version
         versions = f"{release.table} {first}" + (f" to {last}" if last > first else "")
         table.add_row(release.run_type.replace("_", " "), when, versions, f"{release.seconds:.1f} s")
-    table.caption = "nobody started these runs; a second load with nothing new started none"
+    table.caption = "assets triggered these runs; a second load without new files triggered none"
     return table
 
 
 def _steps(record: Record) -> Table:
-    table = _grid("How long it took", "step", "seconds")
+    table = _grid("Durations", "step", "seconds")
     for title, seconds in record.steps:
         table.add_row(title, f"{seconds:.1f}")
     table.add_row("[bold]all", f"[bold]{sum(seconds for _, seconds in record.steps):.1f}")
@@ -160,7 +160,7 @@ def _steps(record: Record) -> Table:
 
 
 def _checks(record: Record) -> Table:
-    table = _grid("Checks", "", "what was checked")
+    table = _grid("Checks", "", "statement")
     for check in record.checks:
         table.add_row("[green]✓[/]" if check.holds else "[red]✗[/]", escape(check.name))
     return table

@@ -1,9 +1,9 @@
-"""Who works with the demo's Airflow: one user triggers the erasure, another one answers for it."""
+"""The users of the demo's Airflow: one triggers the erasure, another approves it."""
 
 from __future__ import annotations
 
 ADMIN = "admin"
 REQUESTER = "requester"
 OFFICER = "officer"
-#: Role of Airflow's simple auth manager by user. A user may trigger, answer, and edit what is in XCom.
+#: Role in Airflow's simple auth manager, by user. The role ``user`` may trigger DAGs, answer questions and edit XCom.
 ROLES = {ADMIN: "admin", REQUESTER: "user", OFFICER: "user"}

@@ -77,7 +77,7 @@ def test_who_was_erased() -> None:
     text = rendered(record())
     assert "Customer 4711" in text
     line_with(text, "Erase the customer of request 7f3a?")
-    line_with(text, "asked by", "requester")
+    line_with(text, "requested by", "requester")
     line_with(text, "approved by", "officer, 2026-01-01")
     line_with(text, "rows deleted", "orders 25")
     line_with(text, "files removed", "orders 3")
@@ -88,7 +88,7 @@ def test_what_the_erasure_does_not_cover_is_said() -> None:
     text = rendered(record())
     line_with(text, "lineitem_quarantine also has 5 records")
     line_with(text, "1 of them hold a key")
-    line_with(text, "Landing files are not covered", "not counted")
+    line_with(text, "Landing files are not erased", "not counted")
 
 
 def test_how_the_report_was_released() -> None:
@@ -100,7 +100,7 @@ def test_how_the_report_was_released() -> None:
 def test_what_was_overridden_is_said() -> None:
     text = rendered(record())
     assert "Target file sizes are set small" in text
-    assert "retention is overridden to 0 hours" in text
+    assert "retention is 0 hours" in text
 
 
 def test_steps_add_up() -> None:
