@@ -1,1 +1,1 @@
-"""Our verbs beside delta-rs', on the same data, in one run: ``python -m benchmarks``."""
+"""Benchmarks of this library beside delta-rs, on the same data, in one run: ``python -m benchmarks``."""

@@ -1,7 +1,7 @@
-"""Time compact, z_order and delete beside delta-rs, check the results, print a table.
+"""Time compact, z_order and delete beside delta-rs, check the results, and print a table.
 
-Contestants alternate, a round after the other; delta-rs and the Arrow engine have a fresh process each time, Spark one
-session that is started before. Each run has a fresh copy of its table, its files in the page cache.
+Contestants alternate in each round. delta-rs and the Arrow engine run in a new process each time, Spark in one session
+that is started before. Each run has a new copy of its table, with its files in the page cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOME = Path(__file__).resolve().parent.parent / ".bench"
 
 
 class Verb(NamedTuple):
-    """A verb on a table; ``left``: the condition on the rows that it leaves."""
+    """A verb and its table; ``left``: the condition that the remaining rows fulfil."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The runs of one contestant at one verb and what it left."""
+    """The runs of a contestant with a verb, and the resulting table."""
 
     runs: list[Run]
     files: int
@@ -88,21 +88,25 @@ class Contestant:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self._name} failed; {self._log} says why")
+            raise SystemExit(f"{self._name} failed; {self._log} has the reason")
         return json.loads(line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each, of which the median counts (%(default)s)")
-    parser.add_argument("--engines", nargs="+", choices=CONTESTANTS[1:], default=CONTESTANTS[1:], help="ours to time")
-    parser.add_argument("--home", type=Path, default=HOME, help="where the data is kept (default: .bench)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs of each contestant; the median counts (%(default)s)"
+    )
+    parser.add_argument(
+        "--engines", nargs="+", choices=CONTESTANTS[1:], default=CONTESTANTS[1:], help="engines to time"
+    )
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of the data (default: .bench)")
     options = parser.parse_args(arguments)
     if options.rows < data.SMALL_FILES or options.rows % data.SMALL_FILES:
-        parser.error(f"--rows {options.rows}: give a multiple of {data.SMALL_FILES}")
+        parser.error(f"--rows is {options.rows}; expected a multiple of {data.SMALL_FILES}")
     if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: give 1 or more")
+        parser.error(f"--rounds is {options.rounds}; expected at least 1")
     options.home.mkdir(parents=True, exist_ok=True)
     print(f"{options.rows:,} rows x 6 columns, {os.cpu_count()} processors, median of {options.rounds}", flush=True)
     contestants = ["delta-rs", *options.engines]
@@ -167,7 +171,7 @@ def _contest(
                 process.close()
             content = checks.content(table)
             if content != expected:
-                raise SystemExit(f"{name} {verb.name}: {content} where {expected} should be; see {table}")
+                raise SystemExit(f"{name} {verb.name}: the table {table} has {content}; expected {expected}")
             left[name] = len(checks.files(table)), _skipped(verb, table)
             shutil.rmtree(table)
     return {name: Result(runs[name], *left[name]) for name in contestants}
@@ -181,7 +185,7 @@ def _skipped(verb: Verb, table: Path) -> dict[str, float]:
 
 def _print(verb: Verb, results: dict[str, Result]) -> None:
     peer = results["delta-rs"].seconds
-    print(f"\n{verb.title}: rows and checksum right")
+    print(f"\n{verb.title}: rows and checksum are correct")
     print(f"  {'':10} {'seconds':>8} {'delta-rs / it':>14} {'peak MB':>8} {'files':>6}  runs")
     for name, result in results.items():
         each = " ".join(f"{run.seconds:.2f}" for run in result.runs)
@@ -191,7 +195,7 @@ def _print(verb: Verb, results: dict[str, Result]) -> None:
             end="",
         )
         points = ", ".join(f"{column} {share:.0%}" for column, share in result.skipped.items())
-        print(f"   files a point skips: {points}" if points else "", flush=True)
+        print(f"   files that a point predicate skips: {points}" if points else "", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether a result is right, asked of others: DuckDB reads the rows, delta-rs lists the files."""
+"""Check results with other readers: DuckDB reads the rows, delta-rs lists the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 
 class Content(NamedTuple):
-    """Rows and the sum of their hashes: equal for equal rows in any order."""
+    """The number of rows and the sum of their hashes, which are equal for equal rows in any order."""
 
     rows: int
     checksum: int
@@ -25,7 +25,7 @@ def files(table: Path) -> list[str]:
 
 
 def content(table: Path, where: str = "true") -> Content:
-    """The rows of a table for which a condition holds."""
+    """The content of a table's rows for which a condition is true."""
     query = (
         "SELECT count(*), coalesce(sum(hash(order_id, customer, item, quantity, day, status)::HUGEINT), 0) "
         f"FROM delta_scan($1) WHERE {where}"
@@ -39,7 +39,7 @@ def content(table: Path, where: str = "true") -> Content:
 
 
 def skipped(table: Path, column: str, points: int = 200) -> float:
-    """The share of files that a point predicate skips, the mean of ``points`` points between the column's ends."""
+    """The mean share of files that a point predicate skips, for ``points`` values between the column's min and max."""
     lows, highs = [], []
     for path in files(table):
         footer = pq.ParquetFile(path).metadata

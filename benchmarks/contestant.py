@@ -1,8 +1,8 @@
-"""A process that runs the verbs named by lines of JSON on standard input, and answers how long each took.
+"""A process that runs verbs, requested by lines of JSON on standard input, and measures their time.
 
 ``python -m benchmarks.contestant delta-rs|arrow|spark``. A request is ``{"verb", "table", "arguments"}``; the answer is
-``{"seconds", "peak_mb"}``, the memory that of this process and all below it. Opening the table counts; importing the
-library and starting Spark do not.
+``{"seconds", "peak_mb"}``, with the memory of this process and its children. The time includes opening the table, and
+neither the import of the library nor the start of Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Verb = Callable[[str, dict[str, Any]], object]
 
 
 def contestant(name: str) -> Verb:
-    """What runs a verb for this contestant."""
+    """The function that runs a verb for this contestant."""
     if name == "delta-rs":
         from deltalake import DeltaTable
 
@@ -60,7 +60,7 @@ def _session() -> Any:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is not an answer
+    os.dup2(2, 1)  # keeps the libraries' output out of the answers
     run = contestant(sys.argv[1])
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:

@@ -1,6 +1,6 @@
-"""The tables to measure on, made once: the same orders in 200 small files and in 4 big ones, written by delta-rs.
+"""The tables of the benchmark: the same orders in 200 small files and in 4 big ones.
 
-Delta-rs writes them so that nothing of ours makes our own reading easier.
+delta-rs writes them, so that the files do not favour this library. They are made once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _STATUS = ["open", "packed", "paid", "returned", "shipped"]
 
 
 def customers(rows: int) -> int:
-    """Customers in a table of so many orders: ten orders each."""
+    """The number of customers in a table of ``rows`` orders: ten orders each."""
     return rows // 10
 
 
 def items(rows: int) -> int:
-    """Items in a table of so many orders: a hundred orders each."""
+    """The number of items in a table of ``rows`` orders: a hundred orders each."""
     return rows // 100
 
 
 def orders(start: int, count: int, rows: int) -> pa.Table:
-    """Orders ``start`` to ``start + count`` of ``rows``: ids and days ascend, all else is uniform. Always the same."""
+    """Orders ``start`` to ``start + count`` of ``rows``, reproducible: ids and days ascend, the rest is uniform."""
     random = np.random.default_rng([7, start])
     days = 19_000 + (start + np.arange(count)) // 20_000
     return pa.table(
@@ -45,8 +45,7 @@ def orders(start: int, count: int, rows: int) -> pa.Table:
 
 
 def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
-    """The table of small files, that of big ones, and that of big ones with deletion vectors enabled; made unless they
-    are there."""
+    """The tables of small files, of big files, and of big files with deletion vectors; missing ones are made."""
     each = rows // SMALL_FILES
     small, big, marked = (home / f"orders-{rows}-{kind}" for kind in ("small", "big", "marked"))
     vectors = {"delta.enableDeletionVectors": "true"}
@@ -58,7 +57,7 @@ def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
         together = SMALL_FILES // files
         for first in range(0, SMALL_FILES, together):
             part = pa.concat_tables([orders(number * each, each, rows) for number in range(first, first + together)])
-            # Of whatever size, one file: that is what "4 big files" means.
+            # A huge target size, so that each part is one file.
             write_deltalake(unfinished, part, mode="append", target_file_size=1 << 40, configuration=properties)
         DeltaTable(unfinished).create_checkpoint()
         unfinished.rename(path)
@@ -66,7 +65,7 @@ def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A table of its own over the same bytes: hard links to data files, which do not change, and a copy of the log."""
+    """A copy of the table: hard links to its data files, which are immutable, and a copy of the log."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, copy_function=_link)
     for path in target.rglob("*.parquet"):  # into the page cache

@@ -1,4 +1,4 @@
-"""The most memory that processes take while something runs, looked at again and again."""
+"""Measure the peak memory of processes by polling."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import psutil
 
 
 class Peak:
-    """The largest of what ``now`` says, in megabytes, while the block runs.
+    """The peak of the values of ``now`` while the block runs, in megabytes.
 
     Args:
-        now: resident bytes at this moment.
+        now: returns the resident bytes at this moment.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -35,7 +35,7 @@ class Peak:
 
 
 def family() -> int:
-    """The resident bytes of this process and all below it."""
+    """The resident bytes of this process and its descendants."""
     process = psutil.Process()
     return sum(_resident(member) for member in (process, *process.children(recursive=True)))
 

@@ -1,1 +1,1 @@
-"""Checkpoints of tables of many files beside delta-rs: ``python -m benchmarks.checkpoints``."""
+"""Benchmarks of checkpoints beside delta-rs, on tables of many files: ``python -m benchmarks.checkpoints``."""

@@ -1,7 +1,7 @@
-"""Write checkpoints of a table of many files beside delta-rs, and by the V2 spec after little has changed.
+"""Time checkpoints of a table of many files beside delta-rs, and V2 checkpoints after small changes.
 
-Each contestant works in a process of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
-none, and synced, as users have it. What is measured is kept; --write puts it into docs/large-tables.md.
+Contestants alternate, each in its own process. This library is measured twice: without fsync, because delta-rs makes
+none, and with fsync, its default. Results are stored; --write puts them into docs/large-tables.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECTION = "checkpoints"
 
 
 def measure(home: Path, files: int, rounds: int) -> dict[str, Any]:
-    """Every history in turn, ``rounds`` times."""
+    """Measure every history, ``rounds`` times."""
     results = {}
     for name, path in histories.make(home, files).items():
         question = Question(name, histories.TITLES[name], module="benchmarks.checkpoints.runs")
@@ -65,15 +65,17 @@ def _row(title: str, contestants: Mapping[str, Any], what: str, spelled: Callabl
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpoints", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each, of which the median counts (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="runs of each contestant; the median counts (%(default)s)"
+    )
     parser.add_argument("--files", type=int, default=1_000_000, help="files of the table (%(default)s)")
-    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
-    parser.add_argument("--write", action="store_true", help="put what is measured into docs/large-tables.md")
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of tables and results (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the results into docs/large-tables.md")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: give 1 or more")
+        parser.error(f"--rounds is {options.rounds}; expected at least 1")
     if options.files < 1000:
-        parser.error(f"--files {options.files}: give 1000 or more")
+        parser.error(f"--files is {options.files}; expected at least 1000")
     results = options.home.resolve() / "checkpoint-results"
     record = page.keep(
         results, _SECTION, options.rounds, lambda: measure(options.home.resolve(), options.files, options.rounds)

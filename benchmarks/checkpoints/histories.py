@@ -1,4 +1,4 @@
-"""Tables that want a checkpoint: that of the log's benchmarks, and what may have happened to it since the last one."""
+"""Tables to checkpoint: the table of the log's benchmarks, with different commits since its last checkpoint."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 from benchmarks.log import tables
 from benchmarks.log.contest import ROOT
 
-#: The version that makes the policy v2; one more commit follows.
+#: The version that sets delta.checkpointPolicy to v2; one more commit follows.
 _POLICY = tables.CHECKPOINT + tables.COMMITS + 1
-#: Not forgotten by any checkpoint.
+#: A deletion timestamp in the year 2100, so that every checkpoint keeps the tombstone.
 _LATER = 4_102_444_800_000
 
 TITLES = {
@@ -29,7 +29,7 @@ TITLES = {
 
 
 def make(home: Path, files: int) -> dict[str, Path]:
-    """The folder of each history below ``home``, made unless it is there, in a process of its own."""
+    """The folder of each history below ``home``; a missing one is made in a new process."""
     shape = tables.Shape(files)
     folders = {name: home / f"checkpoints-{files}" / name / shape.name for name in TITLES}
     if not all(path.exists() for path in folders.values()):
@@ -81,7 +81,7 @@ def _checkpoint(table: Path) -> list[str]:
 
 
 def _added(shape: tables.Shape, count: int) -> list[dict[str, Any]]:
-    """New files, with the statistics of others."""
+    """Add actions of new files, with the statistics of existing ones."""
     rows = tables._adds(shape._replace(parsed=False), 0, count).to_pylist(maps_as_pydicts="strict")
     bodies = [{key: value for key, value in row.items() if value is not None} for row in rows]
     return [

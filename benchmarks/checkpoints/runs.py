@@ -1,8 +1,8 @@
-"""A process that opens a table and writes its checkpoint, ``python -m benchmarks.checkpoints.runs WHO NAME TABLE``.
+"""A process that opens a table and writes its checkpoint: ``python -m benchmarks.checkpoints.runs WHO NAME TABLE``.
 
-The table is copied before the clock starts, by hard links. Prints lines of JSON as ``benchmarks.log.runs`` does; of
-``more`` ``checkpoint`` is the call alone, ``megabytes`` what is new in the log. The answer is the number of files that
-the new checkpoint tells when the commits are gone.
+The table is copied by hard links before the clock starts. Prints lines of JSON as ``benchmarks.log.runs`` does. In
+``more``, ``checkpoint`` is the time of the call, and ``megabytes`` the size of the new log files. The answer is the
+number of files in the new checkpoint, read without the commits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any  # noqa: E402
 
 
 def opened(name: str) -> Callable[[str], Callable[[], object]]:
-    """Opens a table, and gives what writes its checkpoint; the library is imported by then."""
+    """A function that opens a table and returns a function that writes its checkpoint. Imports the library."""
     if name == "delta-rs":
         from deltalake import DeltaTable
 
@@ -81,7 +81,7 @@ def _files(table: Path) -> int:
         path.unlink()
     snapshot = DeltaTable(table).snapshot
     if snapshot.checkpoint_version != snapshot.version:
-        raise SystemExit(f"no checkpoint of version {snapshot.version} is there")
+        raise SystemExit(f"version {snapshot.version} has no checkpoint")
     return snapshot.file_count
 
 

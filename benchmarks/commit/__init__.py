@@ -1,1 +1,1 @@
-"""What commits cost, beside delta-rs."""
+"""Benchmarks of commits beside delta-rs: ``python -m benchmarks.commit``."""

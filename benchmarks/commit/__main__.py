@@ -1,9 +1,9 @@
-"""Commit beside delta-rs: small appends, concurrent writers, conflicts with many commits, tables of many files.
+"""Time commits beside delta-rs: small appends, concurrent writers, conflicts with many commits, tables of many files.
 
-Each contestant works in processes of its own, in turns. Ours is measured twice: without fsync, because delta-rs makes
-none, and synced, as users have it. Results are kept a section each; --write puts them into docs/commit-benchmarks.md.
-The section `s3` is measured on the S3 server that `make test-s3` builds, if it is there, or in the folder that
-LAKEHOUSE_BENCH_S3 names (s3://bucket/folder), with AWS_... as both libraries read them.
+Contestants alternate, each in its own processes. This library is measured twice: without fsync, because delta-rs makes
+none, and with fsync, its default. Results are stored by section; --write puts them into docs/commit-benchmarks.md.
+The section `s3` runs on the S3 server of `make test-s3`, if that is built, or in the folder LAKEHOUSE_BENCH_S3
+(s3://bucket/folder), with the environment variables AWS_... that both libraries read.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     usual = Options(HOME)
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commit", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to measure")
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="of which the median counts (%(default)s)")
-    parser.add_argument("--appends", type=int, default=usual.appends, help="of one process (%(default)s)")
-    parser.add_argument("--writers", type=int, nargs="+", default=usual.writers, help="at the same time")
-    parser.add_argument("--commits", type=int, default=usual.commits, help="of all writers together (%(default)s)")
-    parser.add_argument("--others", type=int, default=usual.others, help="commits to find no conflict in (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="runs; the median counts (%(default)s)")
+    parser.add_argument("--appends", type=int, default=usual.appends, help="appends of a process (%(default)s)")
+    parser.add_argument("--writers", type=int, nargs="+", default=usual.writers, help="concurrent writers")
+    parser.add_argument("--commits", type=int, default=usual.commits, help="commits of all writers (%(default)s)")
+    parser.add_argument("--others", type=int, default=usual.others, help="winning commits to check (%(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=usual.sizes, help="files of the tables of `sizes`")
-    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
-    parser.add_argument("--write", action="store_true", help="put the kept results into docs/commit-benchmarks.md")
-    parser.add_argument("--write-only", action="store_true", help="the same without measuring anything")
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of tables and results (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the stored results into docs/commit-benchmarks.md")
+    parser.add_argument("--write-only", action="store_true", help="the same without a measurement")
     options = parser.parse_args(arguments)
     for name in ("rounds", "appends", "commits", "others"):
         if getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)}: give 1 or more")
+            parser.error(f"--{name} is {getattr(options, name)}; expected at least 1")
     for count in options.writers:
         if count < 1 or options.commits % count:
-            parser.error(f"{options.commits} commits of {count} writers: give numbers that divide")
+            parser.error(f"--commits is {options.commits}; expected a multiple of {count} writers")
     for count in options.sizes:
         if count < 100:
-            parser.error(f"{count} files: give 100 or more")
+            parser.error(f"--sizes has {count} files; expected at least 100")
     options.home.mkdir(parents=True, exist_ok=True)
     results = options.home.resolve() / "commit-results"
     with _object_store(options.home.resolve()) as location:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _object_store(home: Path) -> Iterator[str]:
-    """A folder in an object store for the section ``s3``; empty where there is none."""
+    """A folder in an object store for the section ``s3``; empty without one."""
     location = os.environ.get("LAKEHOUSE_BENCH_S3", "")
     if location or not server.PROGRAM.exists():
         yield location

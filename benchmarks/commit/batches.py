@@ -1,4 +1,4 @@
-"""Rows to append, the tables they go to, and commits of others, which hold no data."""
+"""Rows to append, the tables to append to, and commits of other writers, without data files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deltalake import write_deltalake
 from benchmarks.log.tables import COLUMNS
 
 ROWS = 100  # of a small append
-START_ROWS = 1000  # of the table that conflicts are checked on
+START_ROWS = 1000  # of the table for conflicts
 _NAMES = pa.array(["Abbott", "Bauer", "Castro", "Dubois", "Eriksen"])
 
 
 def batch(number: int, rows: int = ROWS) -> pa.Table:
-    """Append ``number``: ids that no other has, in the columns of ``benchmarks.log.tables``."""
+    """The rows of append ``number``, with unique ids, in the columns of ``benchmarks.log.tables``."""
     random = np.random.default_rng([13, number])
     values = [
         pa.array(np.arange(number * rows, (number + 1) * rows)),
@@ -32,10 +32,10 @@ def batch(number: int, rows: int = ROWS) -> pa.Table:
 
 
 def make(home: Path, interval: int | None) -> Path:
-    """A table of one file; made unless it is there. By delta-rs, so that nothing of ours makes ours easier.
+    """A table of one file; a missing one is made, by delta-rs, so that its files do not favour this library.
 
     Args:
-        interval: commits between checkpoints; None: the table does not say, and each writer has its own default.
+        interval: commits between checkpoints; None: each writer's default.
     """
     path = home / f"commit-start-{interval or 'default'}"
     if not path.exists():
@@ -48,7 +48,7 @@ def make(home: Path, interval: int | None) -> Path:
 
 
 def write_others(table: Path, first: int, count: int) -> None:
-    """Commits ``first`` to ``first + count`` of others: each adds a file whose ids no other has."""
+    """Write ``count`` commits of other writers from version ``first`` on; each adds a file with unique ids."""
     for version in range(first, first + count):
         low = 10_000_000 + version * 1000
         bounds = ({"id": low, "customer": 0}, {"id": low + 999, "customer": 4999})

@@ -1,4 +1,4 @@
-"""Who commits: ours as users have it (synced), ours without fsync, which delta-rs does not make, and delta-rs."""
+"""The contestants: this library with fsync (its default) and without (as delta-rs), and delta-rs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-#: Ours, ours synced, delta-rs.
+#: This library without fsync, with fsync, and delta-rs.
 NAMES = ("ours", "ours-synced", "delta-rs")
 
 
 class Committer(Protocol):
-    """A contestant; its library is imported when there is one."""
+    """A contestant; its constructor imports the library."""
 
     def append(self, table: str, rows: Any) -> None:
-        """Append to a table that is opened for it."""
+        """Open a table and append to it."""
 
     def open(self, table: str) -> Any:
         """An open table."""
@@ -24,12 +24,11 @@ class Committer(Protocol):
         """Append to an open table."""
 
     def behind(self, table: str, others: Callable[[], None]) -> Behind:
-        """Verbs whose commit meets those of others."""
+        """Verbs that commit after the commits of ``others``."""
 
 
 class Behind(Protocol):
-    """Verbs that are planned on a version which is not the latest any more when they commit; seconds of each, without
-    those that the others' commits took to write."""
+    """Verbs that commit after other writers' commits; each returns its seconds, without the time of those commits."""
 
     def append(self, rows: Any) -> float: ...
 
@@ -43,7 +42,7 @@ def committer(name: str) -> Committer:
 
 class LibraryCommitter:
     def __init__(self, *, synced: bool) -> None:
-        # All that a first append would import otherwise.
+        # Else the first append would import these.
         import lakehouse_lib.store
         from lakehouse_lib.engine.arrow.engine import ArrowEngine
         from lakehouse_lib.engine.incoming import incoming
@@ -69,7 +68,7 @@ class LibraryCommitter:
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.table.reading import ReadableTable
 
-        # What DeltaTable(table) makes, over this store.
+        # As DeltaTable(table), with this store.
         opened = object.__new__(self._module.DeltaTable)
         store = self.store(table)
         ReadableTable.__init__(opened, store, load_snapshot(store), self._engine())
@@ -87,7 +86,7 @@ class LibraryCommitter:
 
 
 class LibraryCommitterBehind:
-    """The store lets the others go first at the moment of the commit."""
+    """Commits of others are written in the store's call that would put the commit."""
 
     def __init__(self, committer: LibraryCommitter, table: str, others: Callable[[], None]) -> None:
         self._committer = committer
@@ -147,7 +146,7 @@ class DeltaRs:
 
 
 class DeltaRsBehind:
-    """The table is opened, then come the others, then the verb, which works on what is open; opening counts."""
+    """The table is opened, others commit, and the verb runs on the open table; the time to open it counts."""
 
     def __init__(self, delta_rs: DeltaRs, table: str, others: Callable[[], None]) -> None:
         self._delta_rs = delta_rs
@@ -171,5 +170,5 @@ class DeltaRsBehind:
 
 
 def log_version(table: Path) -> int:
-    """The latest version, by the names in the log."""
+    """The latest version, from the names of the log's files."""
     return max(int(path.stem) for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())

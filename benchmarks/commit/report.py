@@ -1,4 +1,4 @@
-"""What was measured as Markdown, for a terminal and for docs/commit-benchmarks.md."""
+"""Show the results as Markdown, for a terminal and for docs/commit-benchmarks.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = ["", "ours", "ours, synced", "delta-rs", "delta-rs / ours", "delta-rs / 
 
 
 def show(section: str, result: _Result) -> str:
-    """The Markdown of one section's result."""
+    """The Markdown of a section's result."""
     return _SHOWN[section](result)
 
 

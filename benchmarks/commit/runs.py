@@ -1,9 +1,9 @@
-"""A process that commits to a copy of a table, and how long that took it; ``benchmarks.log.contest`` asks it.
+"""A process that commits to a copy of a table and measures its time; ``benchmarks.log.contest`` starts it.
 
 ``python -m benchmarks.commit.runs CONTESTANT QUESTION TABLE NUMBER`` prints a line of JSON: ``seconds`` and ``cpu``
-from the interpreter's start to the last commit, ``imports`` and ``opened`` when the library was imported and when the
-first commit began, ``warm`` seconds of single commits and ``more`` of them, ``count`` the last version. Making the
-table and the rows counts nowhere but in ``seconds``.
+from the interpreter's start to the last commit; ``imports`` and ``opened``, the times when the library was imported
+and when the first commit began; ``warm`` and ``more``, seconds of single commits; ``count``, the last version. Only
+``seconds`` includes the time to make the table and the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.log.runs import peak_mb  # noqa: E402
 
 
 def appends(who: Committer, table: Path, count: int) -> dict[str, Any]:
-    """So many small appends, each of which opens the table."""
+    """``count`` small appends, each of which opens the table."""
     from benchmarks.commit.batches import batch
 
     batches = [batch(number) for number in range(1000, 1000 + count)]
@@ -33,7 +33,7 @@ def appends(who: Committer, table: Path, count: int) -> dict[str, Any]:
 
 
 def opened(who: Committer, table: Path, count: int) -> dict[str, Any]:
-    """So many small appends to a table that stays open."""
+    """``count`` small appends to a table that stays open."""
     from benchmarks.commit.batches import batch
 
     batches = [batch(number) for number in range(1000, 1000 + count)]
@@ -42,7 +42,7 @@ def opened(who: Committer, table: Path, count: int) -> dict[str, Any]:
 
 
 def size(who: Committer, table: Path, count: int) -> dict[str, Any]:
-    """So many appends to a table of many files, then one that finds another's commit in its place."""
+    """``count`` appends to a table of many files, then an append that loses a race."""
     from benchmarks.commit.batches import batch, write_others
 
     batches = [batch(number) for number in range(1000, 1000 + count)]
@@ -51,7 +51,7 @@ def size(who: Committer, table: Path, count: int) -> dict[str, Any]:
     kept_open = _all(lambda rows: who.append_to(target, rows), [batch(2000), batch(2001)])["each"]
     version = log_version(table) + 1
     lost = who.behind(str(table), lambda: write_others(table, version, 1)).append(batch(3000))
-    # The first one finds nothing in this process; the others what it has left there.
+    # The first append reads the log; the others find it in this process's cache.
     return {
         **appended,
         "warm": appended["each"][1:],
@@ -60,7 +60,7 @@ def size(who: Committer, table: Path, count: int) -> dict[str, Any]:
 
 
 def conflict_append(who: Committer, table: Path, count: int) -> dict[str, Any]:
-    """An append that finds so many new commits."""
+    """An append after ``count`` new commits of others."""
     from benchmarks.commit.batches import batch, write_others
 
     rows = batch(1000)
@@ -70,7 +70,7 @@ def conflict_append(who: Committer, table: Path, count: int) -> dict[str, Any]:
 
 
 def conflict_delete(who: Committer, table: Path, count: int) -> dict[str, Any]:
-    """A delete of one row that finds so many new commits, none of which its condition covers."""
+    """A delete of one row after ``count`` new commits of others, which do not match its condition."""
     from benchmarks.commit.batches import write_others
 
     start = time.perf_counter() - _START
@@ -101,7 +101,7 @@ def main(name: str, question: str, source: str, count: int) -> None:
 
 
 def copy(source: Path, target: Path) -> Path:
-    """A table of its own: hard links to the source's files, which do not change, and a copy of the hint, which does."""
+    """A copy of the table: hard links to its files, which are immutable, and a copy of the checkpoint hint."""
     shutil.copytree(source, target, copy_function=_link)
     return target
 

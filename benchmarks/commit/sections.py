@@ -1,4 +1,4 @@
-"""What is measured: each section gives plain values, which ``report.py`` shows."""
+"""The sections of the benchmark; each returns plain values, which ``report.py`` shows."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from benchmarks.log.sections import _make as make_log
 
 _RUNS = "benchmarks.commit.runs"
 _WRITERS = "benchmarks.commit.writers"
-#: Appends to a table of many files: with those to the open one and the race they stay below the next checkpoint.
+#: Appends to a table of many files; with the other commits to it they stay below the next checkpoint.
 _APPENDS = 5
 
 
 class Options(NamedTuple):
-    """Attributes:
-    home: where tables and results are kept.
-    rounds: runs of each, of which the median counts.
-    appends: of one process.
-    writers: numbers of processes that append at the same time.
-    commits: of all writers together.
-    others: commits that a conflict is looked for in.
-    sizes: files of the tables that are appended to.
-    s3: a folder in an object store; empty: nothing is measured there.
+    """The options of the command line.
+
+    Attributes:
+        home: the folder of tables and results.
+        rounds: runs of each contestant; the median counts.
+        appends: the number of appends of a process.
+        writers: numbers of concurrent processes.
+        commits: the number of commits of all writers.
+        others: the number of winning commits to check for conflicts.
+        sizes: numbers of files of the tables for appends.
+        s3: a folder in an object store; empty: the section is left out.
     """
 
     home: Path
@@ -42,7 +44,7 @@ class Options(NamedTuple):
 
 
 def appending(options: Options) -> dict[str, Any]:
-    """Small appends, one after the other, with the writers' own checkpoint intervals and with the same."""
+    """Small appends in sequence, with each writer's default checkpoint interval and with equal ones."""
     sections = {}
     for name, interval in (("default", None), ("100", 100)):
         questions = [
@@ -55,14 +57,14 @@ def appending(options: Options) -> dict[str, Any]:
 
 
 def writing_together(options: Options) -> dict[str, Any]:
-    """Appends of several processes at the same time."""
+    """Appends of several concurrent processes."""
     questions = [Question(str(count), "", (str(options.commits),), _WRITERS) for count in options.writers]
     measured = contest(make(options.home, None), questions, NAMES, options.rounds)
     return {"commits": options.commits, "questions": _plain(questions, measured)}
 
 
 def writing_to_s3(options: Options) -> dict[str, Any]:
-    """The same in an object store, which answers when it is durable, so that there is one column of ours."""
+    """Concurrent appends in an object store; it needs no fsync, so this library is measured once."""
     if not options.s3:
         return {"commits": options.commits, "questions": {}}
     questions = [Question(str(count), "", (str(options.commits), options.s3), _WRITERS) for count in options.writers]
@@ -71,7 +73,7 @@ def writing_to_s3(options: Options) -> dict[str, Any]:
 
 
 def looking_for_conflicts(options: Options) -> dict[str, Any]:
-    """Commits that find a thousand others before them."""
+    """Commits after ``options.others`` commits of other writers."""
     questions = [
         Question("conflict-append", "append", (str(options.others),), _RUNS),
         Question("conflict-delete", "delete of one row", (str(options.others),), _RUNS),
@@ -81,7 +83,7 @@ def looking_for_conflicts(options: Options) -> dict[str, Any]:
 
 
 def growing(options: Options) -> dict[str, Any]:
-    """Commits between two checkpoints of tables of many files."""
+    """Commits to tables of many files, between two checkpoints."""
     sections = {}
     for count in options.sizes:
         questions = [Question("size", "append", (str(_APPENDS),), _RUNS)]

@@ -1,8 +1,8 @@
-"""Writer processes that append to one table at the same time, and how long they took together.
+"""Writer processes that append to one table concurrently.
 
 ``python -m benchmarks.commit.writers CONTESTANT PROCESSES TABLE COMMITS [FOLDER]`` prints a line of JSON as ``runs``
-does: ``seconds`` from the moment when all of them begin, their imports done, until the last has committed its share.
-With a FOLDER (``s3://bucket/folder``) a copy of the table is put there; the environment says how it is reached.
+does. ``seconds`` is the time from the start of all writers, after their imports, to the last commit. With a FOLDER
+(``s3://bucket/folder``) a copy of the table is put there; its credentials are in the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.memory import Peak, family
 
 
 class Refusals:
-    """Counts the commits whose version was taken."""
+    """Counts the puts of commits that lost a race."""
 
     def __init__(self, store: Any) -> None:
         self.count = 0
@@ -42,10 +42,9 @@ class Refusals:
 
 
 def work(name: str, table: str, number: int, count: int, line: Connection) -> None:
-    """Append ``count`` batches, and send when it was done, and how many tries were for nothing.
+    """Append ``count`` batches, and send the time of the end and the number of failed tries.
 
-    Before, it sends that it is ready, and waits for an answer. A commit that the library gives up is tried again, as
-    its user would.
+    First it sends that it is ready and waits for an answer. If the library gives up a commit, it is tried again.
     """
     from benchmarks.commit.batches import batch
 
@@ -91,8 +90,8 @@ def main(name: str, processes: int, source: str, commits: int, folder: str = "")
         after = DeltaTable(table)
         done = after.version() - before
         if done != share * processes:
-            raise SystemExit(f"{done} commits, where {share * processes} were to be")
-        # delta-rs says in each commit how often it was tried before.
+            raise SystemExit(f"the table has {done} commits; expected {share * processes}")
+        # delta-rs records in each commit the number of tries before.
         infos = [entry.get("operationMetrics", {}) for entry in after.history()]
         retries = sum(refused for _, refused, _ in ends) + sum(int(info.get("num_retries", 0)) for info in infos)
     seconds = max(moment for moment, _, _ in ends) - start
@@ -110,7 +109,7 @@ def _start(name: str, table: str, number: int, share: int) -> tuple[BaseProcess,
     parent_end, child_end = context.Pipe()
     process = context.Process(target=work, args=(name, table, number, share, child_end), daemon=True)
     process.start()
-    child_end.close()  # so that the line ends with the writer
+    child_end.close()  # so that the pipe closes when the writer ends
     return process, parent_end
 
 
@@ -119,7 +118,7 @@ def _next_word(process: BaseProcess, line: Connection) -> Any:
         return line.recv()
     except EOFError:
         process.join()
-        raise SystemExit(f"a writer ended before its commits, with exit code {process.exitcode}") from None
+        raise SystemExit(f"a writer ended before its last commit, with exit code {process.exitcode}") from None
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Opening, listing, pruning and scanning tables of many files beside the peers: ``python -m benchmarks.log``."""
+"""Benchmarks of opening, listing, pruning and scanning tables of many files: ``python -m benchmarks.log``."""

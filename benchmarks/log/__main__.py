@@ -1,7 +1,7 @@
-"""Open, list, prune, refresh and scan tables of many files beside the peers; prints tables, one a section.
+"""Open, list, prune, refresh and scan tables of many files beside the peers; print a table for each section.
 
-Each contestant answers in a process of its own (cold), then again in it (warm), in turns; answers are compared.
-Results are kept a section each, so that a run can be taken up with --only; --write puts what is kept into
+Contestants alternate. Each answers in a new process (cold), then again in the same process (warm); the answers are
+compared. Results are stored by section, so that --only can repeat a section; --write puts them into
 docs/benchmarks.md.
 """
 
@@ -21,22 +21,24 @@ HOME = Path(__file__).resolve().parent.parent.parent / ".bench"
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to measure")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each, of which the median counts (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="runs of each contestant; the median counts (%(default)s)"
+    )
     parser.add_argument(
         "--files", type=int, default=1_000_000, help="files of the tables that are opened (%(default)s)"
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="files of the tables of `growth`")
     parser.add_argument("--scan-files", type=int, default=10_000, help="files of the table that is read (%(default)s)")
     parser.add_argument("--commit-files", type=int, default=100_000, help="files of each commit of `commits`")
-    parser.add_argument("--home", type=Path, default=HOME, help="where tables and results are kept (default: .bench)")
-    parser.add_argument("--write", action="store_true", help="put the kept results into docs/benchmarks.md")
-    parser.add_argument("--write-only", action="store_true", help="the same without measuring anything")
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of tables and results (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the stored results into docs/benchmarks.md")
+    parser.add_argument("--write-only", action="store_true", help="the same without a measurement")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: give 1 or more")
+        parser.error(f"--rounds is {options.rounds}; expected at least 1")
     for count in (options.files, options.scan_files, options.commit_files, *options.sizes):
         if count < 100:
-            parser.error(f"{count} files: give 100 or more")
+            parser.error(f"a table has {count} files; expected at least 100")
     results = options.home / "log-results"
     chosen = Options(
         options.home.resolve(),

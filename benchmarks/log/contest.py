@@ -1,4 +1,4 @@
-"""Runs contestants in processes of their own, in turns, and keeps what they measured."""
+"""Run contestants alternately, each in its own process, and collect their measurements."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _PATIENCE = 1800  # seconds
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a table: of ``module`` by default a method of ``Reader``, and conditions where it takes one.
+    """A question about a table: by default a method of ``Reader``, with conditions if it takes one.
 
     Attributes:
-        module: is run as ``python -m MODULE CONTESTANT NAME TABLE [CONDITION ...]`` and answers as ``runs`` does.
+        module: the module that answers, run as ``python -m MODULE CONTESTANT NAME TABLE [CONDITION ...]``, with
+            the output of ``runs``.
     """
 
     name: str
@@ -34,17 +35,17 @@ class Question:
 
 @dataclass
 class Measured:
-    """All runs of one contestant at one question. Seconds.
+    """The measurements of a contestant for a question; times are in seconds, a value for each run.
 
     Attributes:
-        cold: from the interpreter's start to the answer, imports included, a run each.
-        process: the same with the start of the process.
-        cpu: processor seconds of the process until then, its start included.
-        imports, opened: of ``cold`` when the library was imported, and when the table was open.
-        warm: the question again in the same process, medians of each run; the whole question for those without a
-            condition, the second look for those with one.
-        others: another value of the condition in the same process.
-        more: what else a question is about, by name.
+        cold: from the interpreter's start to the answer, imports included.
+        process: ``cold`` and the start of the process.
+        cpu: processor seconds of the process up to the answer, its start included.
+        imports, opened: the times, within ``cold``, when the library was imported and the table was open.
+        warm: the median of repetitions in the same process: of the whole question without a condition, of the second
+            plan with one.
+        others: a plan with another value of the condition, in the same process.
+        more: other measurements, by name.
         count, digest: the answer.
     """
 
@@ -83,16 +84,16 @@ def median(values: Sequence[float]) -> float | None:
 def contest(
     table: Path, questions: Sequence[Question], contestants: Sequence[str], rounds: int
 ) -> dict[str, dict[str, Measured]]:
-    """Ask every contestant every question, ``rounds`` times, a round after the other; by question and contestant.
+    """Ask every contestant every question, ``rounds`` times; returns the measurements by question and contestant.
 
     Raises:
-        SystemExit: contestants answer differently.
+        SystemExit: the contestants' answers differ.
     """
     read_through(table)
     results: dict[str, dict[str, Measured]] = {q.name: {c: Measured() for c in contestants} for q in questions}
     for turn in range(rounds):
         for question in questions:
-            # Who is first changes, so that neither always finds the caches of the other.
+            # The order alternates, so that no contestant always profits from the caches of the other.
             order = contestants if turn % 2 == 0 else contestants[::-1]
             for name in order:
                 _ask(results[question.name][name], name, question, table)
@@ -112,7 +113,7 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
         return
     if name == "delta-spark":
         if not PEER.exists():
-            measured.missing = "not measured: .peers/delta-spark is not there (make interop makes it)"
+            measured.missing = "not measured: .peers/delta-spark is missing (make interop makes it)"
             return
         script = str(Path(__file__).with_name("delta_spark.py"))
         command = [str(PEER), script, str(table), ";".join(question.conditions), str(ROOT / ".peers" / "ivy")]
@@ -133,7 +134,7 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
             patience.cancel()
     if process.returncode != 0 or not first:
         how = f"exit code {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
-        measured.missing = f"failed ({how}; {log.name} says why)"
+        measured.missing = f"failed ({how}; {log.name} has the reason)"
         return
     run = json.loads(first)
     for line in rest.splitlines():
@@ -142,7 +143,7 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
 
 
 def read_through(table: Path) -> None:
-    """The log into the page cache: what is measured is the work, not the disk."""
+    """Read the log into the page cache, so that the disk is not measured."""
     for path in (table / "_delta_log").rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""delta-spark's plan of a predicate: ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``.
+"""Time delta-spark's plan of a predicate: ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``.
 
-Runs in the peers' own environment and knows nothing of this project. Starting the session does not count; the plan is
-done when it knows its files. Prints one line of JSON like ``runs.py``:
+Runs in the peer's own environment, without imports of this project. The time ends when the plan has its files, and does
+not include the start of the session. Prints a line of JSON like ``runs.py``:
 ``{"seconds", "warm": [...], "others": [...], "count", "digest", "peak_mb"}``.
 """
 
@@ -25,7 +25,7 @@ def main(table: str, conditions: list[str], ivy: str) -> None:
     from pyspark.sql import SparkSession
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Spark prints is not an answer
+    os.dup2(2, 1)  # keeps Spark's output out of the answer
     session: Any = (
         SparkSession.builder.master("local[2]")
         .appName("delta-spark plans")
@@ -73,7 +73,7 @@ def _timed(work: Any, argument: str) -> tuple[float, Any]:
 
 
 def _jvm_peak_mb() -> float:
-    """The most memory of the JVM below this process, in megabytes."""
+    """The peak memory of this process's JVM, in megabytes."""
     peaks = [0]
     for status in Path("/proc").glob("[0-9]*/status"):
         try:

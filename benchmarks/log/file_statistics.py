@@ -1,4 +1,4 @@
-"""Statistics of files that hold nothing: six columns, as structs and as the JSON that Spark writes of them."""
+"""Made-up statistics of data files that do not exist: six columns, as structs and as Spark's JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Rows of a file: ``id`` runs through the table, so a point predicate chooses one file.
+#: Rows of a file; ``id`` ascends over the whole table, so that a point predicate selects one file.
 ROWS_A_FILE = 1000
 
 COLUMNS = ("id", "customer", "amount", "day", "at", "name")
@@ -47,7 +47,7 @@ _PARSED = pa.struct(
 
 
 def statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa.StructArray:
-    """The statistics of the files of these numbers, in the form of a checkpoint's ``stats_parsed``."""
+    """The statistics of the files with these numbers, as a checkpoint's ``stats_parsed``."""
     count = len(numbers)
     first = numbers * ROWS_A_FILE
     day = (18_000 + numbers // 2000).astype(np.int32)
@@ -83,7 +83,7 @@ def statistics(random: np.random.Generator, numbers: np.ndarray[Any, Any]) -> pa
 
 
 def as_json(structs: pa.StructArray) -> pa.Array:
-    """The same statistics as JSON, as Spark spells it: timestamps cut to milliseconds."""
+    """The same statistics as Spark's JSON, with timestamps truncated to milliseconds."""
     records, low, high, nulls = structs.flatten()
     parts: list[Any] = ['{"numRecords":', records.cast(pa.string())]
     for title, bounds in (("minValues", low), ("maxValues", high), ("nullCount", nulls)):

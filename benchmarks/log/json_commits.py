@@ -1,4 +1,4 @@
-"""Tables without a checkpoint: large JSON commits of added files, as a bulk load leaves them. Made once, kept."""
+"""Tables without a checkpoint, with large JSON commits of added files, as after a bulk load. They are made once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.log import tables
 
 
 class Commits(NamedTuple):
-    """What a table's log looks like.
+    """The shape of a table's log.
 
     Attributes:
-        count: of commits.
-        files: that each of them adds.
+        count: the number of commits.
+        files: the number of files that each commit adds.
     """
 
     count: int
@@ -27,7 +27,7 @@ class Commits(NamedTuple):
 
 
 def make(home: Path, commits: Commits) -> Path:
-    """The table's folder below ``home``; made unless it is there."""
+    """The table's folder below ``home``; a missing one is made."""
     table = home / commits.name
     if table.exists():
         return table
@@ -48,6 +48,6 @@ def make(home: Path, commits: Commits) -> Path:
 
 
 def metadata(shape: tables.Shape) -> dict[str, object]:
-    """The metaData action; a checkpoint has lists where JSON has objects."""
+    """The metaData action for JSON, in which maps are objects and not lists as in a checkpoint."""
     action = tables.metadata(shape)
     return action | {"format": {"provider": "parquet", "options": {}}, "configuration": {}}

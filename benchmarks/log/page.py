@@ -1,4 +1,4 @@
-"""Results that are kept, and the pages they go into: prose by hand, and between marks what was measured."""
+"""Store results, and put them into pages between marks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLOT = "benchmarks-growth.svg"
 
 
 def keep(results: Path, name: str, rounds: int, measure: Callable[[], Any]) -> dict[str, Any]:
-    """Measure a section, and keep its result with when, where and beside what load it was taken."""
+    """Measure a section, and store its result with the time, the machine and its load."""
     results.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     result = measure()
@@ -34,7 +34,7 @@ def keep(results: Path, name: str, rounds: int, measure: Callable[[], Any]) -> d
 
 
 def taken(record: Mapping[str, Any]) -> str:
-    """When and where a result comes from."""
+    """A sentence with the time and machine of a result."""
     before, after = record["load"]
     return (
         f"median of {record['rounds']}, {record['machine']}, load {before} before and {after} after, "
@@ -43,7 +43,7 @@ def taken(record: Mapping[str, Any]) -> str:
 
 
 def write(results: Path, docs: Path = DOCS) -> None:
-    """Put every kept result of opening and planning into docs/benchmarks.md, and draw the growth."""
+    """Put every stored result into docs/benchmarks.md, and draw the plot of the growth."""
     fill_page(docs / "benchmarks.md", results, report.show)
     growth = results / "growth.json"
     if growth.exists():
@@ -51,7 +51,7 @@ def write(results: Path, docs: Path = DOCS) -> None:
 
 
 def fill_page(page: Path, results: Path, show: Callable[[str, Any], str]) -> None:
-    """Put every kept result between its marks, as ``show`` shows it."""
+    """Put every stored result between its marks on a page, as Markdown from ``show``."""
     text = page.read_text()
     for path in sorted(results.glob("*.json")):
         record = json.loads(path.read_text())
@@ -60,7 +60,11 @@ def fill_page(page: Path, results: Path, show: Callable[[str, Any], str]) -> Non
 
 
 def fill(text: str, section: str, content: str) -> str:
-    """The page with ``content`` between the marks of ``section``; ValueError where there are none."""
+    """The page with ``content`` between the marks of ``section``.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
     marks = re.compile(rf"(<!-- {section} -->\n).*?(<!-- /{section} -->)", re.DOTALL)
     if not marks.search(text):
         raise ValueError(f"the page has no marks <!-- {section} -->")

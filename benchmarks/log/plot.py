@@ -1,4 +1,4 @@
-"""The growth of a table on one plot: both axes logarithmic, an SVG by hand."""
+"""Plot times over the number of files of a table, as SVG with logarithmic axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINES = (
 
 
 def growth(result: Mapping[str, Any]) -> str:
-    """Cold seconds over files, a line a question and contestant."""
+    """The plot of cold seconds over files, with a line for each question and contestant."""
     lines = []
     for contestant, question, title, colour, dashes in _LINES:
         points = []
@@ -72,7 +72,7 @@ def _axis(values: list[float] | list[int], start: float, end: float) -> Any:
 
 
 def _apart(heights: list[float], gap: float = 15) -> list[float]:
-    """The same heights, moved so that labels do not lie on each other."""
+    """The heights of labels, moved apart so that labels do not overlap."""
     moved = list(heights)
     order = sorted(range(len(moved)), key=moved.__getitem__)
     for before, after in pairwise(order):

@@ -1,4 +1,4 @@
-"""What was measured as Markdown, for a terminal and for docs/benchmarks.md."""
+"""Show the results as Markdown, for a terminal and for docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _Result = Mapping[str, Any]
 
 
 def show(section: str, result: _Result) -> str:
-    """The Markdown of one section's result."""
+    """The Markdown of a section's result."""
     return _SHOWN[section](result)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up in a terminal, too; all but the first are set to the right."""
+    """A Markdown table with aligned columns for a terminal; all columns but the first are right-aligned."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
@@ -170,7 +170,7 @@ def _row(
 
 
 def _first_look(figures: _Result) -> float | None:
-    if not figures["opened"]:  # a session that was started before: the plan is all of it
+    if not figures["opened"]:  # the session was started before, so all of the time is the plan
         return _median(figures["cold"])
     return statistics.median(whole - opened for whole, opened in zip(figures["cold"], figures["opened"], strict=True))
 

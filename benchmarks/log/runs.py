@@ -1,9 +1,9 @@
-"""A process that opens one table and answers questions about it, and how long that took it.
+"""A process that opens a table, answers a question about it, and measures its time.
 
-``python -m benchmarks.log.runs CONTESTANT QUESTION TABLE [CONDITION ...]`` prints two lines of JSON: when the first
-answer is there ``{"seconds", "cpu", "imports", "opened", "peak_mb"}``, so that the process that started it can stop its
-own clock, then ``{"warm": [...], "count", "digest", ...}``. Seconds run from the interpreter's start, imports included;
-the digest of the answer is made after the clock has stopped.
+``python -m benchmarks.log.runs CONTESTANT QUESTION TABLE [CONDITION ...]`` prints two lines of JSON. The first one,
+``{"seconds", "cpu", "imports", "opened", "peak_mb"}``, is printed with the first answer, so that the parent process can
+stop its clock. The second one is ``{"warm": [...], "count", "digest", ...}``. Seconds are from the interpreter's start,
+imports included, without the digest of the answer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ WARM = 5
 
 
 class Reader(Protocol):
-    """A contestant: one open table."""
+    """A contestant with an open table."""
 
     def uris(self) -> list[str]: ...
 
     def files(self) -> Any:
-        """The list of files: ours as Arrow, which delta-rs has only as strings."""
+        """The list of files: an Arrow table in this library, strings in delta-rs."""
 
     def actions(self) -> Any:
-        """The actions, statistics parsed: a row a file."""
+        """The add actions with parsed statistics, a row for each file."""
 
     def prune(self, condition: str) -> list[str]: ...
 
@@ -86,7 +86,7 @@ class DeltaRs:
 
 
 def contestant(name: str) -> Callable[[str], Reader]:
-    """Opens a table; the library is imported by then."""
+    """The function that opens a table. Imports the library."""
     if name == "delta-rs":
         from deltalake import DeltaTable
 
@@ -117,13 +117,13 @@ def main(name: str, question: str, table: str, conditions: list[str]) -> None:
         _say({"warm": again, "others": others, **_summary(question, answer)})
         return
     summary = _summary(question, answer)
-    answer = reader = None  # a million strings would slow the next answer down
+    answer = reader = None  # frees a million strings, which would slow the next answer down
     warm = [_seconds(lambda: ask(opened(table))) for _ in range(WARM)]
     _say({"warm": warm, **summary})
 
 
 def _refresh(opened: Callable[[str], Reader], table: str) -> None:
-    """New commits, one after the other, to a copy of the table that has been opened and asked before."""
+    """Commit to a copy of the table, and time how an open table follows each new commit."""
     from benchmarks.log import tables
 
     shape = tables.Shape.of(Path(table).name)
@@ -142,14 +142,13 @@ def _refresh(opened: Callable[[str], Reader], table: str) -> None:
             answer = reader.prune(new)
             prune_seconds.append(time.perf_counter() - start)
             if len(answer) != 1:
-                raise SystemExit(f"{new} finds {len(answer)} files after a refresh")
+                raise SystemExit(f"{new} finds {len(answer)} files after a refresh; expected 1")
         shutil.rmtree(own)
     _say({"warm": seconds, "others": prune_seconds, "count": len(seconds), "digest": ""})
 
 
 def peak_mb() -> float:
-    """The most memory this process has had resident; not that of the process it was forked from, which
-    ``getrusage`` would count."""
+    """The peak resident memory of this process in megabytes; ``getrusage`` would include its parent before the fork."""
     try:
         status = Path("/proc/self/status").read_text()
     except FileNotFoundError:
@@ -165,7 +164,7 @@ def digest(locations: Iterable[str]) -> str:
 
 
 def names(locations: Iterable[str]) -> list[str]:
-    """File names without folders, the same however a contestant spells a location."""
+    """File names without folders, because contestants spell locations differently."""
     return [location.rsplit("/", 1)[-1] for location in locations]
 
 

@@ -1,7 +1,7 @@
-"""Rows through ``to_spark`` beside plain Spark Parquet over the same folder, in one session, in turns.
+"""Time rows through ``to_spark`` beside plain Spark Parquet on the same folder, alternately in one session.
 
-``python -m benchmarks.log.scan HOME FILES ROUNDS`` prints a line of JSON. The log is delta-rs', so that nothing of ours
-makes our own reading easier. Each run begins with opening the table or listing the folder.
+``python -m benchmarks.log.scan HOME FILES ROUNDS`` prints a line of JSON. delta-rs writes the table, so that it
+does not favour this library. Each run starts by opening the table or listing the folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FULL = ("sum(quantity)", "max(customer)", "count(DISTINCT status)", "count(*)")
 
 
 def make(home: Path, files: int) -> Path:
-    """Files of the same size, ``order_id`` ascending from file to file; made unless they are there."""
+    """A table of files of equal size, with ``order_id`` ascending from file to file; a missing one is made."""
     table = home / f"scan-{files}"
     if table.exists():
         return table
@@ -83,7 +83,7 @@ def make(home: Path, files: int) -> Path:
 
 
 def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
-    """Alternate, and compare the answers. Processor seconds are those of this process and of Spark's."""
+    """Run both alternately and compare the answers. Processor seconds include this process and Spark's."""
     where = f"order_id BETWEEN {files // 2 * ROWS_A_FILE} AND {(files // 2 + 2) * ROWS_A_FILE - 1}"
 
     def to_spark(condition: str | None) -> Any:
@@ -95,7 +95,7 @@ def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
         frame = spark.read.parquet(str(table))
         return frame.where(condition) if condition else frame
 
-    whole = {"ours": to_spark(None), "plain": plain(None)}  # planned once: what is left is the scan
+    whole = {"ours": to_spark(None), "plain": plain(None)}  # planned once, so that only the scan is timed
     questions = [
         ("full aggregate, from opening the table", to_spark, plain, None),
         ("selective aggregate (2 files' rows), from opening the table", to_spark, plain, where),
@@ -106,7 +106,7 @@ def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
         contestants = {"ours": first, "plain": second}
         seconds: dict[str, list[float]] = {name: [] for name in contestants}
         cpu: dict[str, list[float]] = {name: [] for name in contestants}
-        for turn in range(_WARM_UP + rounds):  # the first turns warm the JVM up and are not counted
+        for turn in range(_WARM_UP + rounds):  # the first turns warm up the JVM and do not count
             answers = {}
             for name in contestants if turn % 2 else reversed(contestants):
                 start, worked = time.perf_counter(), _processor_seconds()
@@ -125,7 +125,7 @@ def _aggregate(frame: Callable[[str | None], Any], condition: str | None) -> lis
 
 
 def _same(first: list[Any], second: list[Any]) -> bool:
-    """Whether two answers agree, but for the last digits of the sum of doubles, which the order of tasks decides."""
+    """Whether two answers are equal, up to the last digits of a sum of doubles, which depends on the order of tasks."""
     return first[1:] == second[1:] and math.isclose(first[0], second[0], rel_tol=1e-9)
 
 
@@ -136,7 +136,7 @@ def _processor_seconds() -> float:
 
 def main(home: str, files: int, rounds: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Spark prints is not an answer
+    os.dup2(2, 1)  # keeps Spark's output out of the answer
     table = make(Path(home), files)
     spark = session()
     print(json.dumps(measure(spark, table, files, rounds)), file=answers, flush=True)

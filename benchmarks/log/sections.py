@@ -1,4 +1,4 @@
-"""What is measured: each section asks its questions and gives plain values, which ``report.py`` shows."""
+"""The sections of the benchmark; each asks its questions and returns plain values, which ``report.py`` shows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from benchmarks.log.contest import ROOT, Measured, Question, contest
 #: Files of the tables of the growth section.
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _PAIR = ("ours", "delta-rs")
-#: A table larger than this is asked once: minutes each, and little noise.
+#: A larger table is asked once, because it takes minutes and has little noise.
 _LARGE = 2_000_000
 _LARGE_ROUNDS = 1
 
 
 class Options(NamedTuple):
-    """Attributes:
-    home: where tables and results are kept.
-    files: of the tables that are opened.
-    rounds: runs of each, of which the median counts.
-    sizes: of the growth section.
-    scan_files: of the table with data.
-    commit_files: of each commit of the tables without a checkpoint.
+    """The options of the command line.
+
+    Attributes:
+        home: the folder of tables and results.
+        files: the number of files of the tables that are opened.
+        rounds: runs of each contestant; the median counts.
+        sizes: the numbers of files in the growth section.
+        scan_files: the number of files of the table with data.
+        commit_files: the number of files of each commit in tables without a checkpoint.
     """
 
     home: Path
@@ -71,7 +73,7 @@ def pruning(options: Options) -> dict[str, Any]:
         questions = [_point("prune", "open + files that may match id = x", shape)]
         table = _make(options, shape)
         measured = contest(table, questions, _PAIR, options.rounds)
-        # A session each, tens of seconds: it has its own rounds.
+        # Each run needs a session, which takes tens of seconds, so there are fewer rounds.
         peer = contest(table, questions, ("delta-spark",), min(options.rounds, 3))
         _agree(shape, measured["prune"], peer["prune"])
         measured["prune"].update(peer["prune"])
@@ -87,14 +89,14 @@ def refreshing(options: Options) -> dict[str, Any]:
 
 
 def partitions(options: Options) -> dict[str, Any]:
-    """One of many partitions (the experiment of the Delta paper, section 6.1)."""
+    """Plan a query on one of many partitions (the experiment of the Delta paper, section 6.1)."""
     shape = tables.Shape(options.files, partitioned=True)
     questions = [_point("prune", "open + files of the partition key = x", shape)]
     return _section(shape.live, questions, contest(_make(options, shape), questions, _PAIR, options.rounds))
 
 
 def growth(options: Options) -> dict[str, Any]:
-    """The same questions of tables of a thousand to ten million files."""
+    """Ask the same questions about tables of a thousand to ten million files."""
     sizes = {}
     need = dict.fromkeys(_PAIR, 0.0)
     for count in options.sizes:
@@ -113,7 +115,7 @@ def growth(options: Options) -> dict[str, Any]:
                     contestants[name] = Measured(missing=f"not measured: needs about {need[name] / 1000:.0f} GB")
                 continue
             peaks = [peak for contestants in measured.values() for peak in contestants[name].peak_mb]
-            need[name] = 11 * max(peaks, default=0)  # what ten times as many files will take
+            need[name] = 11 * max(peaks, default=0)  # the memory for ten times as many files
         sizes[str(count)] = _section(shape.live, questions, measured)
     return sizes
 
@@ -135,7 +137,7 @@ SECTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
 
 
 def _make(options: Options, shape: tables.Shape) -> Path:
-    """In a process of its own, whose memory goes when the table is made."""
+    """Make a table in a new process, so that its memory is freed afterwards."""
     if not (options.home / shape.name).exists():
         print(f"making {shape.name}", file=sys.stderr, flush=True)
         code = "import sys, pathlib; from benchmarks.log import tables as t; "
@@ -174,6 +176,6 @@ def _in_a_process(module: str, options: Options, *arguments: str) -> dict[str, A
         command = [sys.executable, "-m", module, str(options.home), *arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"{module} failed; {log} says why")
+        raise SystemExit(f"{module} failed; {log} has the reason")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

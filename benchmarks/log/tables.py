@@ -1,7 +1,7 @@
-"""Tables of any number of files that have a log and no data: a checkpoint in the shape Spark writes, and ten commits.
+"""Tables with a log of any number of files and without data: a checkpoint as Spark writes it, and ten commits.
 
-Written straight with pyarrow, in bounded memory, so that ten million files take minutes. As after Spark's shuffle the
-files of a checkpoint come in no order, so that row groups say nothing about the files in them. Made once, kept.
+pyarrow writes the log in bounded memory, so that ten million files take minutes. The files of a checkpoint are in
+random order, as after Spark's shuffle, so statistics of its row groups select nothing. The tables are made once.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 from benchmarks.log import file_statistics
 from benchmarks.log.file_statistics import COLUMNS, ROWS_A_FILE
 
-#: The checkpoint's version; ten commits follow, and the ones before are cleaned up.
+#: The checkpoint's version; ten commits follow, and those before are cleaned up.
 CHECKPOINT = 100
 COMMITS = 10
 ADDS, REMOVES = 10, 5  # of each commit
 
 _BATCH = 100_000
-_ROW_GROUP = 200_000  # about the 128 MB that Spark's writer gathers
+_ROW_GROUP = 200_000  # about 128 MB, as in Spark's writer
 _PART = 1_000_000
 START = 1_700_000_000_000
 _MAP = pa.map_(pa.string(), pa.string())
@@ -80,12 +80,12 @@ _TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated
 
 
 class Shape(NamedTuple):
-    """What a table looks like.
+    """The shape of a table.
 
     Attributes:
-        files: in the checkpoint; the ten commits add 100 more and remove 50.
-        partitioned: by ``key``, a partition a file.
-        parsed: statistics as structs beside the JSON, which is Spark's default.
+        files: the number of files in the checkpoint; the ten commits add 100 and remove 50.
+        partitioned: whether the table is partitioned by ``key``, with a file for each partition.
+        parsed: whether the checkpoint has statistics as structs beside the JSON, which is Spark's default.
     """
 
     files: int
@@ -99,18 +99,18 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> Shape:
-        """The shape that a folder's name describes."""
+        """The shape with this ``name``, the name of the table's folder."""
         _, files, kind = name.split("-", 2)
         return cls(int(files), kind == "partitions", kind != "json-files")
 
     @property
     def live(self) -> int:
-        """Files of the newest version."""
+        """The number of files of the latest version."""
         return self.files + COMMITS * (ADDS - REMOVES)
 
 
 def make(home: Path, shape: Shape) -> Path:
-    """The table's folder below ``home``; made unless it is there."""
+    """The table's folder below ``home``; a missing one is made."""
     table = home / shape.name
     if table.exists():
         return table
@@ -132,7 +132,7 @@ def make(home: Path, shape: Shape) -> Path:
 
 
 def write_commit(table: Path, shape: Shape, number: int, removed: list[str] | None = None) -> None:
-    """Commit ``number`` after the checkpoint: ten new files, and ``removed`` go."""
+    """Write commit ``number`` after the checkpoint, which adds ten files and removes the files ``removed``."""
     version = CHECKPOINT + 1 + number
     moment = START + shape.files + number * 60_000
     info = {"timestamp": moment, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "isBlindAppend": True}
@@ -153,7 +153,7 @@ def add_lines(shape: Shape, start: int, count: int) -> list[dict[str, Any]]:
 
 
 def copy(source: Path, target: Path) -> Path:
-    """A table of its own over the same checkpoint: hard links, so a new commit in it leaves the source alone."""
+    """A copy of the table by hard links; commits to it do not change the source."""
     shutil.rmtree(target, ignore_errors=True)
     log = target / "_delta_log"
     log.mkdir(parents=True)
@@ -161,25 +161,25 @@ def copy(source: Path, target: Path) -> Path:
         own = log / path.relative_to(source / "_delta_log")
         own.parent.mkdir(exist_ok=True)
         if path.name == "_last_checkpoint":
-            shutil.copyfile(path, own)  # the one object that is written over
+            shutil.copyfile(path, own)  # the only file that is overwritten
         elif path.is_file():
             own.hardlink_to(path)
     return target
 
 
 def point(shape: Shape, share: float = 0.5) -> str:
-    """A condition that chooses one file (of a partitioned table: one partition), somewhere in the table."""
+    """A condition that selects one file, or one partition of a partitioned table, at this ``share`` of the table."""
     number = int(shape.files * share)
     return f"key = {number}" if shape.partitioned else f"id = {number * ROWS_A_FILE + ROWS_A_FILE // 2}"
 
 
 def point_of_commit(shape: Shape, number: int) -> str:
-    """A condition that chooses a file which commit ``number`` after the checkpoint has added."""
+    """A condition that selects a file of commit ``number`` after the checkpoint."""
     return point(shape, (shape.files + number * ADDS) / shape.files)
 
 
 def _parts(shape: Shape) -> list[tuple[int, int]]:
-    """First file and number of files of each part; one part up to a million files."""
+    """The first file and the number of files of each part; a part has a million files at most."""
     starts = range(0, shape.files, _PART)
     return [(start, min(_PART, shape.files - start)) for start in starts]
 
@@ -249,7 +249,7 @@ def metadata(shape: Shape) -> dict[str, Any]:
 
 
 def _adds(shape: Shape, start: int, count: int) -> pa.Table:
-    """Files ``start`` to ``start + count`` as Spark's checkpoints have them; always the same."""
+    """The add actions of files ``start`` to ``start + count`` as in Spark's checkpoints; reproducible."""
     random = np.random.default_rng([11, start])
     numbers = _scattered(shape, np.arange(start, start + count))
     paths = _names(random, start, count)
@@ -284,7 +284,7 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
 
 
 def _paths(shape: Shape, start: int, count: int) -> list[str]:
-    """Paths of the first files of a batch that starts at ``start``."""
+    """The paths of the first ``count`` files of a batch that starts at ``start``."""
     paths: list[str] = _adds(shape, start, min(_BATCH, shape.files))["path"].to_pylist()[:count]
     return paths
 
@@ -298,7 +298,7 @@ def _scattered(shape: Shape, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 
 
 def _names(random: np.random.Generator, start: int, count: int) -> pa.Array:
-    """``part-00000-<uuid>-c000.snappy.parquet``, the number that of a task of two hundred."""
+    """File names ``part-NNNNN-<uuid>-c000.snappy.parquet``, with the number of one of two hundred tasks."""
     task = (start + np.arange(count)) % 200
     digits = np.stack([task // 10**power % 10 for power in (4, 3, 2, 1, 0)], axis=1) + ord("0")
     parts = [

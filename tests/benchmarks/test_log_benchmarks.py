@@ -124,7 +124,7 @@ def test_a_plot_holds_what_was_measured():
 def test_too_few_files_are_refused(capsys):
     with pytest.raises(SystemExit):
         main(["--files", "10"])
-    assert "give 100 or more" in capsys.readouterr().err
+    assert "expected at least 100" in capsys.readouterr().err
 
 
 def test_results_are_plain_values(tmp_path):
