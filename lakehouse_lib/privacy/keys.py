@@ -50,7 +50,7 @@ class ColumnKeys:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> ColumnKeys:
-        """The value of which ``to_dict`` made ``body``."""
+        """The inverse of ``to_dict``."""
         return cls(body["column"], body["type"], tuple(body["values"]))
 
 
@@ -91,7 +91,7 @@ class RecordLines:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> RecordLines:
-        """The value of which ``to_dict`` made ``body``."""
+        """The inverse of ``to_dict``."""
         return cls(body["source"], body["file"], tuple((first, last) for first, last in body["runs"]))
 
 
@@ -133,7 +133,7 @@ class PersonKeys:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> PersonKeys:
-        """The value of which ``to_dict`` made ``body``."""
+        """The inverse of ``to_dict``."""
         return cls(
             tuple(ColumnKeys.from_dict(part) for part in body["columns"]),
             tuple(RecordLines.from_dict(part) for part in body["records"]),

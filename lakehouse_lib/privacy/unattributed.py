@@ -108,7 +108,7 @@ class Unattributed:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Unattributed:
-        """The value of which ``to_dict`` made ``body``."""
+        """The inverse of ``to_dict``."""
         return cls(
             body["key"],
             ColumnKeys.from_dict(body["unreadable"]),

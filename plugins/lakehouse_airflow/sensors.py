@@ -45,7 +45,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
 
     Raises:
         AirflowFailException: the table was recreated without ``allow_recreation``; a version is not a number; or the
-            mode is ``reschedule`` without a baseline or target, so that each poke would start anew.
+            mode is ``reschedule`` without a baseline or target, so that each poke would wait for another version.
     """
 
     template_fields: Sequence[str] = ("table", "baseline_version", "target_version")
