@@ -45,7 +45,7 @@ class SpoiledRow:
 
 @dataclass(frozen=True)
 class SpoiledFile:
-    """A file that must be rejected: its header has `instead` in place of `column`. `keys` are its primary keys."""
+    """A file that must be rejected: its header has `instead` in place of `column`. `keys` are its rows' keys."""
 
     table: str
     file: str

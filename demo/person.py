@@ -35,7 +35,7 @@ def choose(raw: Path, faults: Faults) -> Person:
     """
     items = [row for row in faults.rows if row.table == "lineitem"]
     readable = [row.key[0] for row in items if row.column is not None]
-    # The customer of a quarantined order cannot be found from its line items, nor that of a record without columns.
+    # The line items of a quarantined order lead to no customer, and a record without columns has no key.
     out_of_reach = [key[0] for key in faults.missing_keys("orders")] + [
         row.key[0] for row in items if row.column is None
     ]

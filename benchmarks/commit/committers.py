@@ -86,7 +86,7 @@ class LibraryCommitter:
 
 
 class LibraryCommitterBehind:
-    """Commits of others are written in the store's call that would put the commit."""
+    """Verbs of this library; the store writes the other commits in the call that puts the verb's commit."""
 
     def __init__(self, committer: LibraryCommitter, table: str, others: Callable[[], None]) -> None:
         self._committer = committer
@@ -146,7 +146,7 @@ class DeltaRs:
 
 
 class DeltaRsBehind:
-    """The table is opened, others commit, and the verb runs on the open table; the time to open it counts."""
+    """Verbs of delta-rs on a table that was opened before the other commits; the time to open it counts."""
 
     def __init__(self, delta_rs: DeltaRs, table: str, others: Callable[[], None]) -> None:
         self._delta_rs = delta_rs

@@ -290,7 +290,7 @@ def _paths(shape: Shape, start: int, count: int) -> list[str]:
 
 
 def _scattered(shape: Shape, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A permutation of the checkpoint's files; those of the commits stay as they are."""
+    """A permutation of the checkpoint's files; the files of the commits keep their order."""
     step = int(shape.files * 0.618) | 1
     while math.gcd(step, shape.files) != 1:
         step += 2

@@ -46,7 +46,7 @@ class BatchResult:
 
     Attributes:
         entry: the batch's entry in the job's report; None if nothing was loaded.
-        refused: the reason by file name, of rejected files.
+        refused: by file name, the reason of its rejection.
         waiting: whether a file changed while it was read. The batch was given up, and its files count as new.
     """
 
@@ -225,7 +225,7 @@ class Batch:
         return entry
 
     def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
-        """The rows in as few partitions, and so files, as the target size allows; staged files are about as large."""
+        """The rows in as few partitions, and so files, as the target size and the staged bytes suggest."""
         if self.partition_by:
             return rows.coalesce(len(reports))
         table = snapshot_if_any(self.store)

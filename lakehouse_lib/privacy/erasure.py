@@ -109,7 +109,7 @@ def locate(
 
 
 def _loaded_as(subject: Subject, opened: _Tables, column: str, identifier: int | str | None) -> list[pa.DataType]:
-    """The types as which the load reads a quarantine's column: those of columns of its name in the subject's tables.
+    """The types that the load gives a quarantine's column: those of columns with its name in the subject's tables.
 
     If no table has such a column: the type of ``identifier`` if the column holds that, else both integer and text.
     """

@@ -82,7 +82,7 @@ def test_what_was_approved_is_repaired(orders: Path) -> None:
     run.approve()
     (question,) = run.shown
     assert question["subject"] == "Repair the table orders?"
-    assert f"* files_removed (repaired): 1, such as ` {lost} `" in question["body"]
+    assert f"* files_removed (will be repaired): 1, such as ` {lost} `" in question["body"]
     assert question["assigned_users"] == [ANN]
     assert run.repair()["found"] == {"files_removed": {"count": 1, "first": [lost]}}
     assert sorted(DeltaTable(str(orders)).to_pyarrow_table()["o_custkey"].to_pylist()) == [1, 2, 3]

@@ -41,7 +41,7 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def aws_options(connection: Connection) -> dict[str, str]:
-    """The storage options of S3. A profile is read now; the keys of a role are cached in this process while they last.
+    """The storage options of S3; the keys of an assumed role are cached in this process until they expire.
 
     Every secret among them is masked in the task's log.
 

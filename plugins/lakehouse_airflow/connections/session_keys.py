@@ -46,8 +46,8 @@ class SessionKeys:
         return cls(keys, region, expires - min(_RENEWED_BEFORE_SECONDS, life / 3))
 
 
-# The process id, because a forked child must not wait for a request of its parent's thread, and a digest of the
-# inputs, because they hold secrets. Failed requests are removed.
+# A key has the process id, because a forked child must not wait for a request of its parent's thread, and a digest of
+# the inputs, because they hold secrets. Failed requests are removed.
 _Key = tuple[int, bytes]
 _answers: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = ProcessLock()

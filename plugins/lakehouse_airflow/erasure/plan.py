@@ -72,7 +72,7 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
     if keys is None:
         raise NotApprovedError(
             f"request {request} is over and its keys are deleted, because it was rejected, not answered in time, or "
-            "replaced after rows with new keys arrived; trigger the erasure again"
+            "ended by the arrival of rows with new keys; trigger the erasure again"
         )
     if ledger.keyed_digest(keys) != plan["keys"]:
         raise NotApprovedError(f"the keys of request {request} do not belong to its plan; trigger the erasure again")
@@ -102,8 +102,8 @@ def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> 
     """Whether a request no longer needs its keys: it has its record, was rejected, or was not answered in time.
 
     A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry has lost
-    the subject. A request counts as unanswered a day after its response time (the default response time without a
-    subject). An approved request without a record is not over, because no other request may find its keys again.
+    the subject. A request counts as unanswered a day after its response time (after the default one, if the
+    registry has lost the subject). An approved request without a record is not over, because no other request may find its keys again.
 
     Raises:
         LedgerError: a document of the request is edited or sealed with another key.

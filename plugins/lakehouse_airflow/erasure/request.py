@@ -60,7 +60,7 @@ class Erasure:
     def require_same_tables(self, hook: LakehouseHook) -> None:
         """Check that the plan's tables were not recreated.
 
-        After ``CREATE OR REPLACE TABLE`` a table has another id, but its old files are in the same folder; this passes.
+        A table after ``CREATE OR REPLACE TABLE`` passes: it has another id, but its old files are in the same folder.
 
         Raises:
             AirflowFailException: tables were recreated; their old files may be elsewhere, with the person's rows.

@@ -78,7 +78,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
     def question(self, plan: Document) -> tuple[str, str]:
         lines = [f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])}.", ""]
         for kind, finding in plan["found"].items():
-            action = "repaired" if kind in REPAIRED else "not repaired"
+            action = "will be repaired" if kind in REPAIRED else "cannot be repaired"
             examples = ", ".join(code(each) for each in finding["first"])
             lines.append(f"* {kind} ({action}): {finding['count']}, such as {examples}")
         return f"Repair the table {plan['table']}?", "\n".join(lines)
