@@ -23,7 +23,7 @@ class Run:
     dag_id: str
     run_id: str
     run_type: str
-    """A DAG run; its type is `manual`, `scheduled` or `asset_triggered`."""
+    """`manual`, `scheduled` or `asset_triggered`."""
     state: str
     queued: datetime | None
     started: datetime | None
@@ -38,7 +38,7 @@ class Run:
 class Task:
     task_id: str
     map_index: int
-    """A task of a run; its map index is -1 if it is not mapped."""
+    """-1 for a task that is not mapped."""
     label: str
     state: str | None
     try_number: int

@@ -32,7 +32,10 @@ class History:
 def history(
     intents: Mapping[int, Intent], outcomes: Mapping[int, Outcome], committed: int | None, *, table: str, source: str
 ) -> History:
-    """The state that the intent log and the table's ``txn`` (``committed``; None: no batch of this source) describe.
+    """The state of a source's batches, from the intent log and the table.
+
+    Args:
+        committed: the batch in the table's ``txn`` of this source; None: the table has none.
 
     Raises:
         IngestError: the two contradict each other, because one was deleted, restored or copied without the other; a

@@ -34,7 +34,7 @@ class KeyTexts:
 
     Attributes:
         texts: the keys as text.
-        numbers: the keys as numbers, an array for each numeric type as which the load reads the column.
+        numbers: the keys as numbers, an array for each numeric type that the load may give the column.
         text_is_key: whether the load also reads the column as text, so that any text can be a key.
     """
 

@@ -33,8 +33,8 @@ def reached(
     if baseline_version is not None and version < baseline_version:
         if not allow_recreation:
             raise ValueError(
-                f"its version is {version}; expected at least the baseline {baseline_version}, so the table was "
-                "recreated. Set allow_recreation=True to accept its version, or give a baseline of the new table"
+                f"its version is {version}, below the baseline {baseline_version}, so the table was recreated. "
+                "Set allow_recreation=True to accept its version, or give a baseline of the new table"
             )
     elif baseline_version is not None and version == baseline_version:
         return False

@@ -102,8 +102,8 @@ def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> 
     """Whether a request no longer needs its keys: it has its record, was rejected, or was not answered in time.
 
     A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry has lost
-    the subject. A request counts as unanswered a day after its response time (after the default one, if the
-    registry has lost the subject). An approved request without a record is not over, because no other request may find its keys again.
+    the subject. A request counts as unanswered a day after its response time; without the subject, after the default
+    one. An approved request without a record is not over, because no other request may find its keys again.
 
     Raises:
         LedgerError: a document of the request is edited or sealed with another key.
