@@ -1,4 +1,4 @@
-"""What a run over a source has loaded, and what it left."""
+"""The result of a run over a source."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakehouse_lib.operations.results import OperationResult
 
 @dataclass(frozen=True)
 class LoadResult(OperationResult):
-    """What a run has done.
+    """The batches that a run has loaded, and the files that it has not.
 
     Attributes:
-        version: of the last batch that was committed.
-        batches: an entry a batch: its number, files, rows, broken rules and version.
-        waiting: files that are still growing, or have not settled.
-        refused: files that do not fit -> why.
-        changed: files that were loaded, and have other content now -> the batch they were in.
-        quarantine: the location of the table of rejected rows, and ``quarantine_version`` its version; None: no table.
+        version: the version of the last committed batch.
+        batches: an entry for each batch: its number, files, rows, broken rules and version.
+        waiting: files that may still be growing.
+        refused: by name, the reason why a file was rejected.
+        changed: by name, the batch of a loaded file that has other content now.
+        quarantine, quarantine_version: the location and version of the quarantine; None: it does not exist.
     """
 
     batches: tuple[Mapping[str, Any], ...]
@@ -31,7 +31,7 @@ class LoadResult(OperationResult):
     quarantine_version: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as values that ``json.dumps`` takes, and the sums over the batches."""
+        """All fields as plain values for JSON, and the sums over the batches."""
         return {
             "table": self.table,
             "read_version": self.read_version,
@@ -48,7 +48,7 @@ class LoadResult(OperationResult):
         }
 
     def error(self, *, refusals_fail: bool) -> IngestError | None:
-        """What the run has to fail with after all that could be loaded is loaded."""
+        """The error to raise after all possible batches are loaded; None if the run succeeded."""
         problems = [
             f"{name} was loaded in batch {batch} and has other content now" for name, batch in self.changed.items()
         ]
@@ -58,6 +58,6 @@ class LoadResult(OperationResult):
             return None
         if not self.changed:
             return SourceRefusedError(" | ".join(problems))
-        hint = "Land changed content under a new name, or put the loaded file back"
+        hint = "Land changed content under a new name, or restore the loaded file"
         kind = IngestError if refusals_fail and self.refused else SourceChangedError
         return kind(" | ".join(problems), hint=hint)

@@ -31,7 +31,7 @@ def version_path(table: str, version: int, connection: str = LakehouseHook.defau
 
 
 def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The table and the version that a result is about: what was committed, else what was read; None: neither."""
+    """The table and the version of a result: the committed version, else the version that was read; None: neither."""
     version = result.get("version")
     if version is None:
         version = result.get("read_version")
