@@ -20,7 +20,7 @@ class LoadResult(OperationResult):
         waiting: files that may still be growing.
         refused: by name, the reason why a file was rejected.
         changed: by name, the batch of a loaded file that has other content now.
-        quarantine, quarantine_version: the location and version of the quarantine; None: it does not exist.
+        quarantine, quarantine_version: the quarantine's location, and its version (None: it does not exist).
     """
 
     batches: tuple[Mapping[str, Any], ...]
