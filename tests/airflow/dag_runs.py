@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,20 +84,21 @@ def run_answered_dag(dag_id: str, conf: dict[str, Any], task_id: str, option: st
     # Made here: the thread would import Airflow's server while the run imports what it shares with it.
     client = api_client()
     over = threading.Event()
+    logical_date = datetime.now(UTC)
     with ThreadPoolExecutor(1) as pool:
-        question = pool.submit(_answer, client, dag_id, task_id, option, over)
+        question = pool.submit(_answer, client, dag_id, logical_date, task_id, option, over)
         try:
-            run = run_dag(dag_id, conf)
+            run = run_dag(dag_id, conf, logical_date=logical_date)
         finally:
             over.set()
     return run, question.result()
 
 
-def _answer(client: Any, dag_id: str, task_id: str, option: str, over: threading.Event) -> str:
-    """Waits until the task asks, or the run is over."""
+def _answer(client: Any, dag_id: str, logical_date: datetime, task_id: str, option: str, over: threading.Event) -> str:
+    """Answers the question of this run and returns its text; waits until the task asks or the run is over."""
     while not over.wait(0.25):
         try:
-            run_id = _asking_run(dag_id, task_id)
+            run_id = _asking_run(dag_id, logical_date, task_id)
             if run_id is not None:
                 path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
                 text: str = client.get(path).json()["body"]
@@ -104,31 +106,43 @@ def _answer(client: Any, dag_id: str, task_id: str, option: str, over: threading
                 assert answer.status_code == 200, answer.text
                 return text
         except BaseException:
-            _fail_tasks(dag_id)
+            _fail_tasks(dag_id, logical_date)
             raise
     raise AssertionError(f"the task {task_id} of {dag_id} asked nothing before its run was over")
 
 
-def _asking_run(dag_id: str, task_id: str) -> str | None:
+def _asking_run(dag_id: str, logical_date: datetime, task_id: str) -> str | None:
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    asking = (TaskInstance.dag_id == dag_id, TaskInstance.task_id == task_id, TaskInstance.state == "awaiting_input")
+    asking = (*_asking(dag_id, logical_date), TaskInstance.task_id == task_id)
     with create_session() as session:
         run_id: str | None = session.scalar(select(TaskInstance.run_id).where(*asking))
         return run_id
 
 
-def _fail_tasks(dag_id: str) -> None:
-    """Fails the tasks that wait for an answer: ``DAG.test`` would wait for it as long as the process lives."""
+def _fail_tasks(dag_id: str, logical_date: datetime) -> None:
+    """Fails the run's tasks that wait for an answer: ``DAG.test`` would wait for it as long as the process lives."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import update
 
-    asking = (TaskInstance.dag_id == dag_id, TaskInstance.state == "awaiting_input")
     with create_session() as session:
-        session.execute(update(TaskInstance).where(*asking).values(state="failed"))
+        session.execute(update(TaskInstance).where(*_asking(dag_id, logical_date)).values(state="failed"))
+
+
+def _asking(dag_id: str, logical_date: datetime) -> tuple[Any, ...]:
+    """The condition for tasks of one run that wait for an answer.
+
+    Other runs of the DAG may wait, too: all tests of a process share one metadata database.
+    """
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
+
+    run = select(DagRun.run_id).where(DagRun.dag_id == dag_id, DagRun.logical_date == logical_date)
+    return (TaskInstance.dag_id == dag_id, TaskInstance.run_id.in_(run), TaskInstance.state == "awaiting_input")
 
 
 def api_client(username: str = "ann", role: str = "ADMIN", *, anonymous: bool = False) -> Any:
@@ -173,8 +187,22 @@ def let_run(dag_id: str) -> None:
         session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
 
 
-def released_runs(dag_id: str) -> list[tuple[str, list[dict[str, Any]]]]:
-    """One round of Airflow's scheduler; then (run type, extras of the events that released it) of the DAG's runs."""
+def newest_event() -> int:
+    """The id of the newest asset event; 0 without one."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+
+    with create_session() as session:
+        return session.scalar(select(func.max(AssetEvent.id))) or 0
+
+
+def released_runs(dag_id: str, *, after: int = 0) -> list[tuple[str, list[dict[str, Any]]]]:
+    """One round of Airflow's scheduler; then (run type, extras of the events that released it) of the DAG's runs.
+
+    Args:
+        after: the id of an event; it and older ones are left out. A DAG's first run consumes the events of all tests.
+    """
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
     from airflow.models.dagrun import DagRun
@@ -189,4 +217,7 @@ def released_runs(dag_id: str) -> list[tuple[str, list[dict[str, Any]]]]:
         runs = session.scalars(
             select(DagRun).where(DagRun.dag_id == dag_id, DagRun.triggered_by != "TEST").order_by(DagRun.id)
         )
-        return [(str(run.run_type), [event.extra for event in run.consumed_asset_events]) for run in runs]
+        return [
+            (str(run.run_type), [event.extra for event in run.consumed_asset_events if event.id > after])
+            for run in runs
+        ]

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.airflow.dag_runs import let_run, released_runs, run_answered_dag, run_dag
+from tests.airflow.api_runs import ApiRun
+from tests.airflow.dag_runs import api_client, let_run, newest_event, released_runs, run_answered_dag, run_dag
 from tests.airflow.erasure_runs import ledger
 from tests.airflow.test_loading_dag import load_orders
 from tests.peers import parquet_files, read_delta_rs
@@ -41,10 +42,10 @@ def on_disk(table: Path, name: str) -> list[int]:
 
 def test_what_is_new_is_reported_once(registry_file: Path) -> None:
     let_run("lakehouse_report")
-    earlier = len(released_runs("lakehouse_report"))  # by events of other tests
+    earlier, event = len(released_runs("lakehouse_report")), newest_event()  # of other tests
     latest = load_orders(registry_file)
     change = {"table": "orders", "from_version": -1, "to_version": latest}
-    assert released_runs("lakehouse_report")[earlier:] == [("asset_triggered", [change])]
+    assert released_runs("lakehouse_report", after=event)[earlier:] == [("asset_triggered", [change])]
     again = run_dag("lakehouse_ingest")
     assert again.xcom("publish") == {}
     assert again.asset_events() == {}
@@ -252,3 +253,13 @@ def test_an_answer_that_airflow_refuses_ends_the_run(registry_file: Path) -> Non
 def test_a_run_that_asks_nothing_is_not_waited_for(registry_file: Path) -> None:
     with pytest.raises(AssertionError, match="asked nothing before its run was over"):
         run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Approve")
+
+
+def test_the_open_question_of_an_earlier_run_stays_open(registry_file: Path) -> None:
+    write_shop(registry_file)
+    let_run("lakehouse_erasure_customer")
+    earlier = ApiRun(api_client(), "lakehouse_erasure_customer", {"customer_id": 1})
+    assert earlier.work().states["approve"] == "awaiting_input"
+    run, _ = run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Reject")
+    assert run.states["delete"] == "skipped"
+    assert earlier.work().states["approve"] == "awaiting_input"
