@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.store import ObjectMeta
 from lakehouse_lib.store.local import LocalStore
 
 #: Called with the path of a call: the object's, the folder's of a listing, the first one's of a deletion.
 Event = Callable[[str], object]
 
+#: Takes the place of a method: called with the method itself and the arguments of the call, returns the answer.
+StandIn = Callable[..., Any]
+
 
 class FaultStore(LocalStore):
-    """A local store whose calls are preceded or followed by events.
+    """A local store whose calls are preceded, followed or replaced.
 
     Args:
         before: an event by the name of a method; when it raises, the call does not happen.
         after: an event by the name of a method; when it raises, the answer is lost.
+        instead: a stand-in by the name of a method.
+
+    Attributes:
+        calls: how often each method was called.
     """
 
     def __init__(
@@ -26,10 +35,12 @@ class FaultStore(LocalStore):
         *,
         before: dict[str, Event] | None = None,
         after: dict[str, Event] | None = None,
+        instead: dict[str, StandIn] | None = None,
         fsync: bool = False,
     ) -> None:
         super().__init__(str(root), fsync=fsync)
-        self._before, self._after = before or {}, after or {}
+        self._before, self._after, self._instead = before or {}, after or {}, instead or {}
+        self.calls: Counter[str] = Counter()
 
     def read(self, path: str) -> bytes:
         return self._call("read", path, super().read, path)
@@ -47,7 +58,7 @@ class FaultStore(LocalStore):
         return self._call("open_input", path, super().open_input, path)
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
-        return iter(self._call("list_from", folder, lambda: list(super(FaultStore, self).list_from(folder, start))))
+        return self._call("list_from", folder, super().list_from, folder, start)
 
     def delete_many(self, paths: Iterable[str]) -> None:
         paths = list(paths)
@@ -55,10 +66,12 @@ class FaultStore(LocalStore):
             self._call("delete_many", paths[0], super().delete_many, paths)
 
     def _call(self, name: str, path: str, method: Callable[..., Any], *arguments: Any) -> Any:
+        self.calls[name] += 1
         if name in self._before:
             self._before[name](path)
-        answer = method(*arguments)
+        answer = self._instead[name](method, *arguments) if name in self._instead else method(*arguments)
         if name in self._after:
+            answer = iter(list(answer)) if name == "list_from" else answer  # a listing is lazy
             self._after[name](path)
         return answer
 
@@ -67,3 +80,25 @@ def each(*events: Callable[[], object]) -> Event:
     """An event that is the first of these at the first call, the second at the next one, and then nothing."""
     left = list(events)
     return lambda _: left.pop(0)() if left else None
+
+
+def answered(*ways: str) -> StandIn:
+    """A stand-in whose first calls are answered in these ways, and the others as usual.
+
+    Args:
+        ways: "lost" (the call fails and is not carried out), "unanswered" (it fails and is carried out), or "refused".
+    """
+    left = list(ways)
+
+    def stand_in(method: Callable[..., Any], *arguments: Any) -> Any:
+        way = left.pop(0) if left else "as usual"
+        if way == "refused":
+            raise StoreRefusedError("no space")
+        if way == "lost":
+            raise StoreError("connection reset")
+        answer = method(*arguments)
+        if way == "unanswered":
+            raise StoreError("connection reset")
+        return answer
+
+    return stand_in

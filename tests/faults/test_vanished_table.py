@@ -15,6 +15,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.table.write import write_deltalake
+from tests.fault_store import FaultStore, each
 from tests.faults import scenes
 
 
@@ -25,21 +26,11 @@ def test_a_retry_does_not_begin_a_log_in_the_middle(tmp_path: Path, fsync: bool,
     for number in range(3):
         write_deltalake(table, scenes.rows(number), mode="append")
 
-    class Vanishing(LocalStore):
-        """Somebody wins the race for the next version, then deletes the table."""
-
-        lost = False
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            if self.lost:
-                return super().put_if_absent(path, data)
-            self.lost = True
-            write_deltalake(table, scenes.rows(9), mode="append")
-            assert not super().put_if_absent(path, data)
-            shutil.rmtree(table)
-            return False
-
-    snapshot = load_snapshot(Vanishing(str(table), fsync=fsync))
+    # Another writer wins the race for the next version, then deletes the table.
+    wins = each(lambda: write_deltalake(table, scenes.rows(9), mode="append"))
+    vanishes = each(lambda: shutil.rmtree(table))
+    store = FaultStore(table, before={"put_if_absent": wins}, after={"put_if_absent": vanishes}, fsync=fsync)
+    snapshot = load_snapshot(store)
     with pytest.raises(DeltaError):
         delete(snapshot, parse(condition, snapshot.schema, table=None), ArrowEngine())
     assert not list(tmp_path.rglob("*.json"))

@@ -23,52 +23,34 @@ from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, put_commit, version_of
-from tests.fault_store import FaultStore
+from tests.fault_store import FaultStore, answered, each
 from tests.log_tables import add, append, create, files, paths_of, put
 
 
-class Faulty(LocalStore):
-    """A store whose next puts of a commit, and reads of one, go as they are told.
+def faulty(root, puts=(), reads=0, **before):
+    """A store whose puts of a commit are answered in these ways, and of which so many reads of commits fail later."""
+    fail = each(*[unavailable] * reads)
 
-    ``puts``: of each "lost" (never stored), "unanswered" (stored), "refused"; then as usual. ``reads``: how many
-    fail, from the first put on.
-    """
+    def read(path):
+        if store.calls["put_if_absent"] and path.endswith(".json"):
+            fail(path)
 
-    def __init__(self, root, puts=(), reads=0):
-        super().__init__(root, fsync=False)
-        self.puts = list(puts)
-        self.reads = reads
-        self.asked = 0
-
-    def put_if_absent(self, path, data):
-        self.asked += 1
-        told = self.puts.pop(0) if self.puts else "as usual"
-        if told == "refused":
-            raise StoreRefusedError("no space", table=self.root)
-        if told == "lost":
-            raise StoreError("connection reset", table=self.root)
-        stored = super().put_if_absent(path, data)
-        if told == "unanswered":
-            raise StoreError("connection reset", table=self.root)
-        return stored
-
-    def read(self, path):
-        if self.reads and self.asked and path.endswith(".json"):
-            self.reads -= 1
-            raise StoreError("service unavailable", table=self.root)
-        return super().read(path)
+    store = FaultStore(root, before={"read": read, **before}, instead={"put_if_absent": answered(*puts)})
+    return store
 
 
-class Blind(Faulty):
-    """The version is taken, and nobody can be seen to have it."""
+def unavailable(*_):
+    raise StoreError("service unavailable")
 
-    def put_if_absent(self, path, data):
-        return False
 
-    def read(self, path):
+def blind(root, **before):
+    """A store in which the next version is taken, and the commit that took it cannot be read."""
+
+    def read(path):
         if path == file_names.commit(1):
-            raise ObjectNotFoundError(f"{path} is missing", table=self.root)
-        return super().read(path)
+            raise ObjectNotFoundError(f"{path} is missing")
+
+    return FaultStore(root, before={"read": read, **before}, instead={"put_if_absent": lambda *_: False})
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +77,7 @@ def commit(snapshot, store, name="mine"):
 )
 def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
     snapshot = create(tmp_path / "t")
-    assert commit(snapshot, Faulty(snapshot.store.root, puts, reads)) == Committed(1, 1)
+    assert commit(snapshot, faulty(snapshot.store.root, puts, reads)) == Committed(1, 1)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
 
 
@@ -126,39 +108,34 @@ def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
     # The first put arrives when its caller has long given up on it.
     late = []
 
-    class Late(Faulty):
-        def put_if_absent(self, path, data):
-            if not late:
-                late.append((path, data))
-                raise StoreError("timed out", table=self.root)
-            return super().put_if_absent(path, data)
+    def put_late(put_if_absent, path, data):
+        if not late:
+            late.append((path, data))
+            raise StoreError("timed out")
+        return put_if_absent(path, data)
 
     snapshot = create(tmp_path / "t")
-    assert commit(snapshot, Late(snapshot.store.root)) == Committed(1, 1)
+    store = FaultStore(snapshot.store.root, instead={"put_if_absent": put_late})
+    assert commit(snapshot, store) == Committed(1, 1)
     assert not snapshot.store.put_if_absent(*late[0])
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
 
 
 def test_an_answer_lost_in_a_race_that_was_lost_is_no_commit(tmp_path):
-    class Raced(Faulty):
-        def put_if_absent(self, path, data):
-            if self.puts:
-                put(tmp_path / "t", 1, add("theirs"))
-            return super().put_if_absent(path, data)
-
     snapshot = create(tmp_path / "t")
-    assert commit(snapshot, Raced(snapshot.store.root, ["lost"])) == Committed(2, 2)
+    race = each(lambda: put(tmp_path / "t", 1, add("theirs")))
+    assert commit(snapshot, faulty(snapshot.store.root, ["lost"], put_if_absent=race)) == Committed(2, 2)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine", "theirs"]
 
 
 @pytest.mark.parametrize("told", ["lost", "unanswered"])
 def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
     snapshot = create(tmp_path / "t")
-    store = Faulty(snapshot.store.root, [told] * 1000, reads=1000)
+    store = faulty(snapshot.store.root, [told] * 1000, reads=1000)
     outcome = commit(snapshot, store)
     assert isinstance(outcome, Unknown)
     assert outcome.version == 1
-    assert store.asked == 10
+    assert store.calls["put_if_absent"] == 10
     with pytest.raises(CommitUnknownError, match=rf"version 1.*{outcome.txn_id}") as caught:
         version_of(outcome)
     assert isinstance(caught.value.__cause__, StoreError)
@@ -170,42 +147,26 @@ def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_pa
     clock = [0.0]
     monkeypatch.setattr(put_commit.time, "monotonic", lambda: clock[0])
 
-    class Slow(Faulty):
-        def put_if_absent(self, path, data):
-            clock[0] += 30
-            return super().put_if_absent(path, data)
+    def wait(_):
+        clock[0] += 30
 
     snapshot = create(tmp_path / "t")
-    store = Slow(snapshot.store.root, ["lost"] * 1000, reads=1000)
+    store = faulty(snapshot.store.root, ["lost"] * 1000, reads=1000, put_if_absent=wait)
     assert isinstance(commit(snapshot, store), Unknown)
-    assert store.asked == 3
+    assert store.calls["put_if_absent"] == 3
 
 
 def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
-    class Dark(Blind):
-        """And nothing else can be looked at."""
-
-        def head(self, path):
-            if self.asked_before:
-                raise StoreError("service unavailable", table=self.root)
-            self.asked_before = True
-            return super().head(path)
-
-        asked_before = False
-
     snapshot = create(tmp_path / "t")
-    assert isinstance(commit(snapshot, Dark(snapshot.store.root)), Unknown)
+    store = blind(snapshot.store.root, head=lambda _: store.calls["head"] > 1 and unavailable())
+    assert isinstance(commit(snapshot, store), Unknown)
 
 
 def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
-    class Silent(Faulty):
-        def read(self, path):
-            if path == file_names.commit(1):
-                raise StoreError("service unavailable", table=self.root)
-            return super().read(path)
-
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
-    store = Silent(str(tmp_path / "t"), ["unanswered"] * 1000)
+    store = faulty(
+        tmp_path / "t", ["unanswered"] * 1000, read=lambda path: path == file_names.commit(1) and unavailable()
+    )
     with pytest.raises(CommitUnknownError):
         write(store, incoming(pa.table({"id": [2]})), Write(mode="append"), ArrowEngine())
     assert sorted(DeltaTable(tmp_path / "t").to_pyarrow_table()["id"].to_pylist()) == [1, 2]
@@ -238,16 +199,16 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
 
 def test_a_store_that_refuses_is_believed_at_once(tmp_path):
     snapshot = create(tmp_path / "t")
-    store = Faulty(snapshot.store.root, ["refused"])
+    store = faulty(snapshot.store.root, ["refused"])
     with pytest.raises(StoreRefusedError, match="no space"):
         commit(snapshot, store)
-    assert store.asked == 1
+    assert store.calls["put_if_absent"] == 1
     assert load_snapshot(snapshot.store).version == 0
 
 
 def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path):
     snapshot = create(tmp_path / "t")
-    assert isinstance(commit(snapshot, Blind(snapshot.store.root)), Unknown)
+    assert isinstance(commit(snapshot, blind(snapshot.store.root)), Unknown)
 
 
 def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):

@@ -27,6 +27,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
+from tests.fault_store import FaultStore
 from tests.log_tables import METADATA, SCHEMA, add, append, create, files, paths_of, put
 
 LOW, HIGH = (
@@ -156,13 +157,13 @@ def test_an_application_writes_each_of_its_versions_once(tmp_path):
 
 
 def test_a_store_that_answers_twice_does_not_make_a_conflict_of_our_own_commit(tmp_path):
-    class Twice(LocalStore):
-        def put_if_absent(self, path, data):
-            super().put_if_absent(path, data)
-            return super().put_if_absent(path, data)
+    def put_twice(put_if_absent, path, data):
+        put_if_absent(path, data)
+        return put_if_absent(path, data)
 
     snapshot = create(tmp_path / "t")
-    transaction = OptimisticTransaction(snapshot, Twice(snapshot.store.root, fsync=False), "WRITE", {})
+    store = FaultStore(snapshot.store.root, instead={"put_if_absent": put_twice})
+    transaction = OptimisticTransaction(snapshot, store, "WRITE", {})
     transaction.add(files("a"))
     assert transaction.commit() == Committed(1, 1)
     assert load_snapshot(snapshot.store).version == 1

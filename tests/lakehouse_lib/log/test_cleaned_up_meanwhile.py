@@ -13,38 +13,23 @@ from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from tests.fault_store import FaultStore, each
 from tests.log_histories import DAY, PastLog, clean
 from tests.log_tables import add, create, files, put
 
 ICT = {"delta.enableInCommitTimestamps": "true"}
 
 
-class Overtaken(LocalStore):
-    """Something happens to the log as soon as a reader that has listed it reads a commit, or what else it is told."""
+def overtaken(root, *meanwhile, kinds=("commit",)):
+    """A store to whose log these things happen, each as soon as a reader that has listed it reads a file of a kind."""
+    listed, happens = [], each(*meanwhile)
 
-    def __init__(self, root, meanwhile, kinds=("commit",)):
-        super().__init__(str(root))
-        self.meanwhile = meanwhile
-        self._kinds = kinds
-        self._is_listed = False
-
-    def list_from(self, folder, start=""):
-        self._is_listed = True
-        return super().list_from(folder, start)
-
-    def read(self, path):
-        self._happen(path)
-        return super().read(path)
-
-    def open_input(self, path):
-        self._happen(path)
-        return super().open_input(path)
-
-    def _happen(self, path):
+    def happen(path):
         name = file_names.parse(path)
-        if self._is_listed and self.meanwhile is not None and name is not None and name.kind in self._kinds:
-            meanwhile, self.meanwhile = self.meanwhile, None
-            meanwhile()
+        if listed and name is not None and name.kind in kinds:
+            happens(path)
+
+    return FaultStore(root, before={"list_from": listed.append, "read": happen, "open_input": happen})
 
 
 def cleaned(log, checkpoint=15):
@@ -64,7 +49,7 @@ def paths(snapshot):
 @pytest.mark.parametrize("asked", [None, 18])
 def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, asked):
     log = PastLog(tmp_path).commits(21)
-    snapshot = load_snapshot(Overtaken(tmp_path, cleaned(log)), asked)
+    snapshot = load_snapshot(overtaken(tmp_path, cleaned(log)), asked)
     version = 20 if asked is None else asked
     assert (snapshot.version, snapshot.checkpoint_version) == (version, 15)
     assert paths(snapshot) == sorted(log.live[version])
@@ -73,7 +58,7 @@ def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, asked):
 def test_a_version_that_nothing_tells_any_more_is_said_to_be_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(21)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
-        load_snapshot(Overtaken(tmp_path, cleaned(log)), 7)
+        load_snapshot(overtaken(tmp_path, cleaned(log)), 7)
 
 
 @pytest.fixture(params=["classic", "parts", "json", "parquet", "classic with sidecars"])
@@ -94,7 +79,8 @@ def replaced(log):
 
 
 def test_a_checkpoint_that_goes_is_not_called_corrupt(begins_at_5, tmp_path):
-    store = Overtaken(tmp_path, replaced(begins_at_5), ("classic", "part", "uuid-json", "uuid-parquet"))
+    kinds = ("classic", "part", "uuid-json", "uuid-parquet")
+    store = overtaken(tmp_path, replaced(begins_at_5), kinds=kinds)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
         paths(load_snapshot(store, 7))
 
@@ -108,10 +94,9 @@ def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
 
 def test_a_snapshot_is_updated(tmp_path):
     log = PastLog(tmp_path).commits(6)
-    store = Overtaken(tmp_path, None)
-    known = load_snapshot(store)
+    known = load_snapshot(log.store)
     log.commits(15)
-    store.meanwhile = cleaned(log)
+    object.__setattr__(known, "store", overtaken(tmp_path, cleaned(log)))
     latest = known.update()
     assert (latest.version, latest.checkpoint_version) == (20, 15)
     assert paths(latest) == sorted(log.live[20])
@@ -121,12 +106,11 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
     log = PastLog(tmp_path).commits(11)
     hidden = []
 
-    class Behind(LocalStore):
-        def list_from(self, folder, start=""):
-            late = {file_names.commit(version) for version in (hidden.pop(0) if hidden else ())}
-            return (meta for meta in super().list_from(folder, start) if meta.path not in late)
+    def behind(list_from, folder, start):
+        late = {file_names.commit(version) for version in (hidden.pop(0) if hidden else ())}
+        return (meta for meta in list_from(folder, start) if meta.path not in late)
 
-    known = load_snapshot(Behind(str(tmp_path)))
+    known = load_snapshot(FaultStore(tmp_path, instead={"list_from": behind}))
     log.commits(2)
     hidden += [(11,), (10, 11, 12)]
     assert known.update() is known
@@ -135,11 +119,9 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
 
 def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(6)
-    store = Overtaken(tmp_path, None)
-    work = OptimisticTransaction(load_snapshot(store), store, "WRITE", {})
+    work = OptimisticTransaction(load_snapshot(log.store), overtaken(tmp_path, cleaned(log)), "WRITE", {})
     work.add(files("mine"))
     log.commits(15)
-    store.meanwhile = cleaned(log)
     outcome = work.commit()
     assert isinstance(outcome, Conflict)
     assert outcome.error.code == "DELTA_COMMIT_FAILED"
@@ -149,16 +131,10 @@ def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
 def test_a_commit_that_is_listed_and_never_there_is_an_error_in_the_end(tmp_path):
     log = PastLog(tmp_path).commits(3)
 
-    class Behind(LocalStore):
-        """Goes on listing what was deleted."""
-
-        def list_from(self, folder, start=""):
-            listed = list(super().list_from(folder, start))
-            (tmp_path / file_names.commit(1)).unlink(missing_ok=True)
-            return iter(self.__dict__.setdefault("first", listed))
-
+    first = list(log.store.list_from(file_names.LOG))
+    log.store.delete_many([file_names.commit(1)])
     with pytest.raises(VersionNotFoundError, match="the commit file of version 1 does not exist"):
-        load_snapshot(Behind(str(tmp_path)))
+        load_snapshot(FaultStore(tmp_path, instead={"list_from": lambda *_: iter(first)}))
     assert log.latest == 2
 
 
@@ -175,7 +151,7 @@ def timed(tmp_path):
         checkpoint(load_snapshot(store, 6))
         store.delete_many([file_names.commit(version) for version in range(6)])
 
-    return Overtaken(tmp_path, happen), created
+    return overtaken(tmp_path, happen), created
 
 
 def on_day(created, day):

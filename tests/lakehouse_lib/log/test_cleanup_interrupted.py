@@ -14,7 +14,6 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cleanup import clean_up, cutoff, plan_cleanup
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
 from tests.fault_store import FaultStore
 from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, seen, weekly
 
@@ -78,17 +77,17 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
         assert clean(log, day) == []
 
 
-class Dying(LocalStore):
-    """Its process dies at the deletion of the so-manieth object."""
+def dying(root, deletions):
+    """A store whose process is killed after so many objects are deleted."""
+    left = iter(range(deletions))
 
-    left = 0
-
-    def delete_many(self, paths):
+    def delete_until_killed(delete_many, paths):
         for path in paths:
-            if not self.left:
-                raise StoreError("killed", table=self.root)
-            self.left -= 1
-            super().delete_many([path])
+            if next(left, None) is None:
+                raise StoreError("killed", table=str(root))
+            delete_many([path])
+
+    return FaultStore(root, instead={"delete_many": delete_until_killed})
 
 
 @pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
@@ -107,8 +106,7 @@ def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
     for deaths in range(0, count, 3):
         log = made(tmp_path / str(deaths))
         before = all_seen(log.store, range(6, 14))
-        store = Dying(str(log.root), fsync=False)
-        store.left = deaths
+        store = dying(log.root, deaths)
         snapshot = load_snapshot(store)
         with pytest.raises(StoreError, match="killed"):
             clean_up(store, weekly(), snapshot.protocol, now=at(14))

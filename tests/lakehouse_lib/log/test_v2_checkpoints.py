@@ -284,20 +284,18 @@ def test_a_crash_anywhere_loses_nothing(table, at, before):
     assert load_snapshot(table).checkpoint_version == 1
 
 
-class Cleaned(LocalStore):
-    """A cleanup that began before takes the checkpoint away as soon as another one is there, and then its sidecars."""
-
-    def put(self, path, data):
-        old = [meta.path for meta in self.list_from(file_names.LOG) if ".checkpoint." in meta.path]
-        super().put(path, data)
-        if ".checkpoint." in path and old:
-            self.delete_many(old)
-
-
 def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred_to(table):
     old = named(table)
     put_commit(table, 1, [add("new")])
-    checkpoint(Cleaned(table.root, fsync=False))
+
+    def clean(put, path, data):
+        """A cleanup that began before deletes the old checkpoint as soon as another one is there, then its sidecars."""
+        replaced = [meta.path for meta in table.list_from(file_names.LOG) if ".checkpoint." in meta.path]
+        put(path, data)
+        if ".checkpoint." in path and replaced:
+            table.delete_many(replaced)
+
+    checkpoint(FaultStore(table.root, instead={"put": clean}))
     assert not old & named(table)
     table.delete_many([f"{file_names.SIDECARS}/{name}" for name in old])
     cut(table, 1)

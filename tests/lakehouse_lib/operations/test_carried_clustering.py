@@ -32,7 +32,6 @@ from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase,
 from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.fault_store import FaultStore, each
 from tests.peers import read_duckdb
@@ -161,17 +160,14 @@ def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeyp
     before = DeltaTable(tmp_path).snapshot
     marked = [0]
 
-    class Raced(LocalStore):
-        """Somebody is always faster."""
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            if first.encode() in data:
-                marked.append(len(marked))
-                delete_by_vector(tmp_path, {first: inline(marked)})
-            return super().put_if_absent(path, data)
+    def another_is_faster(put_if_absent: Callable[[str, bytes], bool], path: str, data: bytes) -> bool:
+        if first.encode() in data:
+            marked.append(len(marked))
+            delete_by_vector(tmp_path, {first: inline(marked)})
+        return put_if_absent(path, data)
 
     monkeypatch.setattr(rewrite, "_ROUNDS", 2)
-    object.__setattr__(before, "store", Raced(str(tmp_path), fsync=False))
+    object.__setattr__(before, "store", FaultStore(tmp_path, instead={"put_if_absent": another_is_faster}))
     result = cluster_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     assert len(marked) == 4

@@ -8,14 +8,9 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.concurrent import at_once
 
 
-class Remote(LocalStore):
-    @property
-    def is_remote(self):
-        return True
-
-
-@pytest.mark.parametrize(("store", "threads"), [(LocalStore, 1), (Remote, 16)])
-def test_answers_come_in_order_and_from_so_many_threads(tmp_path, store, threads):
+@pytest.mark.parametrize(("is_remote", "threads"), [(False, 1), (True, 16)])
+def test_answers_come_in_order_and_from_so_many_threads(tmp_path, monkeypatch, is_remote, threads):
+    monkeypatch.setattr(LocalStore, "is_remote", is_remote)
     met = threading.Barrier(threads)
     asked = []
 
@@ -24,17 +19,19 @@ def test_answers_come_in_order_and_from_so_many_threads(tmp_path, store, threads
         met.wait(30)  # nobody goes on before so many are there
         return item * 2
 
-    assert at_once(store(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
+    assert at_once(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
     assert len(set(asked)) == threads
 
 
-@pytest.mark.parametrize("store", [LocalStore, Remote])
-def test_the_first_error_is_raised(tmp_path, store):
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_the_first_error_is_raised(tmp_path, monkeypatch, is_remote):
+    monkeypatch.setattr(LocalStore, "is_remote", is_remote)
+
     def ask(item):
         if item >= 3:
             raise ValueError(f"item {item}")
         return item
 
     with pytest.raises(ValueError, match="item 3"):
-        at_once(store(str(tmp_path)), ask, range(10))
-    assert at_once(store(str(tmp_path)), ask, []) == []
+        at_once(LocalStore(str(tmp_path)), ask, range(10))
+    assert at_once(LocalStore(str(tmp_path)), ask, []) == []
