@@ -6,7 +6,6 @@ An action is the dictionary of its JSON form. In Parquet a row is a struct with 
 from __future__ import annotations
 
 import io
-import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_lib.store import LocalStore
+from tests.log_builder import Action, lines
 
-Action = dict[str, dict[str, Any]]
 LOG = "_delta_log"
 
 _STRINGS = pa.map_(pa.string(), pa.string())
@@ -112,10 +111,6 @@ def parquet(
     return out.getvalue()
 
 
-def lines(actions: Sequence[Action]) -> bytes:
-    return "\n".join(json.dumps(action) for action in actions).encode() + b"\n"
-
-
 def put_classic(store: LocalStore, version: int, actions: Sequence[Action], **more: Any) -> str:
     return _put(store, f"{LOG}/{version:020d}.checkpoint.parquet", parquet(actions, **more))
 
@@ -130,7 +125,7 @@ def put_parts(store: LocalStore, version: int, parts: Sequence[Sequence[Action]]
 def put_v2(store: LocalStore, version: int, form: str, actions: Sequence[Action]) -> str:
     """A UUID-named checkpoint, ``form`` "json" or "parquet"; checkpointMetadata comes by itself."""
     rows = [{"checkpointMetadata": {"version": version}}, *actions]
-    data = lines(rows) if form == "json" else parquet(rows)
+    data = lines(*rows) if form == "json" else parquet(rows)
     return _put(store, f"{LOG}/{version:020d}.checkpoint.{uuid.uuid4()}.{form}", data)
 
 
@@ -144,11 +139,7 @@ def put_sidecar(store: LocalStore, actions: Sequence[Action], spelled: str = "{n
 
 
 def put_compaction(store: LocalStore, start: int, end: int, actions: Sequence[Action]) -> str:
-    return _put(store, f"{LOG}/{start:020d}.{end:020d}.compacted.json", lines(actions))
-
-
-def put_commit(store: LocalStore, version: int, actions: Sequence[Action]) -> str:
-    return _put(store, f"{LOG}/{version:020d}.json", lines([{"commitInfo": {"timestamp": version}}, *actions]))
+    return _put(store, f"{LOG}/{start:020d}.{end:020d}.compacted.json", lines(*actions))
 
 
 def _put(store: LocalStore, path: str, data: bytes) -> str:

@@ -7,22 +7,11 @@ import json
 import pyarrow as pa
 
 from lakehouse_lib.log.checkpoint import part
-from tests.log_tables import METADATA, add
+from tests.log_builder import add, field, metadata
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 FIELDS = [("id", "long"), ("moment", "timestamp"), ("text", "string"), ("price", "decimal(20,2)"), ("day", "date")]
-META = {
-    "metaData": METADATA
-    | {
-        "partitionColumns": ["day"],
-        "schemaString": json.dumps(
-            {
-                "type": "struct",
-                "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in FIELDS],
-            }
-        ),
-    }
-}
+META = metadata(*(field(name, kind) for name, kind in FIELDS), partition_by=["day"])
 PARSED = pa.struct(
     {
         "numRecords": pa.int64(),

@@ -12,6 +12,8 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from tests.log_builder import protocol, put, remove
+
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
@@ -81,36 +83,26 @@ def delete_by_vector(root: Path, vectors: Mapping[str, dict[str, Any]]) -> int:
     commits = sorted(log.glob("0*.json"))
     version = len(commits)
     adds: dict[str, dict[str, Any]] = {}
-    protocol: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for line in (one for commit in commits for one in commit.read_text().splitlines()):
         action = json.loads(line)
-        protocol = action.get("protocol", protocol)
+        known = action.get("protocol", known)
         if "add" in action:
             adds[action["add"]["path"]] = action["add"]
     actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "DELETE"}}]
-    features = set(protocol.get("readerFeatures") or ())
+    features = set(known.get("readerFeatures") or ())
     if "deletionVectors" not in features:
-        writers = set(protocol.get("writerFeatures") or ())
-        actions.append(
-            {
-                "protocol": {
-                    "minReaderVersion": 3,
-                    "minWriterVersion": 7,
-                    "readerFeatures": sorted(features | {"deletionVectors"}),
-                    "writerFeatures": sorted(writers | {"deletionVectors"}),
-                }
-            }
-        )
+        writers = set(known.get("writerFeatures") or ())
+        readers = features | {"deletionVectors"}
+        actions.append(protocol(*readers, writer=writers - readers))
     for path, descriptor in vectors.items():
         old = adds[path]
         removed = {
             key: old[key] for key in ("path", "partitionValues", "size", "deletionVector") if old.get(key) is not None
         }
-        actions.append(
-            {"remove": {**removed, "deletionTimestamp": 1, "dataChange": True, "extendedFileMetadata": True}}
-        )
+        actions.append(remove(**removed, extendedFileMetadata=True))
         stats = {**json.loads(old["stats"]), "tightBounds": False} if old.get("stats") else None
         added = {**old, "deletionVector": descriptor, "dataChange": True}
-        actions.append({"add": {**added, "stats": json.dumps(stats)} if stats else {"add": added}["add"]})
-    (log / f"{version:020}.json").write_text("".join(json.dumps(one) + "\n" for one in actions))
+        actions.append({"add": {**added, "stats": json.dumps(stats)} if stats else added})
+    put(root, version, *actions)
     return version

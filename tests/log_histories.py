@@ -16,7 +16,7 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests import checkpoint_files as checkpoints
-from tests.log_tables import METADATA, PROTOCOL, SCHEMA, add, remove
+from tests.log_builder import METADATA, PROTOCOL, SCHEMA, add, lines, remove
 
 DAY = 86_400_000
 #: The first version's time: 01:00 UTC of some day, ms since the epoch.
@@ -59,7 +59,7 @@ class PastLog:
             if version % 3 == 2:
                 actions.append({"txn": {"appId": "a", "version": version}})
             self.live.append(now)
-            self._put(file_names.commit(version), checkpoints.lines(actions), days[version] if days else version)
+            self._put(file_names.commit(version), lines(*actions), days[version] if days else version)
         return self
 
     def checkpoint(self, version: int, kind: str) -> list[str]:

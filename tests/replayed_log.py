@@ -8,12 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_classic, put_commit, put_parts, put_sidecar, put_v2
-from tests.log_tables import METADATA
+from tests.checkpoint_files import put_classic, put_parts, put_sidecar, put_v2
+from tests.log_builder import METADATA, add, protocol, put, remove
 
-FEATURES = ["deletionVectors", "v2Checkpoint"]
-PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": FEATURES, "writerFeatures": FEATURES}
-HEAD = [{"protocol": PROTOCOL}, {"metaData": METADATA}]
+HEAD = [protocol("deletionVectors", "v2Checkpoint"), {"metaData": METADATA}]
 PARSED = pa.struct(
     [
         ("numRecords", pa.int64()),
@@ -47,7 +45,7 @@ class Log:
         self.live: dict[int, dict[str, object]] = {}
         self.gone: dict[tuple[int, int | None], dict[str, object]] = {}
         self.version = 0
-        put_commit(self.store, 0, HEAD)
+        put(self.store, 0, *HEAD)
 
     def commit(self, steps: str | list[str]) -> None:
         self.version += 1
@@ -61,7 +59,7 @@ class Log:
                 actions.append(self._remove(number))
             if step in "dw" or (step == "a" and number not in self.live):
                 actions.append(self._add(number, with_vector=step == "d"))
-        put_commit(self.store, self.version, actions or [{"txn": {"appId": "x", "version": self.version}}])
+        put(self.store, self.version, *(actions or [{"txn": {"appId": "x", "version": self.version}}]))
 
     def checkpoint(self, kind: str) -> None:
         adds = [{"add": body} for body in self.live.values()]
@@ -82,33 +80,23 @@ class Log:
     def _add(self, number: int, *, with_vector: bool) -> dict[str, object]:
         low = number * 10
         stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
-        body: dict[str, object] = {
-            "path": spelled(number, self.version),
-            "partitionValues": {},
-            "size": 100 + number,
-            "modificationTime": self.version,
-            "dataChange": True,
-            "stats": json.dumps(stats),
-        }
+        more: dict[str, object] = {"size": 100 + number, "modificationTime": self.version, "stats": json.dumps(stats)}
         if with_vector:
-            body["deletionVector"] = vector(number, self.version)
-        self.live[number] = body
+            more["deletionVector"] = vector(number, self.version)
+        added = add(spelled(number, self.version), **more)
+        self.live[number] = added["add"]
         self.gone.pop((number, self.version if with_vector else None), None)
-        return {"add": body}
+        return added
 
     def _remove(self, number: int) -> dict[str, object]:
         body = self.live.pop(number)
-        removed = {
-            "path": spelled(number, self.version + 1),
-            "deletionTimestamp": self.version,
-            "dataChange": True,
-            "size": body["size"],
-        }
+        more = {"deletionTimestamp": self.version, "size": body["size"]}
         known = body.get("deletionVector")
         if known is not None:
-            removed["deletionVector"] = known
-        self.gone[number, known["offset"] if known is not None else None] = removed
-        return {"remove": removed}
+            more["deletionVector"] = known
+        removed = remove(spelled(number, self.version + 1), **more)
+        self.gone[number, known["offset"] if known is not None else None] = removed["remove"]
+        return removed
 
 
 def in_order(files: pa.Table) -> list[dict[str, object]]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.deletion_vector_bytes import in_file, inline
+from tests.log_builder import data_file, field, lines, metadata, protocol, put, struct
 
 _DATA = Path(__file__).parents[1] / "data"
 #: Not all golden ones: of two that are alike, the smaller.
@@ -35,7 +36,6 @@ _GOLDEN = (
     "snapshot-data2-deleted",
     "snapshot-repartitioned",
 )
-_FIELD = {"nullable": True, "metadata": {}}
 _LARGEST = 300_000  # bytes of a table; an input costs a copy of what it spoils, and readers their time
 
 
@@ -104,41 +104,18 @@ def _change_feed(root: Path) -> None:
     deltalake.DeltaTable(root).update({"text": "'new'"}, predicate="id < 2")
 
 
-def _put(root: Path, version: int, *actions: dict[str, Any]) -> None:
-    log = root / "_delta_log"
-    log.mkdir(parents=True, exist_ok=True)
-    (log / f"{version:020d}.json").write_text("".join(json.dumps(one) + "\n" for one in actions), encoding="utf-8")
-
-
 def _first(*fields: dict[str, Any], features: tuple[str, ...], properties: dict[str, str]) -> list[dict[str, Any]]:
-    lists = {"readerFeatures": list(features), "writerFeatures": list(features)}
-    metadata = {
-        "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": list(fields)}),
-        "partitionColumns": [],
-        "configuration": properties,
-        "createdTime": 1_700_000_000_000,
-    }
     return [
         {"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}},
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | lists},
-        {"metaData": metadata},
+        protocol(*features),
+        metadata(
+            *fields, configuration=properties, id="5fba94ed-9794-4965-ba6e-6ee3c0d22af9", createdTime=1_700_000_000_000
+        ),
     ]
 
 
-def _file(root: Path, name: str, table: pa.Table, **more: Any) -> dict[str, Any]:
-    root.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, root / name)
-    size = (root / name).stat().st_size
-    body = {
-        "path": name,
-        "partitionValues": {},
-        "size": size,
-        "modificationTime": 1_700_000_000_000,
-        "dataChange": True,
-    }
-    return {"add": body | {"stats": json.dumps({"numRecords": len(table)})} | more}
+def _file(root: Path, name: str, rows: pa.Table, **more: Any) -> dict[str, Any]:
+    return {"add": data_file(root, name, rows) | more}
 
 
 def _removed(added: dict[str, Any]) -> dict[str, Any]:
@@ -149,27 +126,26 @@ def _longs(*values: int) -> pa.Table:
     return pa.table({"id": pa.array(values, pa.int64())})
 
 
-_ID = {"name": "id", "type": "long"} | _FIELD
+_ID = field("id", "long")
 
 
 def _vectors(root: Path) -> None:
     properties = {"delta.enableDeletionVectors": "true"}
     first = [_file(root, f"{n}.parquet", _longs(*range(n, n + 5))) for n in (0, 10, 20)]
-    _put(root, 0, *_first(_ID, features=("deletionVectors",), properties=properties), *first)
+    put(root, 0, *_first(_ID, features=("deletionVectors",), properties=properties), *first)
     (stored,) = in_file(root, [0, 2])
     again = [
         {"add": first[0]["add"] | {"deletionVector": stored}},
         {"add": first[1]["add"] | {"deletionVector": inline([1, 4])}},
     ]
-    _put(root, 1, *again, _removed(first[0]), _removed(first[1]))
+    put(root, 1, *again, _removed(first[0]), _removed(first[1]))
 
 
 def _mapped(root: Path) -> None:
-    def field(name: str, kind: Any, number: int) -> dict[str, Any]:
-        metadata = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
-        return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
+    def mapped(name: str, kind: Any, number: int) -> dict[str, Any]:
+        return field(name, kind, id=number, physical=f"col-{number}")
 
-    inner = {"type": "struct", "fields": [field("b", "string", 3)]}
+    inner = struct(mapped("b", "string", 3))
     data = pa.table(
         {
             "col-1": pa.array([1, 2, None], pa.int64()),
@@ -180,15 +156,15 @@ def _mapped(root: Path) -> None:
     stats = json.dumps(
         {"numRecords": 3, "minValues": {"col-1": 1}, "maxValues": {"col-1": 2}, "nullCount": {"col-1": 1}}
     )
-    head = _first(field("a b", "long", 1), field("s", inner, 2), features=("columnMapping",), properties=properties)
-    _put(root, 0, *head, _file(root, "a%20b.parquet", data, path="a%2520b.parquet", stats=stats))
-    renamed = _first(field("a", "long", 1), field("s", inner, 2), features=("columnMapping",), properties=properties)
-    _put(root, 1, renamed[2])
+    head = _first(mapped("a b", "long", 1), mapped("s", inner, 2), features=("columnMapping",), properties=properties)
+    put(root, 0, *head, _file(root, "a%20b.parquet", data, path="a%2520b.parquet", stats=stats))
+    renamed = _first(mapped("a", "long", 1), mapped("s", inner, 2), features=("columnMapping",), properties=properties)
+    put(root, 1, renamed[2])
 
 
 def _void(root: Path) -> None:
-    nothing = {"name": "nothing", "type": "void"} | _FIELD
-    _put(root, 0, *_first(_ID, nothing, features=(), properties={}), _file(root, "0.parquet", _longs(1, 2)))
+    nothing = field("nothing", "void")
+    put(root, 0, *_first(_ID, nothing, features=(), properties={}), _file(root, "0.parquet", _longs(1, 2)))
 
 
 def _sidecars(root: Path) -> None:
@@ -211,18 +187,17 @@ def _sidecars(root: Path) -> None:
     pq.write_table(pa.table({"add": pa.array(bodies, kind)}), folder / name)
     sidecar = {"path": name, "sizeInBytes": (folder / name).stat().st_size, "modificationTime": 1_700_000_000_000}
     head = _first(_ID, features=("v2Checkpoint",), properties={"delta.checkpointPolicy": "v2"})
-    lines = [{"checkpointMetadata": {"version": 1}}, *head[1:], {"sidecar": sidecar}]
+    actions = [{"checkpointMetadata": {"version": 1}}, *head[1:], {"sidecar": sidecar}]
     checkpoint = "00000000000000000001.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    (root / "_delta_log" / checkpoint).write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
-    _put(root, 2, head[0], _file(root, "20.parquet", _longs(20)))
+    (root / "_delta_log" / checkpoint).write_bytes(lines(*actions))
+    put(root, 2, head[0], _file(root, "20.parquet", _longs(20)))
 
 
 def _compacted(root: Path) -> None:
     files = [_file(root, f"{n}.parquet", _longs(n)) for n in range(4)]
     head = _first(_ID, features=(), properties={})
-    _put(root, 0, *head, files[0])
-    _put(root, 1, files[1], files[2])
-    _put(root, 2, _removed(files[1]), files[3])
-    lines = [files[2], files[3], _removed(files[1])]
+    put(root, 0, *head, files[0])
+    put(root, 1, files[1], files[2])
+    put(root, 2, _removed(files[1]), files[3])
     name = "00000000000000000001.00000000000000000002.compacted.json"
-    (root / "_delta_log" / name).write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    (root / "_delta_log" / name).write_bytes(lines(files[2], files[3], _removed(files[1])))

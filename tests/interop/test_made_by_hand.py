@@ -6,7 +6,6 @@ DuckDB (delta-kernel-rs) judges where it reads such a table.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -20,43 +19,24 @@ from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import LogCorruptedError
 from tests.deletion_vector_bytes import in_file, inline
-from tests.hand_made import array, data_file, field, mapping, struct
+from tests.log_builder import Action, array, data_file, field, lines, mapping, metadata, protocol, put, remove, struct
 from tests.peers import plain, read_duckdb
 
-Action = dict[str, Any]
 MODIFIED = 1_700_000_000_000
 UUIDS = ["80a083e8-7026-4e79-81be-64bd76c43a11", "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"]
 
 
-def protocol(*features: str, writer: Sequence[str] = ()) -> Action:
-    listed = {"readerFeatures": sorted(features), "writerFeatures": sorted([*features, *writer])}
-    return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **listed}}
+def put_named(root: Path, name: str, actions: Sequence[Action]) -> None:
+    """Put an object of the log that is not a commit."""
+    file = root / "_delta_log" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(lines(*actions))
 
 
-def metadata(*fields: Action, by: Sequence[str] = (), **configuration: str) -> Action:
-    return {
-        "metaData": {
-            "id": "a table",
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps({"type": "struct", "fields": list(fields)}),
-            "partitionColumns": list(by),
-            "configuration": {key.replace("_", "."): value for key, value in configuration.items()},
-        }
-    }
-
-
-def put(root: Path, name: str | int, actions: Sequence[Action]) -> None:
-    log = root / "_delta_log"
-    log.mkdir(parents=True, exist_ok=True)
-    file = log / (f"{name:020}.json" if isinstance(name, int) else name)
-    file.write_text("".join(json.dumps(action) + "\n" for action in actions))
-
-
-def remove(add: Mapping[str, Any], path: str | None = None, **more: Any) -> Action:
-    body = {"path": path or add["path"], "deletionTimestamp": MODIFIED, "dataChange": True, **more}
-    if "deletionVector" in add and "deletionVector" not in more:
-        body["deletionVector"] = add["deletionVector"]
-    return {"remove": body}
+def removal(added: Mapping[str, Any], path: str | None = None) -> Action:
+    """The action that removes a file, with the deletion vector that it has, under another path where one is given."""
+    vector = {name: added[name] for name in ("deletionVector",) if name in added}
+    return remove(path or added["path"], deletionTimestamp=MODIFIED, **vector)
 
 
 def ids(root: Path, path: str, *values: int | None, log_path: str | None = None, **how: Any) -> dict[str, Any]:
@@ -88,7 +68,7 @@ def test_one_file_has_many_spellings(tmp_path: Path, engine: Engine) -> None:
         ids(root, "bare.parquet", 7, log_path=str(root).replace(" ", "%20") + "/bare.parquet"),
         ids(root, "漢字.parquet", 8),
     ]
-    put(root, 0, [protocol(), metadata(field("id", "long")), *({"add": add} for add in adds)])
+    put(root, 0, protocol(), metadata(field("id", "long")), *({"add": add} for add in adds))
     assert ids_of(root, engine) == [1, 2, 3, 4, 5, 6, 7, 8]
     # DuckDB takes an absolute path for a relative one.
     assert {Path(path).name for path in DeltaTable(root).file_uris()} == {path.name for path in root.rglob("*.parquet")}
@@ -97,12 +77,10 @@ def test_one_file_has_many_spellings(tmp_path: Path, engine: Engine) -> None:
     put(
         root,
         1,
-        [
-            remove(adds[0], (root / "a b.parquet").as_uri()),
-            remove(adds[4], "absolute.parquet"),
-            remove(adds[5], (root / "one slash.parquet").as_uri()),
-            remove(adds[6], (root / "bare.parquet").as_uri()),
-        ],
+        removal(adds[0], (root / "a b.parquet").as_uri()),
+        removal(adds[4], "absolute.parquet"),
+        removal(adds[5], (root / "one slash.parquet").as_uri()),
+        removal(adds[6], (root / "bare.parquet").as_uri()),
     )
     assert ids_of(root, engine) == [2, 3, 4, 8]
     assert ids_of(root, engine, 0) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -113,8 +91,8 @@ def test_one_file_has_many_spellings(tmp_path: Path, engine: Engine) -> None:
 
 def partitioned(root: Path, kind: str, spellings: Sequence[str | None]) -> None:
     adds = [ids(root, f"{n}.parquet", n, partition={"part": text}) for n, text in enumerate(spellings)]
-    put(root, 0, [protocol("timestampNtz"), metadata(field("id", "long"), field("part", kind), by=["part"])])
-    put(root, 1, [{"add": add} for add in adds])
+    put(root, 0, protocol("timestampNtz"), metadata(field("id", "long"), field("part", kind), partition_by=["part"]))
+    put(root, 1, *({"add": add} for add in adds))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +136,8 @@ def test_no_value_an_empty_one_and_a_missing_key_are_null(tmp_path: Path, engine
         ids(tmp_path, "null.parquet", 0, partition={"part": None}),
         ids(tmp_path, "empty.parquet", 1, partition={"part": ""}),
     ]
-    put(tmp_path, 0, [protocol(), metadata(field("id", "long"), field("part", kind), by=["part"])])
-    put(tmp_path, 1, [{"add": add} for add in adds])
+    put(tmp_path, 0, protocol(), metadata(field("id", "long"), field("part", kind), partition_by=["part"]))
+    put(tmp_path, 1, *({"add": add} for add in adds))
     assert read(tmp_path, engine) == [{"id": 0, "part": None}, {"id": 1, "part": None}]
 
 
@@ -168,24 +146,24 @@ def test_no_value_an_empty_one_and_a_missing_key_are_null(tmp_path: Path, engine
 
 def test_vectors_in_the_log_in_files_and_at_absolute_paths(tmp_path: Path, engine: Engine) -> None:
     adds = [ids(tmp_path, f"{start}.parquet", *range(start, start + 10)) for start in (0, 10, 20, 30)]
-    put(tmp_path, 0, [protocol("deletionVectors"), metadata(field("id", "long")), *({"add": add} for add in adds)])
+    put(tmp_path, 0, protocol("deletionVectors"), metadata(field("id", "long")), *({"add": add} for add in adds))
     first, second = in_file(tmp_path, [0], [9], prefix="Zz")
     (elsewhere,) = in_file(tmp_path, [3, 4], absolute=True)
     marked = [
         {**add, "deletionVector": vector}
         for add, vector in zip(adds, [inline([1, 2]), first, second, elsewhere], strict=True)
     ]
-    put(tmp_path, 1, [*(remove(add) for add in adds), *({"add": add} for add in marked)])
+    put(tmp_path, 1, *(removal(add) for add in adds), *({"add": add} for add in marked))
     gone = {1, 2, 10, 29, 33, 34}
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone]
     # A vector replaced by a larger one: the file's path stays, and the pair of path and vector is the key.
     larger = {**adds[0], "deletionVector": inline([0, 1, 2, 9])}
-    put(tmp_path, 2, [remove(marked[0]), {"add": larger}])
+    put(tmp_path, 2, removal(marked[0]), {"add": larger})
     gone |= {0, 9}
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone]
     assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [n for n in range(40) if n not in gone]
     # And taken away again, by which all rows are back.
-    put(tmp_path, 3, [remove(larger), {"add": adds[0]}])
+    put(tmp_path, 3, removal(larger), {"add": adds[0]})
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone - {0, 1, 2, 9}]
     assert ids_of(tmp_path, engine, 0) == list(range(40))
 
@@ -197,9 +175,9 @@ def test_vectors_in_the_log_in_files_and_at_absolute_paths(tmp_path: Path, engin
 def commits(tmp_path: Path) -> list[dict[str, Any]]:
     """Version n adds the file of id n, and version 5 also removes that of 2."""
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(7)]
-    put(tmp_path, 0, [protocol(), metadata(field("id", "long")), {"add": adds[0]}])
+    put(tmp_path, 0, protocol(), metadata(field("id", "long")), {"add": adds[0]})
     for n in range(1, 7):
-        put(tmp_path, n, [{"add": adds[n]}, *([remove(adds[2])] if n == 5 else [])])
+        put(tmp_path, n, {"add": adds[n]}, *([removal(adds[2])] if n == 5 else []))
     return adds
 
 
@@ -210,11 +188,11 @@ def test_compacted_logs_that_overlap(tmp_path: Path, commits: list[dict[str, Any
     compacted = {
         (1, 2): [{"add": commits[1]}, {"add": commits[2]}],
         (1, 4): [{"add": commits[n]} for n in (1, 2, 3, 4)],
-        (2, 5): [remove(commits[2]), *({"add": commits[n]} for n in (3, 4, 5))],
-        (4, 6): [remove(commits[2]), *({"add": commits[n]} for n in (4, 5, 6))],
+        (2, 5): [removal(commits[2]), *({"add": commits[n]} for n in (3, 4, 5))],
+        (4, 6): [removal(commits[2]), *({"add": commits[n]} for n in (4, 5, 6))],
     }
     for (first, last), actions in compacted.items():
-        put(tmp_path, f"{first:020}.{last:020}.compacted.json", actions)
+        put_named(tmp_path, f"{first:020}.{last:020}.compacted.json", actions)
     for version, expected in VERSIONS.items():
         assert ids_of(tmp_path, engine, version) == expected, version
     assert ids_of(tmp_path, engine) == VERSIONS[6]
@@ -224,7 +202,7 @@ def test_a_compacted_log_keeps_what_removes_a_file_of_the_checkpoint(
     tmp_path: Path, commits: list[dict[str, Any]], engine: Engine
 ) -> None:
     DeltaTable(tmp_path, version=2).create_checkpoint()
-    put(tmp_path, f"{3:020}.{6:020}.compacted.json", [remove(commits[2]), *({"add": a} for a in commits[3:7])])
+    put_named(tmp_path, f"{3:020}.{6:020}.compacted.json", [removal(commits[2]), *({"add": a} for a in commits[3:7])])
     for version, expected in VERSIONS.items():
         assert ids_of(tmp_path, engine, version) == expected, version
 
@@ -293,8 +271,8 @@ def test_a_classic_checkpoint_with_no_more_than_the_needed_columns(tmp_path: Pat
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(3)]
     rows = [*head(), *({"add": add} for add in adds)]
     parquet(tmp_path, f"{3:020}.checkpoint.parquet", rows, add=ADD, metaData=METADATA, protocol=PROTOCOL)
-    put(tmp_path, 3, [{"add": adds[2]}])
-    put(tmp_path, 4, [remove(adds[1])])
+    put(tmp_path, 3, {"add": adds[2]})
+    put(tmp_path, 4, removal(adds[1]))
     assert ids_of(tmp_path, engine) == [0, 2]
     assert ids_of(tmp_path, engine, 3) == [0, 1, 2]
     assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [0, 2]
@@ -312,7 +290,7 @@ def test_a_classic_checkpoint_with_statistics_as_columns_only(tmp_path: Path, en
         add["stats_parsed"] = {"numRecords": 2, "minValues": low, "maxValues": high, "nullCount": {"id": 0}}
     rows = [*head(), *({"add": add} for add in adds)]
     parquet(tmp_path, f"{3:020}.checkpoint.parquet", rows, add=kind, metaData=METADATA, protocol=PROTOCOL)
-    put(tmp_path, 3, [{"add": adds[2]}])
+    put(tmp_path, 3, {"add": adds[2]})
     assert ids_of(tmp_path, engine) == [0, 1, 10, 11, 20, 21]
     table = DeltaTable(tmp_path)
     assert [Path(path).name for path in table.files("id = 11")["path"].to_pylist()] == ["1.parquet"]
@@ -332,7 +310,7 @@ def sidecars(root: Path, parts: Sequence[Sequence[Action]]) -> list[Action]:
 def v2(root: Path, name: str, actions: Sequence[Action]) -> None:
     rows = [{"checkpointMetadata": {"version": 3}}, *head("v2Checkpoint"), *actions]
     if name.endswith(".json"):
-        put(root, name, rows)
+        put_named(root, name, rows)
         return
     kinds = {"checkpointMetadata": CHECKPOINT_METADATA, "metaData": METADATA, "protocol": PROTOCOL, "add": ADD}
     parquet(root, name, rows, **kinds, sidecar=SIDECAR)
@@ -351,8 +329,8 @@ def test_v2_checkpoints(tmp_path: Path, engine: Engine, name: str, with_sidecars
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(4)]
     actions = [{"add": add} for add in adds]
     v2(tmp_path, name, sidecars(tmp_path, [actions[:2], actions[2:]]) if with_sidecars else actions)
-    put(tmp_path, 3, [{"add": adds[3]}])
-    put(tmp_path, 4, [remove(adds[0])])
+    put(tmp_path, 3, {"add": adds[3]})
+    put(tmp_path, 4, removal(adds[0]))
     assert ids_of(tmp_path, engine) == [1, 2, 3]
     assert ids_of(tmp_path, engine, 3) == [0, 1, 2, 3]
     assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [1, 2, 3]
@@ -361,7 +339,7 @@ def test_v2_checkpoints(tmp_path: Path, engine: Engine, name: str, with_sidecars
 def test_a_sidecar_that_is_gone_is_told_or_another_checkpoint_taken(tmp_path: Path, engine: Engine) -> None:
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(4)]
     v2(tmp_path, NAMES["UUID and JSON"], sidecars(tmp_path, [[{"add": add} for add in adds]]))
-    put(tmp_path, 3, [{"add": adds[3]}])
+    put(tmp_path, 3, {"add": adds[3]})
     (file,) = (tmp_path / "_delta_log/_sidecars").iterdir()
     file.unlink()
     with pytest.raises(LogCorruptedError, match=UUIDS[0]):
@@ -446,5 +424,5 @@ def test_physical_forms(tmp_path: Path, engine: Engine, form: str) -> None:
     # The file has its columns in another order than the schema, and one that the schema does not know.
     numbered = numbered.append_column("unknown", pa.nulls(len(rows), pa.int32()))
     add = data_file(tmp_path, "one.parquet", numbered, store_schema=False, **how)
-    put(tmp_path, 0, [protocol(), metadata(field("id", "long"), field("v", kind)), {"add": add}])
+    put(tmp_path, 0, protocol(), metadata(field("id", "long"), field("v", kind)), {"add": add})
     assert read(tmp_path, engine) == [{"id": n, "v": value} for n, value in enumerate(values)]

@@ -24,7 +24,8 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, put_commit, version_of
 from tests.fault_store import FaultStore, answered, each
-from tests.log_tables import add, append, create, files, paths_of, put
+from tests.log_builder import add, put
+from tests.log_tables import append, create, files, paths_of
 
 
 def faulty(root, puts=(), reads=0, **before):

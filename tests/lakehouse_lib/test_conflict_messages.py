@@ -18,7 +18,8 @@ from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import OptimisticTransaction, optimistic_transaction
 from lakehouse_lib.transaction.conflict_messages import metadata_change
-from tests.log_tables import METADATA, SCHEMA, add, append, create, files, put
+from tests.log_builder import METADATA, SCHEMA, add, put
+from tests.log_tables import append, create, files
 
 
 def begin(snapshot, operation="WRITE"):

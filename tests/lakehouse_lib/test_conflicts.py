@@ -25,7 +25,8 @@ from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, conflict_checker
-from tests.log_tables import append, create, files, paths_of, put
+from tests.log_builder import put
+from tests.log_tables import append, create, files, paths_of
 
 pages = import_module("docs.conflict_table")
 

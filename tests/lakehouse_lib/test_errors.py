@@ -11,8 +11,7 @@ import pytest
 from lakehouse_lib import DeltaTable, errors
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_commit
-from tests.log_tables import METADATA, PROTOCOL, add
+from tests.log_builder import METADATA, PROTOCOL, add, put
 
 
 def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
@@ -24,7 +23,7 @@ def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
 
 
 def test_a_name_of_ten_thousand_letters_fills_no_screens(tmp_path: Path) -> None:
-    put_commit(LocalStore(str(tmp_path)), 0, [{"protocol": PROTOCOL}, {"metaData": METADATA}, add("x" * 10_000)])
+    put(LocalStore(str(tmp_path)), 0, {"protocol": PROTOCOL}, {"metaData": METADATA}, add("x" * 10_000))
     with pytest.raises(DeltaError) as refused:
         DeltaTable(tmp_path).to_pyarrow_table()
     assert len(str(refused.value)) < 5_000
@@ -32,7 +31,7 @@ def test_a_name_of_ten_thousand_letters_fills_no_screens(tmp_path: Path) -> None
 
 def test_a_time_of_no_year_leaves_the_table_to_be_described(tmp_path: Path) -> None:
     metadata = METADATA | {"createdTime": 10**16}
-    put_commit(LocalStore(str(tmp_path)), 0, [{"protocol": PROTOCOL}, {"metaData": metadata}])
+    put(LocalStore(str(tmp_path)), 0, {"protocol": PROTOCOL}, {"metaData": metadata})
     assert DeltaTable(tmp_path).detail()["createdAt"] is None
     assert DeltaTable(tmp_path).metadata().created_time == 10**16
 

@@ -17,8 +17,8 @@ from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_classic, put_commit
-from tests.hand_made import array, commit, data_file, field, mapping, struct
+from tests.checkpoint_files import put_classic
+from tests.log_builder import add, array, commit, data_file, field, mapping, metadata, put, struct
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 from tests.peers import plain
 
@@ -54,21 +54,7 @@ def written(spark: Any, root: Path, days: str, zone: str, stored: str) -> Path:
         for name, value in before.items():
             spark.conf.set(name, value)
     (file,) = root.glob("*.parquet")
-    add = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 1}
-    metadata = {
-        "id": "x",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(struct(*FIELDS)),
-        "partitionColumns": [],
-        "configuration": {},
-    }
-    actions = [
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-        {"metaData": metadata},
-        {"add": {**add, "dataChange": True}},
-    ]
-    (root / "_delta_log").mkdir()
-    (root / "_delta_log" / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    put(root, 0, metadata(*FIELDS), add(file.name, size=file.stat().st_size))
     return root
 
 
@@ -217,7 +203,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
         without=[] if with_json else ["add.stats"],
     )
     pq.write_table(marked(pq.ParquetFile(path).read()), path)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     after = DeltaTable(root)
     assert after.snapshot.checkpoint_version == 0
     assert [after.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]

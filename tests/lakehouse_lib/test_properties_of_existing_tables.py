@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import lakehouse_lib
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol.table_properties import SET_BY
+from tests.log_builder import edit
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[str, str]]] = [
@@ -74,13 +74,8 @@ def test_a_value_of_an_existing_table_is_set_right_by_others(
     tmp_path: Path, wrong: dict[str, str], verb: Callable[[DeltaTable], object]
 ) -> None:
     write_deltalake(tmp_path, ROWS)
-    first = tmp_path / "_delta_log" / f"{0:020}.json"
-    actions = [json.loads(line) for line in first.read_text().splitlines()]
-    for action in actions:
-        if "metaData" in action:
-            action["metaData"]["configuration"] = wrong
-    first.write_text("\n".join(map(json.dumps, actions)))
-    first.with_suffix(".crc").unlink(missing_ok=True)
+    edit(tmp_path, 0, lambda action: action.get("metaData", {}).update(configuration=wrong))
+    (tmp_path / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
     with pytest.raises(DeltaError, match=next(iter(wrong.values()))) as refused:
         verb(DeltaTable(tmp_path))
     assert SET_BY in str(refused.value.hint)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
-from tests.hand_made import commit, data_file, field
+from tests.log_builder import commit, data_file, field
 from tests.peers import plain
 
 ROWS = pa.table(

@@ -23,9 +23,10 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.checkpoint_files import put_classic, put_commit
+from tests.checkpoint_files import put_classic
 from tests.days_table import META, PROTOCOL, file, record_reads
-from tests.log_tables import add, paths_of, put, remove
+from tests.log_builder import add, put, remove
+from tests.log_tables import paths_of
 
 pytestmark = pytest.mark.slow  # tables of many files
 
@@ -34,10 +35,10 @@ pytestmark = pytest.mark.slow  # tables of many files
 def table(tmp_path):
     """100 files in a checkpoint of ten row groups, ten files a day and group; commit 2 replaces f005, brings f100."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = [file(number) for number in range(100)]
     put_classic(store, 1, [*files[:9], PROTOCOL, *files[9:], META], row_group=10)
-    put_commit(store, 2, [remove("f005"), file(100)])
+    put(store, 2, remove("f005"), file(100))
     cache.CACHE.clear()
     return store
 
@@ -98,16 +99,16 @@ def test_a_partition_is_found_by_its_values_alone(table, reads):
 
 def test_partition_values_of_removed_files_may_be_of_a_type_the_column_had(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     put_classic(store, 1, [PROTOCOL, _by("string"), *(add(p, partitionValues={"p": p}) for p in ("old", "7"))])
-    put_commit(store, 2, [_by("long"), add("new", partitionValues={"p": "7"})])
+    put(store, 2, _by("long"), add("new", partitionValues={"p": "7"}))
     snapshot = load_snapshot(store)
     seven = parse("p = 7", snapshot.schema)
     with pytest.raises(LogCorruptedError, match="no long"):
         snapshot.prune(seven)
-    put_commit(store, 3, [remove("old")])
+    put(store, 3, remove("old"))
     assert load_snapshot(store).prune(seven)["path"].to_pylist() == ["7", "new"]
-    put_commit(store, 4, [remove("7")])
+    put(store, 4, remove("7"))
     assert load_snapshot(store).prune(seven)["path"].to_pylist() == ["new"]
     assert load_snapshot(store).prune(parse("p IS NULL", snapshot.schema)).num_rows == 0
 
@@ -164,8 +165,8 @@ def test_a_later_version_shares_what_was_read(table, reads):
     snapshot = load_snapshot(table)
     _ = snapshot.files
     reads.clear()
-    put_commit(table, 3, [remove("f006"), file(101)])
-    put_commit(table, 4, [remove("f101"), remove("f100"), file(5)])
+    put(table, 3, remove("f006"), file(101))
+    put(table, 4, remove("f101"), remove("f100"), file(5))
     later = snapshot.update()
     assert later.state.files.base is snapshot.state.files.base
     assert paths_of(later) == sorted({f"f{n:03d}" for n in range(100)} - {"f006"})
@@ -180,7 +181,7 @@ def test_opening_again_reads_new_commits_only(table, reads, monkeypatch):
         os.utime(f"{table.root}/{meta.path}", (1, 1))
     _ = load_snapshot(table).files
     reads.clear()
-    put_commit(table, 3, [file(101)])
+    put(table, 3, file(101))
     read = []
     real = LocalStore.read
     monkeypatch.setattr(LocalStore, "read", lambda self, path: read.append(path) or real(self, path))

@@ -19,9 +19,10 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import bounds_of, struct_bounds
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.checkpoint_files import put_classic, put_commit
+from tests.checkpoint_files import put_classic
 from tests.days_table import META, PARSED, PROTOCOL, file, record_reads
-from tests.log_tables import add, paths_of
+from tests.log_builder import add, put
+from tests.log_tables import paths_of
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def _json(row):
 @pytest.mark.parametrize("without", [["add.stats"], []])
 def test_struct_statistics_prune_and_only_their_leaves_are_read(tmp_path, reads, without):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = []
     for number in range(40):
         action = file(number)
@@ -108,7 +109,7 @@ def test_struct_statistics_prune_and_only_their_leaves_are_read(tmp_path, reads,
 def clustered(tmp_path):
     """Forty files with struct statistics and typed partition values, ten of one day in each row group."""
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = []
     for number in range(40):
         action = file(number)
@@ -151,7 +152,7 @@ def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition
 
 def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     known = file(1)
     known["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": 10}, "maxValues": {"id": 19}}
     unknown = file(50, stats=None)
@@ -168,7 +169,7 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
 
 def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsewhere(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = [file(0), file(1)]
     for action, low, high in ((files[0], 10, 5), (files[1], 0, 20)):
         action["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}}
@@ -180,7 +181,7 @@ def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsew
 
 def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     # 9999-12-31 23:59:59 west of Greenwich: "for ever" in many a table.
     ends = {"minValues": {"moment": 0}, "maxValues": {"moment": 253_402_329_599_000_000}}
     body = file(1, stats=None, stats_parsed={"numRecords": 10, **ends})
@@ -194,7 +195,7 @@ def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
 
 def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     field = {"name": "p", "type": "string", "nullable": True, "metadata": {}}
     metadata = {"partitionColumns": ["p"], "schemaString": json.dumps({"type": "struct", "fields": [field]})}
     body = add("f", partitionValues={"p": "aé"}, partitionValues_parsed={"p": "aé"})
@@ -210,7 +211,7 @@ def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
 
 def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     nested = {"type": "struct", "fields": [{"name": "b", "type": "long", "nullable": True, "metadata": {}}]}
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("a.b", "long"), ("a", nested))]
     metadata = {"partitionColumns": [], "schemaString": json.dumps({"type": "struct", "fields": fields})}

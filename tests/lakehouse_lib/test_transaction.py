@@ -19,7 +19,6 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
@@ -28,7 +27,8 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.fault_store import FaultStore
-from tests.log_tables import METADATA, SCHEMA, add, append, create, files, paths_of, put
+from tests.log_builder import METADATA, SCHEMA, add, field, protocol, put, struct
+from tests.log_tables import append, create, files, paths_of
 
 LOW, HIGH = (
     json.dumps({"numRecords": 1, "minValues": {"id": v}, "maxValues": {"id": v}, "nullCount": {"id": 0}})
@@ -215,9 +215,8 @@ def test_rows_are_not_removed_against_the_tables_promise(tmp_path, configuration
     assert isinstance(rearranged.commit(), Committed)
 
 
-def _schema(metadata):
-    field = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
-    return json.dumps({"type": "struct", "fields": [field]})
+def _schema(noted):
+    return json.dumps(struct(field("id", "long", **noted)))
 
 
 @pytest.mark.parametrize(
@@ -234,11 +233,9 @@ def _schema(metadata):
     ],
 )
 def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_path, protocol, metadata, feature):
-    store = LocalStore(str(tmp_path))
     reader, writer, features = protocol
     body = {"minReaderVersion": reader, "minWriterVersion": writer} | ({"writerFeatures": features} if features else {})
-    lines = [{"protocol": body}, {"metaData": METADATA | metadata}, add("a")]
-    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    store = put(tmp_path, 0, {"protocol": body}, {"metaData": METADATA | metadata}, add("a"))
     snapshot = load_snapshot(store)
     assert paths_of(snapshot) == ["a"]
     transaction = begin(snapshot)
@@ -252,21 +249,14 @@ def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_pa
     "listed", [["appendOnly", "invariants", "checkConstraints", "generatedColumns"], ["deletionVectors"]]
 )
 def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
-    store = LocalStore(str(tmp_path), fsync=False)
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": listed}
-    protocol["readerFeatures"] = [f for f in listed if f == "deletionVectors"]
-    lines = [{"protocol": protocol}, {"metaData": METADATA}, add("a")]
-    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    readers = [feature for feature in listed if feature == "deletionVectors"]
+    store = put(tmp_path, 0, protocol(*readers, writer=set(listed) - set(readers)), add("a"))
     assert append(load_snapshot(store), "b").version == 1
 
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "unheardOf"])
 def test_reader_features_in_use_refuse_the_table(tmp_path, feature):
-    store = LocalStore(str(tmp_path))
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
-    store.put(
-        file_names.commit(0), "\n".join(map(json.dumps, [{"protocol": protocol}, {"metaData": METADATA}])).encode()
-    )
+    store = put(tmp_path, 0, protocol(feature))
     with pytest.raises(UnsupportedFeatureError, match=feature):
         load_snapshot(store)
 

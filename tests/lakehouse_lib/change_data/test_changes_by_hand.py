@@ -16,7 +16,7 @@ from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, Version
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import in_file, inline
-from tests.hand_log import Log
+from tests.log_builder import Log, field, metadata, protocol
 
 
 @pytest.fixture
@@ -202,31 +202,22 @@ class TestColumnMapping:
         self.mode = request.param
         (log.root / f"_delta_log/{0:020}.json").unlink()
         log.version = -1
-        features = ["columnMapping", "deletionVectors"]
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
-        log.commit({"protocol": protocol | {"writerFeatures": [*features, "changeDataFeed"]}}, self.metadata("key"))
+        log.commit(protocol("columnMapping", "deletionVectors", writer=["changeDataFeed"]), self.metadata("key"))
         return log
 
     def metadata(self, name: str) -> dict[str, Any]:
-        def one(shown: str, number: int) -> dict[str, Any]:
-            noted = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
-            return {"name": shown, "type": "long", "nullable": True, "metadata": noted}
-
-        schema = {"type": "struct", "fields": [one(name, 1), one(f"{name} of part", 2)]}
-        body = {
-            "id": "t",
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps(schema),
-            "partitionColumns": [f"{name} of part"],
-            "configuration": {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": self.mode},
-        }
-        return {"metaData": body}
+        fields = [
+            field(shown, "long", id=number, physical=f"col-{number}")
+            for number, shown in enumerate((name, f"{name} of part"), 1)
+        ]
+        properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": self.mode}
+        return metadata(*fields, partition_by=[f"{name} of part"], configuration=properties)
 
     def file(self, log: Log, path: str, ids: list[int], **more: list[Any]) -> str:
         (log.root / path).parent.mkdir(parents=True, exist_ok=True)
         stored = "col-1" if self.mode == "name" else "whatever"
-        field = pa.field(stored, pa.int64(), metadata={"PARQUET:field_id": "1"})
-        fields = [field, *(pa.field(name, pa.string()) for name in more)]
+        key = pa.field(stored, pa.int64(), metadata={"PARQUET:field_id": "1"})
+        fields = [key, *(pa.field(name, pa.string()) for name in more)]
         rows = pa.table(
             [pa.array(ids, pa.int64()), *(pa.array(one) for one in more.values())], schema=pa.schema(fields)
         )

@@ -28,7 +28,7 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import Mode
 from tests.deletion_vector_bytes import delete_by_vector, inline
-from tests.hand_made import array, commit, data_file, field, mapping, struct, with_id
+from tests.log_builder import array, commit, data_file, field, mapping, struct, with_id
 from tests.peers import read_duckdb
 
 NAME = {"delta.columnMapping.mode": "name"}

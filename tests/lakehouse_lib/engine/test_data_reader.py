@@ -15,7 +15,7 @@ from lakehouse_lib import DeltaTable, InvalidPredicateError, StoreError, write_d
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, inline
-from tests.hand_made import array, commit, data_file, field, mapping, struct
+from tests.log_builder import array, commit, data_file, field, mapping, struct
 
 
 def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:

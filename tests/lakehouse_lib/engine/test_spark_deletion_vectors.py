@@ -18,7 +18,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.read.deletion_vectors import _words
 from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
-from tests.hand_made import commit, data_file, field, struct
+from tests.log_builder import commit, data_file, field, struct
 from tests.peers import plain, read_duckdb
 
 ROWS = 3000

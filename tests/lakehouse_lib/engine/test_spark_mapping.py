@@ -12,7 +12,7 @@ import pytest
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import parse
-from tests.hand_made import array, commit, data_file, field, mapping, struct, with_id
+from tests.log_builder import array, commit, data_file, field, mapping, struct, with_id
 from tests.peers import plain, read_duckdb
 
 NAME = {"delta.columnMapping.mode": "name"}

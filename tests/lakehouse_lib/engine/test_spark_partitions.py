@@ -20,7 +20,7 @@ from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.protocol.actions import STRING_MAP
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.store import LocalStore
-from tests.hand_made import commit, data_file, field
+from tests.log_builder import commit, data_file, field
 from tests.peers import plain
 
 UTC = dt.UTC

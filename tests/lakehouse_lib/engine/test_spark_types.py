@@ -16,7 +16,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.expressions import parse
-from tests.hand_made import array, commit, data_file, field, mapping, struct
+from tests.log_builder import array, commit, data_file, field, mapping, struct
 from tests.peers import plain
 
 ARROW = {

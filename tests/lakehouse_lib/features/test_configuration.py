@@ -18,7 +18,7 @@ from lakehouse_lib.ingestion.append import append_once
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
-from tests.hand_made import commit, field
+from tests.log_builder import commit, field
 from tests.peers import read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})

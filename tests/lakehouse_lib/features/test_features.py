@@ -9,11 +9,11 @@ import pytest
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.features import FEATURES, check_read, check_write, reader_features, writer_features
 from lakehouse_lib.features.feature import always
-from lakehouse_lib.log import file_names as names
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
+from tests import log_builder
+from tests.log_builder import put
 
 # Read off TableFeature.scala of delta-spark 4.4.0, PROTOCOL.md and the proposals beside it.
 NAMES = [
@@ -113,11 +113,7 @@ def test_a_feature_nobody_has_heard_of_is_refused():
 
 @pytest.mark.parametrize("name", ["catalogManaged", "catalogOwned-preview"])
 def test_a_catalogs_table_is_refused_by_path_with_the_way_out(tmp_path, name):
-    store = LocalStore(str(tmp_path), fsync=False)
-    body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [name], "writerFeatures": [name]}
-    meta = {"id": "i", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA)}
-    lines = [{"protocol": body}, {"metaData": meta | {"partitionColumns": [], "configuration": {}}}]
-    store.put(names.commit(0), "\n".join(map(json.dumps, lines)).encode())
+    store = put(tmp_path, 0, log_builder.protocol(name))
     with pytest.raises(UnsupportedFeatureError, match=rf"{name}.*catalog decides.*{tmp_path}.*Ask the catalog"):
         load_snapshot(store)
 

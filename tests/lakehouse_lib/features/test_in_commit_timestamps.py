@@ -27,7 +27,8 @@ from lakehouse_lib.table.write import write_deltalake
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.faults.scenes import clock_off_by
-from tests.log_tables import SCHEMA, append, create, files, put
+from tests.log_builder import SCHEMA, put
+from tests.log_tables import append, create, files
 from tests.peers import plain, read_delta_rs, read_duckdb
 
 ON = {"delta.enableInCommitTimestamps": "true"}

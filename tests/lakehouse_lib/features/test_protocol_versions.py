@@ -14,6 +14,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.features import FEATURES, protocol_for, reader_features, with_features, writer_features
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema
+from tests.log_builder import edit
 from tests.peers import read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})
@@ -143,9 +144,5 @@ def test_a_property_comes_with_its_feature(
 
 def with_versions(uri: Path, reader: int, writer: int) -> None:
     """Version 0 as one whose protocol has no lists."""
-    log = uri / "_delta_log" / f"{0:020}.json"
-    actions = [json.loads(line) for line in log.read_text().splitlines()]
-    for one in actions:
-        if "protocol" in one:
-            one["protocol"] = {"minReaderVersion": reader, "minWriterVersion": writer}
-    log.write_text("\n".join(json.dumps(one) for one in actions))
+    versions = {"minReaderVersion": reader, "minWriterVersion": writer}
+    edit(uri, 0, lambda action: action.update(protocol=versions) if "protocol" in action else None)

@@ -18,6 +18,7 @@ from lakehouse_lib.fleet.health import Health, health
 from lakehouse_lib.fleet.overlap import _mean_depth
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
+from tests.log_builder import add, put
 from tests.peers import files_delta_rs
 
 DAY = 86_400.0
@@ -86,26 +87,7 @@ def test_versions_and_the_last_checkpoint(table: Path) -> None:
 
 
 def test_rows_are_unknown_when_one_file_does_not_say(tmp_path: Path) -> None:
-    log = tmp_path / "_delta_log" / f"{0:020d}.json"
-    log.parent.mkdir()
-    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-    metadata = {
-        "id": "x",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(schema),
-        "partitionColumns": [],
-        "configuration": {},
-    }
-    adds = [
-        {"path": f"{i}", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True} | more
-        for i, more in enumerate([{"stats": '{"numRecords":3}'}, {}])
-    ]
-    lines = [
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-        {"metaData": metadata},
-        *({"add": a} for a in adds),
-    ]
-    log.write_text("\n".join(json.dumps(line) for line in lines))
+    put(tmp_path, 0, add("0", size=1, stats='{"numRecords":3}'), add("1", size=1))
     assert of(tmp_path).rows is None
 
 

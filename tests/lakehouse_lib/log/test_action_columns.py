@@ -11,7 +11,7 @@ from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.commits import action_lines
 from lakehouse_lib.log.commits.action_columns import FileParser
 from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
-from tests.log_tables import METADATA, PROTOCOL, add, remove
+from tests.log_builder import METADATA, PROTOCOL, add, remove
 
 COLUMNS, LINES = 0, 2**60  # bytes from which on pieces are parsed as columns
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 36, "cardinality": 2}

@@ -12,13 +12,10 @@ from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit
 from lakehouse_lib.log.commits.file_actions import SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.log_tables import METADATA, PROTOCOL, add, paths_of, put, remove
+from tests.log_builder import METADATA, PROTOCOL, add, lines, put, remove
+from tests.log_tables import paths_of
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 36, "cardinality": 2}
-
-
-def lines(*actions):
-    return "\n".join(action if isinstance(action, str) else json.dumps(action) for action in actions).encode()
 
 
 def refused(data: bytes) -> str:
@@ -325,8 +322,6 @@ def test_a_log_that_begins_without_protocol_or_metadata(tmp_path):
 
 
 def test_files_of_another_format_are_refused(tmp_path):
-    store = LocalStore(str(tmp_path), fsync=False)
-    metadata = METADATA | {"format": {"provider": "orc", "options": {}}}
-    store.put(file_names.commit(0), lines({"protocol": PROTOCOL}, {"metaData": metadata}))
+    store = put(tmp_path, 0, {"metaData": METADATA | {"format": {"provider": "orc", "options": {}}}})
     with pytest.raises(UnsupportedFeatureError, match=rf"'orc'.*{tmp_path}"):
         load_snapshot(store)

@@ -16,7 +16,8 @@ from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.log_tables import add, paths_of, put
+from tests.log_builder import add, put
+from tests.log_tables import paths_of
 
 ROOT = Path(__file__).parents[3]
 FLIPS = 400

@@ -19,18 +19,12 @@ from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.checkpoint_files import put_classic, put_commit, put_compaction, put_parts, put_sidecar, put_v2
-from tests.log_tables import METADATA, SCHEMA, paths_of
+from tests.checkpoint_files import put_classic, put_compaction, put_parts, put_sidecar, put_v2
+from tests.log_builder import METADATA, SCHEMA, add_of_row, protocol, put, remove
+from tests.log_tables import paths_of
 from tests.peers import files_delta_rs, plain, read_duckdb
 
-V2 = {
-    "protocol": {
-        "minReaderVersion": 3,
-        "minWriterVersion": 7,
-        "readerFeatures": ["v2Checkpoint"],
-        "writerFeatures": ["v2Checkpoint", "domainMetadata"],
-    }
-}
+V2 = protocol("v2Checkpoint", writer=["domainMetadata"])
 LEGACY = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 META = {"metaData": METADATA | {"configuration": {"delta.checkpointPolicy": "v2"}}}
 TXN = {"txn": {"appId": "app", "version": 7, "lastUpdated": 5}}
@@ -43,38 +37,15 @@ def table(tmp_path):
     """Versions 0 to 4, each adding files of real rows; 2 removes a file of 1, 4 one of 0. No checkpoint yet."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     for version in range(5):
-        actions = [_add(store, f"f{version}-{n}.parquet", 10 * version + n) for n in range(3)]
+        actions = [add_of_row(store, f"f{version}-{n}.parquet", 10 * version + n) for n in range(3)]
         if version == 0:
             actions = [V2, META, TXN, DOMAIN, *actions]
         if version == 2:
-            actions.append(_remove("f1-0.parquet"))
+            actions.append(remove("f1-0.parquet"))
         if version == 4:
-            actions.append(_remove("f0-1.parquet"))
-        put_commit(store, version, actions)
+            actions.append(remove("f0-1.parquet"))
+        put(store, version, *actions)
     return store
-
-
-def _add(store, name, value):
-    path = Path(store.root, name)
-    path.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.table({"id": [value]}), path)
-    stats = json.dumps(
-        {"numRecords": 1, "minValues": {"id": value}, "maxValues": {"id": value}, "nullCount": {"id": 0}}
-    )
-    return {
-        "add": {
-            "path": name,
-            "partitionValues": {},
-            "size": path.stat().st_size,
-            "modificationTime": 1,
-            "dataChange": True,
-            "stats": stats,
-        }
-    }
-
-
-def _remove(name):
-    return {"remove": {"path": name, "deletionTimestamp": 1, "dataChange": True}}
 
 
 def _few():
@@ -420,8 +391,8 @@ def test_a_compaction_that_does_not_fit_is_ignored(table):
     expected = _state(table)
     put_classic(table, 2, [*_few(), *_files(table, 2)])
     _compacted(table, 1, 3)  # begins before the checkpoint ends
-    put_compaction(table, 4, 9, [_remove("f0-0.parquet")])  # ends after the log
-    put_compaction(table, 3, 3, [_remove("f0-0.parquet")])  # stands for one commit only
+    put_compaction(table, 4, 9, [remove("f0-0.parquet")])  # ends after the log
+    put_compaction(table, 3, 3, [remove("f0-0.parquet")])  # stands for one commit only
     assert [d.version for d in load_segment(table).deltas] == [3, 4]
     assert _state(table) == expected
 
@@ -435,7 +406,7 @@ def test_a_compaction_says_the_time_of_its_last_commit(table):
 def test_a_domain_that_a_compaction_removes_stays_away(table):
     put_classic(table, 1, [*_few(), *_files(table, 1)])
     gone = {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}
-    put_compaction(table, 2, 3, [gone, _remove("f1-0.parquet")])
+    put_compaction(table, 2, 3, [gone, remove("f1-0.parquet")])
     assert load_snapshot(table).domains == {}
 
 

@@ -28,10 +28,10 @@ from lakehouse_lib.log.last_checkpoint_hint import checksum, read_hint
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_classic, put_commit
+from tests.checkpoint_files import put_classic
 from tests.days_table import META, PARSED, file
 from tests.days_table import PROTOCOL as DAYS_PROTOCOL
-from tests.log_tables import METADATA, add, remove
+from tests.log_builder import METADATA, add, put, remove
 from tests.peers import files_delta_rs
 
 FEATURE = {
@@ -46,7 +46,7 @@ def start(root: Path, policy: str) -> LocalStore:
     """A table without files whose checkpoints are of this policy."""
     store = LocalStore(str(root), fsync=False)
     metadata = METADATA | {"configuration": {"delta.checkpointPolicy": policy}}
-    put_commit(store, 0, [{"protocol": FEATURE}, {"metaData": metadata}])
+    put(store, 0, {"protocol": FEATURE}, {"metaData": metadata})
     return store
 
 
@@ -101,8 +101,8 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
                     # A vector that was there before cannot be added and removed at once.
                     actions = [a for a in actions if "remove" not in a or _key(a["remove"]) != (path, str(live[path]))]
                     actions.append(add(path, stats=json.dumps({"numRecords": version}), **more))
-            put_commit(plain, version, actions)
-            put_commit(store, version, actions)
+            put(plain, version, *actions)
+            put(store, version, *actions)
             if checkpointed:
                 snapshot = snapshot.update() if kept_open else load_snapshot(store)
                 hint = write_checkpoint(store, version, snapshot.state, tombstones_since=-1)
@@ -122,16 +122,14 @@ def _key(body: dict[str, object]) -> tuple[object, str]:
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_what_a_checkpoint_leaves_out(tmp_path, policy):
     store = start(tmp_path / "t", policy)
-    put_commit(store, 1, [add("a", tags={"t": "1"}, stats='{"numRecords":1}'), add("b")])
-    put_commit(
+    put(store, 1, add("a", tags={"t": "1"}, stats='{"numRecords":1}'), add("b"))
+    put(
         store,
         2,
-        [
-            remove("a", deletionTimestamp=50, stats='{"numRecords":1}', tags={"t": "1"}, size=10),
-            remove("old", deletionTimestamp=5),
-            {"remove": {"path": "timeless", "dataChange": True}},
-            {"domainMetadata": {"domain": "d", "configuration": "1", "removed": False}},
-        ],
+        remove("a", deletionTimestamp=50, stats='{"numRecords":1}', tags={"t": "1"}, size=10),
+        remove("old", deletionTimestamp=5),
+        {"remove": {"path": "timeless", "dataChange": True}},
+        {"domainMetadata": {"domain": "d", "configuration": "1", "removed": False}},
     )
     write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=10)
     store.delete_many([file_names.commit(0), file_names.commit(1)])
@@ -168,9 +166,9 @@ def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
     for action in files[::3]:
         action["add"] |= {"stats": None, "stats_parsed": parsed}
     actions = [*files[:7], DAYS_PROTOCOL, remove("gone"), *files[7:], META]
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     put_classic(store, 1, actions, stats_parsed=PARSED, row_group=6, statistics=statistics)
-    put_commit(store, 2, [remove("f005"), add("new")])
+    put(store, 2, remove("f005"), add("new"))
     expected = state_of(store)
     write_checkpoint(store, 2, load_snapshot(store).state, tombstones_since=-1)
     store.delete_many([file_names.commit(0), file_names.commit(1), file_names.checkpoint(1)])
@@ -183,7 +181,7 @@ def test_row_groups_do_not_pile_up(tmp_path):
     """However many checkpoints are built on each other, and however little each of them brings."""
     store = start(tmp_path / "t", "classic")
     for version in range(1, 6):
-        put_commit(store, version, [add(f"f{version}-{n}") for n in range(10)])
+        put(store, version, *(add(f"f{version}-{n}") for n in range(10)))
         write_checkpoint(store, version, load_snapshot(store).state, tombstones_since=0)
     footer = pq.ParquetFile(io.BytesIO(store.read(file_names.checkpoint(5)))).metadata
     assert footer.num_row_groups == 2
@@ -192,7 +190,7 @@ def test_row_groups_do_not_pile_up(tmp_path):
 
 def test_writing_loads_no_pandas(tmp_path):
     for policy in ("classic", "v2"):
-        put_commit(start(tmp_path / policy, policy), 1, [add("a"), {"txn": {"appId": "x", "version": 1}}])
+        put(start(tmp_path / policy, policy), 1, add("a"), {"txn": {"appId": "x", "version": 1}})
     program = f"""
         import sys
         from lakehouse_lib.log.checkpoint.write import write_checkpoint
@@ -215,7 +213,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     rows = [add(f"part-{n:06d}.parquet", stats=json.dumps({"numRecords": n, "pad": padding})) for n in range(1_000)]
     for version in range(1, 41):
         named = [{"add": row["add"] | {"path": f"{version}/{row['add']['path']}"}} for row in rows]
-        put_commit(store, version, named)
+        put(store, version, *named)
     program = f"""
         import pyarrow as pa
         from lakehouse_lib.log.checkpoint import sidecars, write, write_v2
@@ -228,7 +226,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     """
     _run(program)
     store.delete_many([file_names.commit(version) for version in range(40)])
-    put_commit(store, 41, [remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)])
+    put(store, 41, *(remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)))
     # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
     more = """
         from lakehouse_lib.log.checkpoint.sidecars import SidecarPlan
@@ -253,9 +251,9 @@ def test_delta_rs_reads_the_statistics_that_were_written(tmp_path):
     from deltalake import DeltaTable as Peer
 
     store = start(tmp_path / "t", "classic")
-    put_commit(store, 0, [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": METADATA}])
+    put(store, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": METADATA})
     stats = {"numRecords": 3, "minValues": {"id": -7}, "maxValues": {"id": 1 << 40}, "nullCount": {"id": 1}}
-    put_commit(store, 1, [add("a%20b", stats=json.dumps(stats)), add("c")])
+    put(store, 1, add("a%20b", stats=json.dumps(stats)), add("c"))
     write_checkpoint(store, 1, load_snapshot(store).state, tombstones_since=0)
     store.delete_many([file_names.commit(0), file_names.commit(1)])
     assert files_delta_rs(store.root) == {Path(store.root, "a b"), Path(store.root, "c")}

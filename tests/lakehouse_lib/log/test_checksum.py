@@ -24,6 +24,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from tests.log_builder import add, put
 from tests.log_tables import create
 from tests.peers import read_delta_rs, read_duckdb
 
@@ -110,11 +111,7 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
         if kind == "lost":
             store.delete_many([file_names.checksum(snapshot.version)])
         if kind == "elsewhere":  # a writer that writes no checksum
-            line = {"add": {"path": str(uuid.uuid4()), "partitionValues": {}, "size": 9, "modificationTime": 1,
-                            "dataChange": True}}  # fmt: skip
-            info = {"commitInfo": {"txnId": "x"}}
-            data = "\n".join(map(json.dumps, (info, line))).encode()
-            store.put(file_names.commit(snapshot.version + 1), data)
+            put(store, snapshot.version + 1, {"commitInfo": {"txnId": "x"}}, add(str(uuid.uuid4()), size=9))
             snapshot = load_snapshot(store)
             continue
         more = {"txn": snapshot.version} if kind == "txn" else {}

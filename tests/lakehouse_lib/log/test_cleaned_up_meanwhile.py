@@ -14,8 +14,9 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction
 from tests.fault_store import FaultStore, each
+from tests.log_builder import add, put
 from tests.log_histories import DAY, PastLog, clean
-from tests.log_tables import add, create, files, put
+from tests.log_tables import create, files
 
 ICT = {"delta.enableInCommitTimestamps": "true"}
 

@@ -18,8 +18,9 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from tests import checkpoint_files
 from tests.fault_store import FaultStore
+from tests.log_builder import METADATA, PROTOCOL, add, put
 from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
-from tests.log_tables import METADATA, PROTOCOL, add, append, create, files
+from tests.log_tables import append, create, files
 from tests.peers import read_delta_rs, read_duckdb
 
 
@@ -168,7 +169,7 @@ def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
     log.checkpoint(10, "classic")
     for version in range(6, 21):
         line = {"commitInfo": {"inCommitTimestamp": at(version)}}
-        log.store.put(file_names.commit(version), checkpoint_files.lines([line, add(f"f{version}")]))
+        put(log.store, version, line, add(f"f{version}"))
         log.date(file_names.commit(version), 20)  # copied today
     protocol = Protocol(1, 7, None, frozenset(["inCommitTimestamp"]))
     assert clean(log, 16, configuration=WEEK | configuration, protocol=protocol) == []

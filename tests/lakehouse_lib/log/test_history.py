@@ -1,6 +1,5 @@
 """Commit times and the version of a moment."""
 
-import json
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +12,7 @@ from lakehouse_lib.log.history import commit_times, history, version_at
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.log_tables import METADATA, add, put
+from tests.log_builder import METADATA, add, put
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,9 +77,7 @@ def _with_times(root, times, since=None):
         first = [{"protocol": TIMED}] if version == 0 else []
         if version == 0 and since:
             first.append({"metaData": METADATA})
-        store = LocalStore(str(root), fsync=False)
-        lines = [{"commitInfo": info}, *first, *metadata, add(f"f{version}")]
-        store.put(file_names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
+        store = put(root, version, {"commitInfo": info}, *first, *metadata, add(f"f{version}"))
         moment = (START - timedelta(hours=100 - version)).timestamp()
         os.utime(root / file_names.commit(version), (moment, moment))
     return store
@@ -110,7 +107,7 @@ def test_before_their_enablement_file_times_count(tmp_path):
 
 
 def test_a_time_inside_a_commit_of_a_table_without_them_says_nothing(store):
-    store.put(file_names.commit(4), json.dumps({"commitInfo": {"inCommitTimestamp": _ms(24)}}).encode())
+    put(store, 4, {"commitInfo": {"inCommitTimestamp": _ms(24)}})
     assert version_at(store, START + timedelta(hours=24)) == 3
     assert history(store, 1)[0]["timestamp"] != _ms(24)
 

@@ -23,9 +23,10 @@ from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.base import ObjectMeta
-from tests.checkpoint_files import put_commit, put_sidecar, put_v2
+from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import META, file
-from tests.log_tables import add, paths_of, put
+from tests.log_builder import add, put
+from tests.log_tables import paths_of
 
 STORE = LocalStore("/t")
 
@@ -135,7 +136,7 @@ def test_a_sidecar_that_was_put_back_is_read(tmp_path: Path) -> None:
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"]}
     sidecar = put_sidecar(store, [file(1), file(2)])
     put_v2(store, 0, "json", [{"protocol": protocol | {"writerFeatures": ["v2Checkpoint"]}}, META, sidecar])
-    put_commit(store, 1, [file(3)])
+    put(store, 1, file(3))
     for one in [*store.list_from(file_names.LOG), *store.list_from(file_names.SIDECARS)]:
         os.utime(tmp_path / one.path, (1, 1))
     held = load_snapshot(store)

@@ -12,8 +12,9 @@ from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.checkpoint_files import put_classic, put_commit
+from tests.checkpoint_files import put_classic
 from tests.days_table import META, PROTOCOL, file
+from tests.log_builder import put
 from tests.log_tables import paths_of
 
 ODD = {"text": "odd", "number": 1, "list": ["odd"], "struct": {"odd": 1}}
@@ -48,7 +49,7 @@ def retyped(data: bytes, field: str, value: object) -> bytes:
 def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str, kind: str) -> None:
     store = LocalStore(str(tmp_path), fsync=False)
     actions = [PROTOCOL, META, file(1), file(2)]
-    put_commit(store, 0, actions)
+    put(store, 0, *actions)
     path = put_classic(store, 0, actions)
     store.put(path, retyped(store.read(path), field, ODD[kind]))
     snapshot = load_snapshot(store)
@@ -56,7 +57,7 @@ def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str,
     assert paths_of(snapshot) == ["f001", "f002"]
     assert snapshot.checkpoint_version is None
     # Where nothing else tells the version, the checkpoint is at fault.
-    store.put(file_names.commit(1), b'{"commitInfo":{}}')
+    put(store, 1, {"commitInfo": {}})
     store.delete_many([file_names.commit(0)])
     with pytest.raises(LogCorruptedError, match="cannot be read"):
         _ = load_snapshot(store).files

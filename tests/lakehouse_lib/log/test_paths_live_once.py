@@ -23,7 +23,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_compaction, put_sidecar, put_v2
 from tests.deletion_vector_bytes import inline
-from tests.hand_log import Log
+from tests.log_builder import Log, put, remove
 from tests.replayed_log import Log as ReplayedLog
 from tests.replayed_log import in_order
 
@@ -262,8 +262,7 @@ def test_a_file_that_a_commit_removes_may_have_been_twice_in_the_checkpoint(tmp_
     twice = [action["add"] for action in actions_of(store, 3, 3) if "add" in action]
     assert len(twice) == 1
     [path] = {one for one in _paths(store) if _paths(store).count(one) == 2}
-    remove = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
-    (tmp_path / file_names.commit(4)).write_text(json.dumps(remove) + "\n")
+    put(store, 4, remove(path))
     assert ids(tmp_path) == [0, 1, 4, 5, 6, 7]
 
 

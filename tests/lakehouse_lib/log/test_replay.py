@@ -19,7 +19,8 @@ from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.log_tables import add, files, paths_of, put, remove
+from tests.log_builder import add, lines, put, remove
+from tests.log_tables import files, paths_of
 
 
 def test_the_newest_action_of_a_file_wins(tmp_path):
@@ -54,9 +55,7 @@ def test_a_path_with_another_deletion_vector_is_another_file(tmp_path):
 def test_a_plain_file_has_one_key_beside_files_with_deletion_vectors(tmp_path):
     store = LocalStore(str(tmp_path))
     body = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
-    mixed = parse_commit(
-        "\n".join(json.dumps(a) for a in (add("a"), add("b", deletionVector=body))).encode(), 0, "t"
-    ).adds
+    mixed = parse_commit(lines(add("a"), add("b", deletionVector=body)), 0, "t").adds
     assert file_keys(mixed, store).to_pylist() == ["a", "b\x00ux@1"]
     assert file_keys(files("a"), store).to_pylist() == ["a"]
 
@@ -99,7 +98,7 @@ def test_an_empty_commit_file_is_torn(tmp_path):
 
 def test_a_log_without_metadata_is_an_error(tmp_path):
     store = LocalStore(str(tmp_path))
-    store.put(file_names.commit(0), json.dumps(add("a")).encode())
+    store.put(file_names.commit(0), lines(add("a")))
     with pytest.raises(LogCorruptedError, match=r"no (protocol|metaData)"):
         load_snapshot(store)
 
@@ -128,7 +127,7 @@ def test_any_cut_by_a_checkpoint_or_an_update_gives_the_same_table(tmp_path_fact
             expected |= {p for kind, p in commit if kind == "add"}
             expected -= {p for kind, p in commit if kind == "remove"}
         else:
-            store.put(file_names.commit(version), b'{"commitInfo": {}}')
+            put(store, version, {"commitInfo": {}})
     cut = min(cut, len(commits) - 1)
     whole = load_snapshot(store)
     earlier = load_snapshot(store, cut)

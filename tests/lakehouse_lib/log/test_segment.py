@@ -12,7 +12,8 @@ from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, read_hint, wr
 from lakehouse_lib.log.segment import load_segment, oldest_version
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.log_tables import add, append, create, paths_of, put
+from tests.log_builder import add, put
+from tests.log_tables import append, create, paths_of
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import optimistic_transaction, post_commit
-from tests.checkpoint_files import lines
+from tests.log_builder import put
 from tests.log_histories import DAY, WEEK, all_seen
-from tests.log_tables import METADATA
 from tests.peers import files_delta_rs, plain, read_delta_rs, read_duckdb
 
 DAYS = DAY / 1000
@@ -116,7 +115,7 @@ def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
 
 def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
-    LocalStore(str(tmp_path)).put(file_names.commit(0), lines([{"protocol": protocol}, {"metaData": METADATA}]))
+    put(tmp_path, 0, {"protocol": protocol})
     for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
         with pytest.raises(UnsupportedFeatureError, match="checkpointProtection"):
             verb()
@@ -129,7 +128,7 @@ def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, mo
     added = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "unheardOf"]}
 
     def after_another_commit(*arguments):
-        LocalStore(str(tmp_path)).put(file_names.commit(11), lines([{"protocol": added}, {"unheardOf": {"id": 1}}]))
+        put(tmp_path, 11, {"protocol": added}, {"unheardOf": {"id": 1}})
         hooks(*arguments)
 
     monkeypatch.setattr(optimistic_transaction, "run_hooks", after_another_commit)

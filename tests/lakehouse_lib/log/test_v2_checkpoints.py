@@ -25,10 +25,11 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.store.base import ObjectMeta
 from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
-from tests.checkpoint_files import put_commit, put_sidecar, put_v2
+from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import record_reads
 from tests.fault_store import FaultStore
-from tests.log_tables import METADATA, add, paths_of, remove
+from tests.log_builder import METADATA, add, add_of_row, put, remove
+from tests.log_tables import paths_of
 from tests.peers import files_delta_rs, plain, read_duckdb
 
 PROTOCOL = {
@@ -54,7 +55,7 @@ def small(monkeypatch):
 def table(tmp_path, small):
     """A hundred files in version 0, and its checkpoint: five sidecars."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
-    put_commit(store, 0, [PROTOCOL, META, *(add(f"f{n:03d}", stats=f'{{"numRecords":{n}}}') for n in range(100))])
+    put(store, 0, PROTOCOL, META, *(add(f"f{n:03d}", stats=f'{{"numRecords":{n}}}') for n in range(100)))
     checkpoint(store)
     return store
 
@@ -92,7 +93,7 @@ def cut(store, version):
 
 
 def test_the_top_object_has_everything_but_files(table):
-    put_commit(table, 1, [{"txn": {"appId": "app", "version": 4}}, remove("f000", deletionTimestamp=9)])
+    put(table, 1, {"txn": {"appId": "app", "version": 4}}, remove("f000", deletionTimestamp=9))
     hint = checkpoint(table)
     found = top(table)
     assert [body["version"] for body in found["checkpointMetadata"]] == [1]
@@ -118,7 +119,7 @@ def test_the_top_object_has_everything_but_files(table):
 
 @pytest.mark.parametrize("spoil", ["torn", "gone"])
 def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, spoil):
-    put_commit(table, 1, [add("new")])
+    put(table, 1, add("new"))
     snapshot = load_snapshot(table)
     assert snapshot.file_count == 101  # its footers are read
     victim = f"{file_names.SIDECARS}/{min(named(table))}"
@@ -135,12 +136,12 @@ def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, s
 def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
     before, first = contents(table), named(table)
     assert len(first) == 5
-    put_commit(table, 1, [add("new")])
+    put(table, 1, add("new"))
     checkpoint(table)
     assert first < named(table)
     assert len(named(table)) == 6
     assert {path: data for path, data in contents(table).items() if path in before} == before
-    put_commit(table, 2, [remove("f025")])
+    put(table, 2, remove("f025"))
     checkpoint(table)
     gone = named(table, 1) - named(table)
     written_anew = {one["add"]["path"] for name in gone for one in rows(table, name)}
@@ -151,7 +152,7 @@ def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
 
 
 def test_appending_reads_no_file_action_of_the_checkpoint_before(table, monkeypatch):
-    put_commit(table, 1, [add(f"new{n}") for n in range(10)])
+    put(table, 1, *(add(f"new{n}") for n in range(10)))
     cache.CACHE.clear()
     reads = record_reads(monkeypatch)
     checkpoint(table)
@@ -161,17 +162,17 @@ def test_appending_reads_no_file_action_of_the_checkpoint_before(table, monkeypa
 
 @pytest.mark.parametrize("path", ["./f031", "f%30%331", "{root}/f031", "file://{root}/f031"])
 def test_another_spelling_of_a_path_is_found(table, path):
-    put_commit(table, 1, [remove(path.format(root=table.root))])
+    put(table, 1, remove(path.format(root=table.root)))
     checkpoint(table)
     cut(table, 1)
     assert paths_of(load_snapshot(table)) == sorted({f"f{n:03d}" for n in range(100)} - {"f031"})
 
 
 def test_a_path_that_is_spelled_otherwise_in_a_sidecar_is_found(table):
-    put_commit(table, 1, [add("./odd"), add("also%6Fdd")])
+    put(table, 1, add("./odd"), add("also%6Fdd"))
     checkpoint(table)
     cut(table, 1)
-    put_commit(table, 2, [remove("odd"), remove("alsoodd")])
+    put(table, 2, remove("odd"), remove("alsoodd"))
     assert len(paths_of(load_snapshot(table))) == 100
     checkpoint(table)
     cut(table, 2)
@@ -179,16 +180,16 @@ def test_a_path_that_is_spelled_otherwise_in_a_sidecar_is_found(table):
 
 
 def test_removes_are_forgotten_with_their_sidecar(table):
-    put_commit(table, 1, [remove(f"f{n:03d}", deletionTimestamp=100 + n) for n in range(30)])
+    put(table, 1, *(remove(f"f{n:03d}", deletionTimestamp=100 + n) for n in range(30)))
     checkpoint(table, since=50)
-    put_commit(table, 2, [add("x")])
+    put(table, 2, add("x"))
     checkpoint(table, since=110)  # of the first ten it is time, and not of all: they stay
     assert len(load_snapshot(table).tombstones) == 30
     adds = {one for one in named(table) if rows(table, one)[0]["add"]}
-    put_commit(table, 3, [add("y")])
+    put(table, 3, add("y"))
     checkpoint(table, since=125)
     assert len(load_snapshot(table).tombstones) < 30
-    put_commit(table, 4, [{"txn": {"appId": "a", "version": 1}}])
+    put(table, 4, {"txn": {"appId": "a", "version": 1}})
     checkpoint(table, since=500)
     assert len(load_snapshot(table).tombstones) == 0
     assert len(adds & named(table)) >= 3
@@ -198,7 +199,7 @@ def test_removes_are_forgotten_with_their_sidecar(table):
 
 def test_every_sixth_file_goes_and_every_sidecar_is_written_anew(table):
     before = named(table)
-    put_commit(table, 1, [remove(f"f{n:03d}") for n in range(0, 100, 6)])
+    put(table, 1, *(remove(f"f{n:03d}") for n in range(0, 100, 6)))
     checkpoint(table)
     assert not before & named(table)
     cut(table, 1)
@@ -207,12 +208,12 @@ def test_every_sixth_file_goes_and_every_sidecar_is_written_anew(table):
 
 def test_an_empty_table_has_a_checkpoint(tmp_path, small):
     store = LocalStore(str(tmp_path / "t"), fsync=False)
-    put_commit(store, 0, [PROTOCOL, META])
+    put(store, 0, PROTOCOL, META)
     checkpoint(store)
     assert not named(store)
-    put_commit(store, 1, [add("a")])
+    put(store, 1, add("a"))
     checkpoint(store)
-    put_commit(store, 2, [remove("a")])
+    put(store, 2, remove("a"))
     checkpoint(store, since=5)
     cut(store, 2)
     assert (paths_of(load_snapshot(store)), named(store)) == ([], set())
@@ -221,17 +222,17 @@ def test_an_empty_table_has_a_checkpoint(tmp_path, small):
 def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
     """They may mix adds and removes, and spell paths as they like."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
-    put_commit(store, 0, [PROTOCOL, META])
-    put_commit(store, 1, [add("a")])
+    put(store, 0, PROTOCOL, META)
+    put(store, 1, add("a"))
     first = put_sidecar(store, [add(f"f{n}") for n in range(30)] + [remove("gone", deletionTimestamp=9)])
     second = put_sidecar(store, [add("h"), remove("gone too", deletionTimestamp=9)])
     third = put_sidecar(store, [add("./i")], f"file://{store.root}/_delta_log/_sidecars/{{name}}")
     put_v2(store, 1, "json", [PROTOCOL, META, first, second, third])
     cut(store, 1)
-    put_commit(store, 2, [remove("f3", deletionTimestamp=9), remove("i", deletionTimestamp=9), add("gone too")])
+    put(store, 2, remove("f3", deletionTimestamp=9), remove("i", deletionTimestamp=9), add("gone too"))
     checkpoint(store)
     assert not {one["sidecar"]["path"] for one in (first, second, third)} & named(store)
-    put_commit(store, 3, [add("j")])
+    put(store, 3, add("j"))
     checkpoint(store)
     cut(store, 3)
     assert paths_of(load_snapshot(store)) == sorted({f"f{n}" for n in range(30)} - {"f3"} | {"h", "gone too", "j"})
@@ -241,7 +242,7 @@ def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
 def test_a_snapshot_that_is_kept_open_builds_on_the_newest_checkpoint(table):
     snapshot = load_snapshot(table)
     for version in range(1, 5):
-        put_commit(table, version, [add(f"new{version}-{n}") for n in range(10)])
+        put(table, version, *(add(f"new{version}-{n}") for n in range(10)))
         snapshot = snapshot.update()
         before = named(table)
         checkpoint(table, snapshot=snapshot)
@@ -253,8 +254,8 @@ def test_a_snapshot_that_is_kept_open_builds_on_the_newest_checkpoint(table):
 
 def test_an_older_versions_checkpoint_takes_nothing_over(table):
     """A cleanup may take away what it would be built on: there is a newer one already."""
-    put_commit(table, 1, [add("a")])
-    put_commit(table, 2, [add("b")])
+    put(table, 1, add("a"))
+    put(table, 2, add("b"))
     checkpoint(table)
     first = named(table, 0)
     checkpoint(table, snapshot=load_snapshot(table, 1))
@@ -265,7 +266,7 @@ def test_an_older_versions_checkpoint_takes_nothing_over(table):
 @pytest.mark.parametrize("at", ["_sidecars/", ".checkpoint.", "_last_checkpoint"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_crash_anywhere_loses_nothing(table, at, before):
-    put_commit(table, 1, [add("new"), remove("f000")])
+    put(table, 1, add("new"), remove("f000"))
     expected = paths_of(load_snapshot(table))
 
     def fail(path):
@@ -286,7 +287,7 @@ def test_a_crash_anywhere_loses_nothing(table, at, before):
 
 def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred_to(table):
     old = named(table)
-    put_commit(table, 1, [add("new")])
+    put(table, 1, add("new"))
 
     def clean(put, path, data):
         """A cleanup that began before deletes the old checkpoint as soon as another one is there, then its sidecars."""
@@ -305,7 +306,7 @@ def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred
 
 def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_only(table):
     for version in range(1, 101):
-        put_commit(table, version, [{"txn": {"appId": "a", "version": version}}])
+        put(table, version, {"txn": {"appId": "a", "version": version}})
     assert table.head(file_names.checkpoint(0)) is not None
     checkpoint(table)
     data = table.read(file_names.checkpoint(100))
@@ -382,25 +383,17 @@ def test_a_mixed_sidecar_is_not_merged_and_kinds_are_merged_apart():
 def real(tmp_path, small):
     """A table of one-row files with a checkpoint every other version, and the rows it has in the end."""
     store = LocalStore(str(tmp_path / "real"), fsync=False)
-    put_commit(store, 0, [PROTOCOL, META, *(_file(store, n) for n in range(45))])
+    put(store, 0, PROTOCOL, META, *(add_of_row(store, f"{n}.parquet", n) for n in range(45)))
     checkpoint(store)
-    put_commit(store, 1, [_file(store, n) for n in range(45, 50)])
-    put_commit(store, 2, [remove("7.parquet"), remove("46.parquet")])
+    put(store, 1, *(add_of_row(store, f"{n}.parquet", n) for n in range(45, 50)))
+    put(store, 2, remove("7.parquet"), remove("46.parquet"))
     checkpoint(store)
-    put_commit(store, 3, [_file(store, 50)])
-    put_commit(store, 4, [remove("8.parquet"), _file(store, 51)])
+    put(store, 3, add_of_row(store, "50.parquet", 50))
+    put(store, 4, remove("8.parquet"), add_of_row(store, "51.parquet", 51))
     checkpoint(store)
-    put_commit(store, 5, [remove("50.parquet"), _file(store, 52)])
+    put(store, 5, remove("50.parquet"), add_of_row(store, "52.parquet", 52))
     cut(store, 4)
     return store, sorted(set(range(53)) - {7, 8, 46, 50})
-
-
-def _file(store, value):
-    path = Path(store.root, f"{value}.parquet")
-    path.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.table({"id": [value]}), path)
-    stats = {"numRecords": 1, "minValues": {"id": value}, "maxValues": {"id": value}, "nullCount": {"id": 0}}
-    return add(path.name, size=path.stat().st_size, stats=json.dumps(stats))
 
 
 def test_delta_rs_and_duckdb_read_the_same(real):
@@ -422,7 +415,7 @@ def test_delta_rs_checkpoint_and_ours_follow_each_other(real):
     Peer(store.root).create_checkpoint()
     cut(store, 5)
     assert plain(DeltaTable(store.root).to_pyarrow_table())["id"].to_pylist() == expected
-    put_commit(store, 6, [_file(store, 53)])
+    put(store, 6, add_of_row(store, "53.parquet", 53))
     checkpoint(store)
     cut(store, 6)
     assert plain(DeltaTable(store.root).to_pyarrow_table())["id"].to_pylist() == [*expected, 53]

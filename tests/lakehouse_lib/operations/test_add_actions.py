@@ -17,11 +17,10 @@ from lakehouse_lib.log import cache
 from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.store import LocalStore
 from tests import days_table
-from tests.checkpoint_files import put_classic, put_commit
+from tests.checkpoint_files import put_classic
 from tests.deletion_vector_bytes import inline
-from tests.hand_log import Log
 from tests.interop.rows import PARTITION_COLUMNS, rows
-from tests.log_tables import add, put
+from tests.log_builder import Log, add, field, metadata, put
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
@@ -85,25 +84,13 @@ def test_tables_with_deletion_vectors(tmp_path: Path) -> None:
 
 
 def test_physical_names_become_the_columns_own(tmp_path: Path) -> None:
-    field = {
-        "name": "shown",
-        "type": "integer",
-        "nullable": True,
-        "metadata": {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"},
-    }
-    metadata = {
-        "id": "t",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": [field]}),
-        "partitionColumns": [],
-        "configuration": {"delta.columnMapping.mode": "name"},
-    }
+    mapped = metadata(
+        field("shown", "integer", id=1, physical="col-1"), configuration={"delta.columnMapping.mode": "name"}
+    )
     stats = '{"numRecords":1,"minValues":{"col-1":3},"maxValues":{"col-1":4},"nullCount":{"col-1":0}}'
-    body = {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, "stats": stats}
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    actions = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": metadata}, {"add": body}]
-    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    put(
+        tmp_path, 0, {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, mapped, add("a", size=1, stats=stats)
+    )
     assert DeltaTable(tmp_path).get_add_actions(flatten=True).to_pylist() == [
         {
             "path": "a",
@@ -151,7 +138,7 @@ STRUCTS = STATS | {end: STATS[end] | TYPED for end in ("minValues", "maxValues")
 def checkpointed(root: Path, structs: list[object], kind: pa.StructType) -> pa.Table:
     """What is shown of a checkpoint's files that have STATS as JSON and these as structs."""
     store = LocalStore(str(root), fsync=False)
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = [days_table.file(number, stats=json.dumps(STATS), stats_parsed=one) for number, one in enumerate(structs)]
     put_classic(store, 1, [days_table.PROTOCOL, days_table.META, *files], stats_parsed=kind)
     cache.CACHE.clear()
@@ -205,8 +192,8 @@ def test_a_file_has_its_own_statistics_when_the_checkpoint_turns_out_torn(
 ) -> None:
     store = LocalStore(str(tmp_path), fsync=False)
     files = [days_table.file(number) for number in range(3)]
-    put_commit(store, 0, [days_table.PROTOCOL, days_table.META, *files])
-    put_commit(store, 1, [{"txn": {"appId": "a", "version": 1}}])
+    put(store, 0, days_table.PROTOCOL, days_table.META, *files)
+    put(store, 1, {"txn": {"appId": "a", "version": 1}})
     put_classic(store, 1, [days_table.PROTOCOL, days_table.META, *reversed(files)])
     cache.CACHE.clear()
     real = ParquetPart._read

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_lib import DeltaTable, UnsupportedFeatureError
-from tests.log_tables import METADATA, add, put
+from tests.log_builder import METADATA, add, put
 
 
 def test_an_unknown_writer_feature_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -30,6 +29,7 @@ from lakehouse_lib.operations.optimize.z_order import plan_z_order, z_order
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
+from tests.log_builder import add, put
 from tests.peers import plain, read_delta_rs, read_duckdb
 
 ROWS = 40_000
@@ -361,15 +361,7 @@ def test_files_without_rows_vanish(tmp_path):
     uri = make(tmp_path / "table", rows(2_000), files=2)
     empty = Path(uri) / "empty.parquet"
     pq.write_table(rows(0), empty)
-    add = {
-        "path": empty.name,
-        "partitionValues": {},
-        "size": empty.stat().st_size,
-        "modificationTime": 1,
-        "dataChange": True,
-        "stats": '{"numRecords":0}',
-    }
-    (Path(uri) / "_delta_log" / f"{2:020}.json").write_text(json.dumps({"add": add}))
+    put(Path(uri), 2, add(empty.name, size=empty.stat().st_size, stats='{"numRecords":0}'))
     before = read_delta_rs(uri)
     result = z_order(snapshot_of(uri), ArrowEngine(), ["customer"], target_size=target_for(uri, 3))
     assert result.metrics["numRemovedFiles"] == 3

@@ -17,7 +17,7 @@ from lakehouse_lib.operations import repair as module
 from lakehouse_lib.operations.repair import repair
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.hand_log import Log
+from tests.log_builder import Log
 from tests.log_histories import KINDS, PastLog, all_seen, at, clean
 from tests.peers import read_delta_rs, read_duckdb
 

@@ -4,7 +4,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.errors import PathOutsideTableError
-from tests.hand_log import Log
+from tests.log_builder import Log
 
 
 def vector_at(path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 import uuid
@@ -23,6 +22,7 @@ from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, plan_vacuum, vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
+from tests.log_builder import Action, edit, put
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
 
 CUTOFF = 1_000
@@ -276,14 +276,16 @@ def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table:
     """The table's checkpoints forget removals after two days; who asks for eight keeps what went three days ago."""
     DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
     days_ago = 3 * 86_400
-    for one in (table / "_delta_log").glob("*.json"):
-        lines = [json.loads(line) for line in one.read_text().splitlines()]
-        for line in lines:
-            for action, key in (("remove", "deletionTimestamp"), ("commitInfo", "timestamp")):
-                if action in line:
-                    line[action][key] -= days_ago * 1000
-        one.write_text("\n".join(json.dumps(line) for line in lines))
-        os.utime(one, (one.stat().st_mtime - days_ago,) * 2)
+
+    def age(action: Action) -> None:
+        for kind, key in (("remove", "deletionTimestamp"), ("commitInfo", "timestamp")):
+            if kind in action:
+                action[kind][key] -= days_ago * 1000
+
+    for version in range(DeltaTable(table).version() + 1):
+        edit(table, version, age)
+        commit = table / "_delta_log" / f"{version:020d}.json"
+        os.utime(commit, (commit.stat().st_mtime - days_ago,) * 2)
     for file in parquet_files(table):
         os.utime(file, (file.stat().st_mtime - 30 * 86_400,) * 2)
     snapshot = load_snapshot(open_store(table))
@@ -334,7 +336,7 @@ def test_an_unknown_writer_feature_is_refused_before_anything_goes(table: Path) 
         "readerFeatures": ["vacuumProtocolCheck"],
         "writerFeatures": ["vacuumProtocolCheck", "secretFiles"],
     }
-    (table / "_delta_log" / f"{5:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    put(table, 5, {"protocol": protocol})
     for dry_run in (True, False):
         with pytest.raises(UnsupportedFeatureError, match="secretFiles"):
             vacuum(load_snapshot(open_store(table)), now=in_days(8), dry_run=dry_run)

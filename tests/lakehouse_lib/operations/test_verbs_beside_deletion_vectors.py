@@ -22,6 +22,7 @@ from lakehouse_lib.operations.dml.delete import plan_delete
 from lakehouse_lib.operations.optimize import compact as compaction
 from lakehouse_lib.privacy.purge import prove, purge
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
+from tests.log_builder import Action, edit
 from tests.peers import read_duckdb
 
 ROWS = 500
@@ -89,12 +90,8 @@ def test_counts_only_rows_that_are_there(marked: Path) -> None:
 
 
 def test_counts_by_footers_where_the_log_has_no_statistics(marked: Path) -> None:
-    log = marked / "_delta_log"
-    for commit in log.glob("0*.json"):
-        actions = [json.loads(line) for line in commit.read_text().splitlines()]
-        for one in actions:
-            one.get("add", {}).pop("stats", None)
-        commit.write_text("".join(json.dumps(one) + "\n" for one in actions))
+    for version in range(DeltaTable(marked).version() + 1):
+        edit(marked, version, lambda action: action.get("add", {}).pop("stats", None))
     assert DeltaTable(marked).count() == len(LEFT)
     assert DeltaTable(marked).health().rows is None
 
@@ -136,14 +133,14 @@ def test_delete_takes_rows_that_were_only_hidden(marked: Path, engine: Engine) -
 
 def tighten(root: Path) -> None:
     """Let the statistics of the first file bound only the rows that its vector leaves, as the protocol allows."""
-    (*_, newest) = sorted((root / "_delta_log").glob("0*.json"))
-    actions = [json.loads(line) for line in newest.read_text().splitlines()]
-    for one in actions:
-        stats = json.loads(one["add"]["stats"]) if "add" in one else {"minValues": {"k": None}}
+
+    def change(action: Action) -> None:
+        stats = json.loads(action["add"]["stats"]) if "add" in action else {"minValues": {"k": None}}
         if stats["minValues"]["k"] == 0:
             stats |= {"minValues": {"k": 1}, "maxValues": {"k": 498}, "nullCount": {"k": 0}, "tightBounds": True}
-            one["add"]["stats"] = json.dumps(stats)
-    newest.write_text("".join(json.dumps(one) + "\n" for one in actions))
+            action["add"]["stats"] = json.dumps(stats)
+
+    edit(root, DeltaTable(root).version(), change)
     assert not len(DeltaTable(root).files("k = 499"))
 
 

@@ -28,8 +28,8 @@ from lakehouse_lib import (
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits import commit_file
-from tests.hand_made import commit as commit_by_hand
-from tests.hand_made import field
+from tests.log_builder import commit as commit_by_hand
+from tests.log_builder import field
 from tests.peers import parquet_files, read_delta_rs
 
 ROWS = pa.table({"a": [1, 2]})

@@ -21,6 +21,7 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.vacuum import list_objects
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
 from lakehouse_lib.store import ObjectStore
+from tests.log_builder import put
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
 
 IS_3 = "customer = 3"
@@ -311,7 +312,7 @@ def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
 def test_an_unknown_writer_feature_is_refused(table: Path) -> None:
     every = parquet_files(table)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["secretFiles"]}
-    (table / "_delta_log" / f"{6:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    put(table, 6, {"protocol": protocol})
     with pytest.raises(UnsupportedFeatureError, match="secretFiles"):
         purge(str(table), IS_3)
     assert parquet_files(table) == every

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -18,13 +17,13 @@ from lakehouse_lib.privacy.key_texts import KeyTexts, spellings
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
+from tests.log_builder import Action, edit, field, metadata, put
 from tests.peers import parquet_files
 
 ROWS = pa.table({"k": [1, 4711], "email": ["a@x", "anna@x"]})
 IS_ANNA = "k = 4711"
 NOW = timedelta(0)
 MAPPING = "delta.columnMapping"
-PHYSICAL = f"{MAPPING}.physicalName"
 
 
 def is_of_anna(file: Path) -> bool:
@@ -35,13 +34,14 @@ def is_of_anna(file: Path) -> bool:
 
 def make_removals_terse(root: Path, version: int, *, values: bool) -> None:
     """As some writers leave them: not extended, with partition values or with none."""
-    log = root / "_delta_log" / f"{version:020d}.json"
-    actions = [json.loads(line) for line in log.read_text().splitlines()]
-    for remove in (one["remove"] for one in actions if "remove" in one):
-        del remove["extendedFileMetadata"]
-        if not values:
-            remove["partitionValues"] = {}
-    log.write_text("\n".join(map(json.dumps, actions)))
+
+    def change(action: Action) -> None:
+        if "remove" in action:
+            del action["remove"]["extendedFileMetadata"]
+            if not values:
+                action["remove"]["partitionValues"] = {}
+
+    edit(root, version, change)
 
 
 @pytest.mark.parametrize("writer", [write_deltalake, deltalake.write_deltalake])
@@ -122,18 +122,17 @@ def test_spellings_of_a_key_are_found_in_files_of_another_partitioning(tmp_path:
 
 def drop_and_add_key(root: Path, physical: str) -> None:
     """Column mapping from version 1 on, and ``k`` dropped and added again: the files' own is none of the table's."""
-    log = root / "_delta_log"
-    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
-    (metadata,) = (one["metaData"] for one in actions if "metaData" in one)
     fields = [
-        {"name": name, "type": kind, "nullable": True, "metadata": {f"{MAPPING}.id": number, PHYSICAL: stored}}
+        field(name, kind, id=number, physical=stored)
         for number, (name, kind, stored) in enumerate([("email", "string", "email"), ("k", "long", physical)], 1)
     ]
-    metadata["schemaString"] = json.dumps({"type": "struct", "fields": fields})
-    metadata["configuration"] = {f"{MAPPING}.mode": "name", f"{MAPPING}.maxColumnId": "2"}
-    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
-    made = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, {"metaData": metadata}]
-    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, made)))
+    mapped = metadata(
+        *fields,
+        id=DeltaTable(root).metadata().id,
+        configuration={f"{MAPPING}.mode": "name", f"{MAPPING}.maxColumnId": "2"},
+    )
+    versions = {"minReaderVersion": 2, "minWriterVersion": 5}
+    put(root, 1, {"commitInfo": {"timestamp": 1}}, {"protocol": versions}, mapped)
 
 
 @pytest.mark.parametrize("own", ["k", "K", "col-old"])

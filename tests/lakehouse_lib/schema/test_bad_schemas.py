@@ -6,35 +6,23 @@ import time
 import pytest
 
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.log import file_names
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.json_form import MAX_NESTING
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
-from tests.log_tables import METADATA, PROTOCOL
+from tests import log_builder
+from tests.log_builder import METADATA, array, mapping, put, struct
 
 
 def field(name="x", kind="long", **more):
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}} | more
-
-
-def struct(*fields):
-    return {"type": "struct", "fields": list(fields)}
-
-
-def array(kind):
-    return {"type": "array", "elementType": kind, "containsNull": True}
+    return log_builder.field(name, kind) | more
 
 
 def map_of(kind):
-    return {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": True}
+    return mapping("string", kind)
 
 
 def open_table(folder, schema_string, **metadata):
-    store = LocalStore(str(folder), fsync=False)
-    lines = [{"protocol": PROTOCOL}, {"metaData": METADATA | {"schemaString": schema_string} | metadata}]
-    store.put(file_names.commit(0), "\n".join(map(json.dumps, lines)).encode())
-    return load_snapshot(store)
+    return load_snapshot(put(folder, 0, {"metaData": METADATA | {"schemaString": schema_string} | metadata}))
 
 
 @pytest.mark.parametrize(
