@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from lakehouse_lib.log.checkpoint import part
-from tests.log_builder import add, field, metadata
+from tests.log_builder import add, field, metadata, statistics
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 FIELDS = [("id", "long"), ("moment", "timestamp"), ("text", "string"), ("price", "decimal(20,2)"), ("day", "date")]
@@ -34,8 +32,7 @@ PARSED = pa.struct(
 
 def file(number, **more):
     low, high = number * 10, number * 10 + 9
-    stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
-    body = {"partitionValues": {"day": f"2026-01-{1 + number // 10:02d}"}, "stats": json.dumps(stats)}
+    body = {"partitionValues": {"day": f"2026-01-{1 + number // 10:02d}"}, "stats": statistics(low, high, 10)}
     return add(f"f{number:03d}", **(body | more))
 
 

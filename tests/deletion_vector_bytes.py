@@ -83,16 +83,16 @@ def delete_by_vector(root: Path, vectors: Mapping[str, dict[str, Any]]) -> int:
     commits = sorted(log.glob("0*.json"))
     version = len(commits)
     adds: dict[str, dict[str, Any]] = {}
-    known: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
     for line in (one for commit in commits for one in commit.read_text().splitlines()):
         action = json.loads(line)
-        known = action.get("protocol", known)
+        versions = action.get("protocol", versions)
         if "add" in action:
             adds[action["add"]["path"]] = action["add"]
     actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "DELETE"}}]
-    features = set(known.get("readerFeatures") or ())
+    features = set(versions.get("readerFeatures") or ())
     if "deletionVectors" not in features:
-        writers = set(known.get("writerFeatures") or ())
+        writers = set(versions.get("writerFeatures") or ())
         readers = features | {"deletionVectors"}
         actions.append(protocol(*readers, writer=writers - readers))
     for path, descriptor in vectors.items():

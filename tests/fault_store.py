@@ -82,7 +82,7 @@ def each(*events: Callable[[], object]) -> Event:
     return lambda _: left.pop(0)() if left else None
 
 
-def answered(*ways: str) -> StandIn:
+def answers(*ways: str) -> StandIn:
     """A stand-in whose first calls are answered in these ways, and the others as usual.
 
     Args:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.log import file_names
 from lakehouse_lib.store import LocalStore
+from tests.peers import collected
 
 Action = dict[str, Any]
 
@@ -80,9 +81,14 @@ def remove(path: str, **more: Any) -> Action:
     return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True} | more}
 
 
+def statistics(low: int, high: int, rows: int = 1) -> str:
+    """The ``stats`` of a file whose column ``id`` has these bounds and no nulls."""
+    return json.dumps({"numRecords": rows, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}})
+
+
 def lines(*actions: Action | str) -> bytes:
     """The text of a commit: a line an action, a text as it is."""
-    return "\n".join(one if isinstance(one, str) else json.dumps(one) for one in actions).encode()
+    return "\n".join(action if isinstance(action, str) else json.dumps(action) for action in actions).encode()
 
 
 def put(table: Path | LocalStore, version: int, *actions: Action) -> LocalStore:
@@ -104,9 +110,9 @@ def edit(root: Path, version: int, change: Callable[[Action], object]) -> None:
     file.write_bytes(lines(*actions))
 
 
-def with_id(one: pa.Field, number: int) -> pa.Field:
+def with_id(column: pa.Field, number: int) -> pa.Field:
     """The field as Parquet files have it when their writer notes field ids."""
-    return one.with_metadata({b"PARQUET:field_id": str(number).encode()})
+    return column.with_metadata({b"PARQUET:field_id": str(number).encode()})
 
 
 def data_file(root: Path, path: str, rows: pa.Table, log_path: str | None = None, **how: Any) -> dict[str, Any]:
@@ -132,11 +138,10 @@ def data_file(root: Path, path: str, rows: pa.Table, log_path: str | None = None
 def add_of_row(store: LocalStore, path: str, value: int) -> Action:
     """Write a data file of one row, ``id`` this value; its ``add`` with all statistics."""
     body = data_file(Path(store.root), path, pa.table({"id": [value]}))
-    stats = {"numRecords": 1, "minValues": {"id": value}, "maxValues": {"id": value}, "nullCount": {"id": 0}}
-    return add(path, size=body["size"], stats=json.dumps(stats))
+    return add(path, size=body["size"], stats=statistics(value, value))
 
 
-def commit(
+def put_table(
     root: Path,
     fields: Sequence[Mapping[str, Any]],
     adds: Iterable[Mapping[str, Any]],
@@ -145,7 +150,7 @@ def commit(
     features: Sequence[str] = (),
     configuration: Mapping[str, str] | None = None,
 ) -> Path:
-    """Version 0 of a table with these fields and files; the table's folder."""
+    """Put version 0 of a table with these fields and files; returns the table's folder."""
     head = metadata(*fields, partition_by=partition_by, configuration=configuration)
     first = protocol(*features) if features else {"protocol": PROTOCOL}
     put(root, 0, first, head, *({"add": dict(body)} for body in adds))
@@ -186,5 +191,4 @@ class Log:
         """(version, change, id, part), sorted."""
         columns = ["_commit_version", "_change_type", "id", "part"]
         feed = DeltaTable(self.root, engine=engine).load_cdf(columns=columns, **range_)
-        rows = feed.toArrow() if hasattr(feed, "toArrow") else feed.read_all()
-        return sorted(tuple(row.values()) for row in rows.to_pylist())
+        return sorted(tuple(row.values()) for row in collected(feed).to_pylist())

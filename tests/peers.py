@@ -1,4 +1,4 @@
-"""Other people's readers of Delta tables, which judge ours: delta-rs (`deltalake`) and DuckDB.
+"""Readers of Delta tables: our engines, and delta-rs (`deltalake`) and DuckDB, which judge them.
 
 Tables come back in one plain shape, so that `==` between readers means equal rows: no dictionaries, no large types,
 no schema metadata, timestamps with a zone as microseconds UTC, rows sorted by all columns.
@@ -7,6 +7,7 @@ no schema metadata, timestamps with a zone as microseconds UTC, rows sorted by a
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import duckdb_extension_delta
@@ -14,6 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+
+import lakehouse_lib
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.expressions import parse
 
 
 def duckdb_delta() -> duckdb.DuckDBPyConnection:
@@ -47,6 +52,33 @@ def read_delta_rs(
 ) -> pa.Table:
     """Every row of a version as delta-rs reads it, plain and sorted."""
     return plain(DeltaTable(str(uri), version=version, storage_options=storage_options).to_pyarrow_table())
+
+
+def read_engine(
+    engine: Engine,
+    table: lakehouse_lib.DeltaTable | Path,
+    where: str | None = None,
+    columns: list[str] | None = None,
+    **options: Any,
+) -> pa.Table:
+    """The rows of a table as an engine of ours reads them, plain and sorted.
+
+    Args:
+        table: open, or where it is; then it is opened with ``options``.
+        where: a condition in SQL.
+    """
+    opened = lakehouse_lib.DeltaTable(table, **options) if isinstance(table, Path) else table
+    predicate = parse(where, opened.schema()) if where else None
+    return plain(collected(engine.read(opened.snapshot, columns, predicate)))
+
+
+def collected(result: Any) -> pa.Table:
+    """The rows of what an engine hands out: a ``pa.RecordBatchReader`` or Spark's ``DataFrame``."""
+    if isinstance(result, pa.RecordBatchReader):
+        return result.read_all()
+    # DataFrame.toArrow casts what it collected, which fails where a struct, as a variant is one, has nulls above it.
+    batches = result._collect_as_arrow()
+    return pa.Table.from_batches(batches) if batches else result.toArrow()
 
 
 def files_delta_rs(uri: str | Path, version: int | None = None) -> set[Path]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic, put_parts, put_sidecar, put_v2
-from tests.log_builder import METADATA, add, protocol, put, remove
+from tests.log_builder import METADATA, add, protocol, put, remove, statistics
 
 HEAD = [protocol("deletionVectors", "v2Checkpoint"), {"metaData": METADATA}]
 PARSED = pa.struct(
@@ -78,9 +78,8 @@ class Log:
                 put_v2(self.store, self.version, kind.removeprefix("v2-"), [*HEAD, *sidecars])
 
     def _add(self, number: int, *, with_vector: bool) -> dict[str, object]:
-        low = number * 10
-        stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
-        more: dict[str, object] = {"size": 100 + number, "modificationTime": self.version, "stats": json.dumps(stats)}
+        stats = statistics(number * 10, number * 10 + 9, 10)
+        more: dict[str, object] = {"size": 100 + number, "modificationTime": self.version, "stats": stats}
         if with_vector:
             more["deletionVector"] = vector(number, self.version)
         added = add(spelled(number, self.version), **more)

@@ -1,47 +1,50 @@
-"""Small logs by hand, and tables by the transaction, for the tests of the log."""
+"""Tables as tests need them: rows of few columns, files of data, files tables, small transactions."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.log import file_names
+from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
-
-SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
-PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
-METADATA = {
-    "id": "t",
-    "format": {"provider": "parquet", "options": {}},
-    "schemaString": SCHEMA,
-    "partitionColumns": [],
-    "configuration": {},
-}
+from lakehouse_lib.store import LocalStore, ObjectStore
+from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
+from tests.log_builder import SCHEMA
 
 
-def add(path: str, **more: object) -> dict[str, object]:
-    body = {"path": path, "partitionValues": {}, "size": 10, "modificationTime": 1, "dataChange": True}
-    return {"add": body | more}
+def longs(**columns: Iterable[int | None]) -> pa.Table:
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
-def remove(path: str, **more: object) -> dict[str, object]:
-    return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True} | more}
+def write_files(
+    root: Path, rows: pa.Table, files: int, *, writer: Callable[..., object] = write_deltalake, **options: Any
+) -> None:
+    """Append the rows in so many commits of the same size; a file each, or one a partition.
+
+    Args:
+        writer: ``write_deltalake`` of this library or of delta-rs.
+        options: the writer's.
+    """
+    step = math.ceil(len(rows) / files)
+    for start in range(0, len(rows), step):
+        writer(root, rows.slice(start, step), mode="append", **options)
 
 
-def put(root: Path, version: int, *actions: dict[str, object]) -> LocalStore:
-    """One commit by hand; the first one brings protocol and metadata of its own."""
-    store = LocalStore(str(root), fsync=False)
-    lines = [{"protocol": PROTOCOL}, {"metaData": METADATA}, *actions] if version == 0 else actions
-    store.put(file_names.commit(version), "\n".join(json.dumps(line) for line in lines).encode())
-    return store
+def paths_by(root: Path, column: str) -> list[str]:
+    """The paths of a table's files, in the order of the lowest value that each has in a column."""
+    files = DeltaTable(root).snapshot.files
+    lowest = [json.loads(stats)["minValues"][column] for stats in files["stats"].to_pylist()]
+    return [path for _, path in sorted(zip(lowest, files["path"].to_pylist(), strict=True))]
 
 
 def files(*paths: str, data_change: bool = True, stats: str | None = None) -> pa.Table:
+    """A files table of files without rows, of 10 bytes each."""
     rows = [
         {
             "path": path,
@@ -56,13 +59,40 @@ def files(*paths: str, data_change: bool = True, stats: str | None = None) -> pa
     return pa.Table.from_pylist(rows, schema=FILE_SCHEMA)
 
 
+def files_with(stats: Sequence[str | None], partition_values: Sequence[Any] | None = None) -> pa.Table:
+    """A files table with these statistics and partition values (dicts or pairs), and paths; all else is null."""
+    columns = {field.name: pa.nulls(len(stats), field.type) for field in FILE_SCHEMA}
+    columns["path"] = pa.array([f"{number}.parquet" for number in range(len(stats))])
+    columns["stats"] = pa.array(stats, pa.string())
+    if partition_values is not None:
+        pairs = [list(values.items()) if isinstance(values, dict) else values for values in partition_values]
+        columns["partitionValues"] = pa.array(pairs, FILE_SCHEMA.field("partitionValues").type)
+    return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
+
+
 def create(root: Path, configuration: dict[str, str] | None = None, protocol: Protocol | None = None) -> Snapshot:
+    """An empty table of one column ``id``, by a transaction."""
     store = LocalStore(str(root), fsync=False)
     transaction = OptimisticTransaction(None, store, "CREATE TABLE", {})
     transaction.set_protocol(protocol or Protocol(1, 2))
     transaction.set_metadata(Metadata("t", SCHEMA, configuration=configuration or {}))
     assert isinstance(transaction.commit(), Committed)
     return load_snapshot(store)
+
+
+def begin(
+    snapshot: Snapshot, operation: str = "WRITE", *, adds: Sequence[str] = (), store: ObjectStore | None = None
+) -> OptimisticTransaction:
+    """A transaction that adds these files; ``store`` is the snapshot's by default."""
+    transaction = OptimisticTransaction(snapshot, store or snapshot.store, operation, {})
+    if adds:
+        transaction.add(files(*adds))
+    return transaction
+
+
+def commit(snapshot: Snapshot, store: ObjectStore | None = None, path: str = "mine") -> Outcome:
+    """What becomes of a commit that adds one file."""
+    return begin(snapshot, adds=[path], store=store).commit()
 
 
 def append(snapshot: Snapshot, *paths: str) -> Snapshot:

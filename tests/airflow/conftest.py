@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.log_builder import field, struct
+
 ROOT = Path(__file__).parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="lakehouse-airflow-test-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -67,11 +69,8 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "lakehouse.json"
     (tmp_path / "report.sql").write_text("select o_custkey, count(*) as orders from orders group by 1 order by 1")
     source = {"name": "shop_orders", "landing": "landing/orders", "settle_seconds": 0, "files_per_batch": 10}
-    fields = [
-        {"name": name, "type": kind, "nullable": True, "metadata": {}}
-        for name, kind in (("o_orderkey", "long"), ("o_custkey", "long"))
-    ]
-    (tmp_path / "orders.schema.json").write_text(json.dumps({"type": "struct", "fields": fields}))
+    fields = [field("o_orderkey", "long"), field("o_custkey", "long")]
+    (tmp_path / "orders.schema.json").write_text(json.dumps(struct(*fields)))
     rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "o_custkey"}}
     rule["meta"] = {"rule_id": "known_customer"}
     (tmp_path / "orders.suite.json").write_text(json.dumps({"name": "orders", "expectations": [rule]}))

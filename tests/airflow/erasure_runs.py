@@ -27,6 +27,7 @@ from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import Ledger
 from lakehouse_lib.privacy.places import Place
 from tests.peers import parquet_files
+from tests.table_builder import longs
 
 TASKS = {"subject": "customer", "located_by": "locate", "approved_by": "approve"}
 ANN = {"id": "ann", "name": "ann"}
@@ -147,8 +148,7 @@ class Run:
 
 
 def append(table: Path, **columns: list[int]) -> None:
-    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
-    write_deltalake(table, pa.table(arrays), mode="append")
+    write_deltalake(table, longs(**columns), mode="append")
 
 
 def refuse(tables: Path, order: str, customer: str) -> None:

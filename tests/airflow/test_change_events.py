@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import DeltaTable, write_deltalake
@@ -11,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
+from tests.table_builder import longs
 
 
 class Run:
@@ -46,7 +46,7 @@ def tables(registry_file: Path) -> Path:
 
 
 def append(table: Path, key: int) -> None:
-    write_deltalake(table, pa.table({"k": pa.array([key], pa.int64())}), mode="append")
+    write_deltalake(table, longs(k=[key]), mode="append")
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] = StoreError) -> None:

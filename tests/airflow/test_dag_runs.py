@@ -12,6 +12,7 @@ from tests.airflow.dag_runs import api_client, let_run, newest_event, released_r
 from tests.airflow.erasure_runs import ledger
 from tests.airflow.test_loading_dag import load_orders
 from tests.peers import parquet_files, read_delta_rs
+from tests.table_builder import longs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_connection")]
 
@@ -22,13 +23,13 @@ def write_shop(registry_file: Path) -> Path:
     for part in (0, 1):
         customers = [1, 2, 3] if part == 0 else [4]
         orders = [10 * part + customer for customer in (1, 2, 3)]
-        write_deltalake(tables / "customer", pa.table({"c_custkey": pa.array(customers, pa.int64())}), mode="append")
+        write_deltalake(tables / "customer", longs(c_custkey=customers), mode="append")
         write_deltalake(
             tables / "orders",
-            pa.table({"o_orderkey": pa.array(orders, pa.int64()), "o_custkey": pa.array([1, 2, 3], pa.int64())}),
+            longs(o_orderkey=orders, o_custkey=[1, 2, 3]),
             mode="append",
         )
-        write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array(orders, pa.int64())}), mode="append")
+        write_deltalake(tables / "lineitem", longs(l_orderkey=orders), mode="append")
     return tables
 
 
@@ -138,7 +139,7 @@ def write_refused(registry_file: Path) -> None:
     body["tables"]["lineitem"]["quarantine"] = "tables/lineitem_quarantine"
     registry_file.write_text(json.dumps(body))
     tables = registry_file.parent / "tables"
-    write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array([50, 50, 60], pa.int64())}), mode="append")
+    write_deltalake(tables / "lineitem", longs(l_orderkey=[50, 50, 60]), mode="append")
     for table, columns in (
         ("orders", {"o_orderkey": ["50", "60", None], "o_custkey": ["2", "1", None]}),
         ("lineitem", {"l_orderkey": ["50", "60", None, None]}),

@@ -9,19 +9,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_lib.errors import InvalidArgumentError
 from tests.airflow.api_runs import ApiRun
 from tests.airflow.dag_runs import api_client, let_run, load_dag
+from tests.airflow.test_change_events import Run, publish
 from tests.peers import parquet_files
+from tests.table_builder import longs
 
 DAG = "lakehouse_maintenance"
 
@@ -31,7 +31,7 @@ def elsewhere(tmp_path: Path) -> Path:
     """A table that the registry does not name, with a file that a vacuum would delete."""
     table = tmp_path / "elsewhere"
     for mode in ("append", "overwrite"):
-        write_deltalake(table, pa.table({"k": pa.array([1], pa.int64())}), mode=mode)
+        write_deltalake(table, longs(k=[1]), mode=mode)
     for file in parquet_files(table):
         os.utime(file, (0, 0))
     commit = table / "_delta_log" / f"{1:020d}.json"
@@ -43,30 +43,8 @@ def elsewhere(tmp_path: Path) -> Path:
 def orders(registry_file: Path) -> Path:
     table = registry_file.parent / "tables" / "orders"
     for key in (1, 2):
-        write_deltalake(table, pa.table({"k": pa.array([key], pa.int64())}), mode="append")
+        write_deltalake(table, longs(k=[key]), mode="append")
     return table
-
-
-class Run:
-    """The context of an ``execute``, which collects the events."""
-
-    try_number = max_tries = 1
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def context(self) -> Any:
-        return {"ti": self, "outlet_events": self}
-
-    def __getitem__(self, alias: object) -> "Run":
-        return self
-
-    def add(self, asset: object, extra: dict[str, Any]) -> None:
-        self.events.append(extra)
-
-
-def publish(run: Run, versions: dict[str, Any]) -> dict[str, list[int]]:
-    return LakehousePublishOperator(task_id="publish", versions=versions).execute(run.context())
 
 
 def test_the_vacuum_of_the_table_would_delete_its_file(elsewhere: Path) -> None:
@@ -112,18 +90,18 @@ def test_a_step_says_which_table_it_does_not_take(registry_file: Path, name: Any
 
 
 def test_an_event_is_of_a_registered_table_alone(orders: Path, elsewhere: Path) -> None:
-    run = Run()
+    run = Run(max_tries=1)
     forged = {str(elsewhere): -1, f"file://{elsewhere}": None, "../elsewhere": None, "": None}
-    assert publish(run, {**forged, "orders": 0}) == {"orders": [0, 1]}
+    assert publish(run, **forged, orders=0) == {"orders": [0, 1]}
     assert [event["table"] for event in run.events] == ["orders"]
     with pytest.raises(AirflowFailException, match=r"\[DELTA_TABLE_NOT_REGISTERED\]"):
-        publish(run, {str(elsewhere): None})
+        publish(run, **{str(elsewhere): None})
 
 
 @pytest.mark.parametrize("before", [-1, True, "0", "x", 0.5, [0], {"version": 0}])
 def test_a_version_that_no_table_has_makes_no_event(orders: Path, before: Any) -> None:
     with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_VERSION\] the version of 'orders' before the run"):
-        publish(Run(), {"orders": before})
+        publish(Run(max_tries=1), orders=before)
 
 
 def test_a_cursor_beyond_the_table_is_refused(orders: Path) -> None:

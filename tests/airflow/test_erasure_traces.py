@@ -22,6 +22,7 @@ from tests.airflow.api_runs import ApiRun
 from tests.airflow.conftest import HOME
 from tests.airflow.dag_runs import api_client, let_run
 from tests.peers import parquet_files
+from tests.table_builder import longs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_connection")]
 DAG = "lakehouse_erasure_customer"
@@ -89,7 +90,7 @@ def write_shop(registry_file: Path, person: int | str) -> None:
     write_deltalake(
         tables / "orders", pa.table({"o_orderkey": pa.array(range(10, 15), pa.int64()), "o_custkey": owners})
     )
-    write_deltalake(tables / "lineitem", pa.table({"l_orderkey": pa.array([10, 11, 11, 12, 13], pa.int64())}))
+    write_deltalake(tables / "lineitem", longs(l_orderkey=[10, 11, 11, 12, 13]))
     refused = {
         "o_orderkey": ["20", "21", None],
         "o_custkey": [str(person), str(others[0]), None],

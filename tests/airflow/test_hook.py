@@ -21,10 +21,11 @@ from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_lib.fleet.registry import RegistryError
 from lakehouse_lib.log import segment
 from lakehouse_lib.store import ObjectStore
+from tests.table_builder import longs
 
 
 def append(table: Path, *values: int) -> None:
-    write_deltalake(table, pa.table({"o_custkey": pa.array(values, pa.int64())}), mode="append")
+    write_deltalake(table, longs(o_custkey=values), mode="append")
 
 
 @pytest.fixture

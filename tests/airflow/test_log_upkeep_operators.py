@@ -16,6 +16,7 @@ from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.repair import REPAIRED, LakehouseRepairOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
 from lakehouse_lib.operations.results import RepairResult
+from tests.table_builder import longs
 
 DAY = 86_400
 
@@ -46,7 +47,7 @@ def orders(registry_file: Path) -> Path:
 def aged(table: Path, **configuration: str) -> Path:
     """Four versions, three of them forty days old, with a checkpoint of the third."""
     for number in range(4):
-        rows = pa.table({"o_custkey": pa.array([number], pa.int64())})
+        rows = longs(o_custkey=[number])
         write_deltalake(table, rows, mode="append", configuration=configuration)
         if number == 2:
             DeltaTable(str(table)).create_checkpoint()
@@ -133,7 +134,7 @@ def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
     for number in (0, 1):
         (orders / "_delta_log" / f"{number:020d}.json").unlink()
     (checkpoint,) = (orders / "_delta_log").glob("*.checkpoint.parquet")
-    write_deltalake(orders, pa.table({"o_custkey": pa.array([9], pa.int64())}), mode="append")
+    write_deltalake(orders, longs(o_custkey=[9]), mode="append")
     DeltaTable(str(orders)).create_checkpoint()  # so that the table still opens
     checkpoint.write_bytes(b"PAR1 torn PAR1")
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
@@ -179,7 +180,7 @@ def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
     """Of versions 0 to 6 with a checkpoint of 4, which is the oldest that can be read once 0 is gone."""
     orders = registry_file.parent / "tables" / "orders"
     for number in range(7):
-        write_deltalake(orders, pa.table({"o_custkey": pa.array([number], pa.int64())}), mode="append")
+        write_deltalake(orders, longs(o_custkey=[number]), mode="append")
         if number in (4, 6):
             DeltaTable(str(orders)).create_checkpoint()
     for version in gone:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -16,8 +15,9 @@ from lakehouse_lib.catalogue import TableOperation
 from lakehouse_lib.ingestion.load import Load
 from spark_jobs import aggregate, compact
 from tests.spark_jobs.loading import Shop
+from tests.table_builder import longs
 
-OTHERS = pa.table({"o_custkey": pa.array([99], pa.int64())})
+OTHERS = longs(o_custkey=[99])
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def orders(registry_file: Path) -> Path:
     """Three versions of the table ``orders``, a file each."""
     table = registry_file.parent / "tables" / "orders"
     for number in range(3):
-        write_deltalake(table, pa.table({"o_custkey": pa.array([number], pa.int64())}), mode="append")
+        write_deltalake(table, longs(o_custkey=[number]), mode="append")
     return table
 
 

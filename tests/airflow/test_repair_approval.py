@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -18,6 +17,7 @@ from lakehouse_airflow.operators.repair_approval import LakehouseRepairApprovalO
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import RegistryError
 from tests.airflow.erasure_runs import ANN, answer_to, asked_by, ledger
+from tests.table_builder import longs
 
 
 class Run:
@@ -60,7 +60,7 @@ def orders(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(Run, "shown", shown, raising=False)
     table = registry_file.parent / "tables" / "orders"
     for number in range(4):
-        write_deltalake(table, pa.table({"o_custkey": pa.array([number], pa.int64())}), mode="append")
+        write_deltalake(table, longs(o_custkey=[number]), mode="append")
     return table
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tests.deletion_vector_bytes import in_file, inline
 from tests.log_builder import data_file, field, lines, metadata, protocol, put, struct
+from tests.table_builder import longs
 
 _DATA = Path(__file__).parents[1] / "data"
 #: Not all golden ones: of two that are alike, the smaller.
@@ -122,16 +123,12 @@ def _removed(added: dict[str, Any]) -> dict[str, Any]:
     return {"remove": added["add"] | {"deletionTimestamp": 1_700_000_001_000, "extendedFileMetadata": True}}
 
 
-def _longs(*values: int) -> pa.Table:
-    return pa.table({"id": pa.array(values, pa.int64())})
-
-
 _ID = field("id", "long")
 
 
 def _vectors(root: Path) -> None:
     properties = {"delta.enableDeletionVectors": "true"}
-    first = [_file(root, f"{n}.parquet", _longs(*range(n, n + 5))) for n in (0, 10, 20)]
+    first = [_file(root, f"{n}.parquet", longs(id=range(n, n + 5))) for n in (0, 10, 20)]
     put(root, 0, *_first(_ID, features=("deletionVectors",), properties=properties), *first)
     (stored,) = in_file(root, [0, 2])
     again = [
@@ -164,12 +161,12 @@ def _mapped(root: Path) -> None:
 
 def _void(root: Path) -> None:
     nothing = field("nothing", "void")
-    put(root, 0, *_first(_ID, nothing, features=(), properties={}), _file(root, "0.parquet", _longs(1, 2)))
+    put(root, 0, *_first(_ID, nothing, features=(), properties={}), _file(root, "0.parquet", longs(id=[1, 2])))
 
 
 def _sidecars(root: Path) -> None:
     """A v2 checkpoint as JSON, with one sidecar; its commits are cleaned up."""
-    files = [_file(root, f"{n}.parquet", _longs(n, n + 1)) for n in (0, 10)]
+    files = [_file(root, f"{n}.parquet", longs(id=[n, n + 1])) for n in (0, 10)]
     folder = root / "_delta_log" / "_sidecars"
     folder.mkdir(parents=True)
     kind = pa.struct(
@@ -190,11 +187,11 @@ def _sidecars(root: Path) -> None:
     actions = [{"checkpointMetadata": {"version": 1}}, *head[1:], {"sidecar": sidecar}]
     checkpoint = "00000000000000000001.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     (root / "_delta_log" / checkpoint).write_bytes(lines(*actions))
-    put(root, 2, head[0], _file(root, "20.parquet", _longs(20)))
+    put(root, 2, head[0], _file(root, "20.parquet", longs(id=[20])))
 
 
 def _compacted(root: Path) -> None:
-    files = [_file(root, f"{n}.parquet", _longs(n)) for n in range(4)]
+    files = [_file(root, f"{n}.parquet", longs(id=[n])) for n in range(4)]
     head = _first(_ID, features=(), properties={})
     put(root, 0, *head, files[0])
     put(root, 1, files[1], files[2])

@@ -20,7 +20,8 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import LogCorruptedError
 from tests.deletion_vector_bytes import in_file, inline
 from tests.log_builder import Action, array, data_file, field, lines, mapping, metadata, protocol, put, remove, struct
-from tests.peers import plain, read_duckdb
+from tests.peers import read_duckdb, read_engine
+from tests.table_builder import longs
 
 MODIFIED = 1_700_000_000_000
 UUIDS = ["80a083e8-7026-4e79-81be-64bd76c43a11", "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"]
@@ -40,12 +41,11 @@ def removal(added: Mapping[str, Any], path: str | None = None) -> Action:
 
 
 def ids(root: Path, path: str, *values: int | None, log_path: str | None = None, **how: Any) -> dict[str, Any]:
-    return data_file(root, path, pa.table({"id": pa.array(values, pa.int64())}), log_path, **how)
+    return data_file(root, path, longs(id=values), log_path, **how)
 
 
 def read(root: Path, engine: Engine, version: int | None = None) -> list[dict[str, Any]]:
-    found: Any = engine.read(DeltaTable(root, version=version).snapshot, None, None)
-    rows: list[dict[str, Any]] = plain(found.read_all() if engine.name == "arrow" else found.toArrow()).to_pylist()
+    rows: list[dict[str, Any]] = read_engine(engine, root, version=version).to_pylist()
     return rows
 
 

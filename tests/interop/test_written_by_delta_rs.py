@@ -19,7 +19,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.interop.delta_spark.expected import difference, names_and_types
 from tests.interop.rows import PARTITION_COLUMNS, rows
-from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+from tests.peers import collected, duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 
 
 @pytest.fixture(params=[None, *PARTITION_COLUMNS])
@@ -308,8 +308,7 @@ def test_every_version_on_both_engines(name: str, tables: dict[str, Path], engin
             if theirs is None:
                 continue
             table = DeltaTable(root, version=version)
-            read = engine.read(table.snapshot, None, None)
-            ours = read.read_all() if engine.name == "arrow" else read.toArrow()
+            ours = collected(engine.read(table.snapshot, None, None))
             assert difference(ours, theirs) == "", version
             assert table.count() == theirs.num_rows
             compared += 1

@@ -14,12 +14,12 @@ from lakehouse_lib.errors import DeltaError
 from tests.interop.delta_spark.expected import (
     Version,
     Written,
-    collected,
     difference,
     names_and_types,
     rows_of,
     written,
 )
+from tests.peers import collected
 
 TABLES = {table.name: table for table in written(Path(__file__).parent.parent / "data" / "delta_spark")}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

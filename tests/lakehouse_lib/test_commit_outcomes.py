@@ -22,13 +22,13 @@ from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown, put_commit, version_of
-from tests.fault_store import FaultStore, answered, each
+from lakehouse_lib.transaction import Committed, Conflict, Unknown, put_commit, version_of
+from tests.fault_store import FaultStore, answers, each
 from tests.log_builder import add, put
-from tests.log_tables import append, create, files, paths_of
+from tests.table_builder import append, commit, create, paths_of
 
 
-def faulty(root, puts=(), reads=0, **before):
+def faulty_store(root, puts=(), reads=0, **before):
     """A store whose puts of a commit are answered in these ways, and of which so many reads of commits fail later."""
     fail = each(*[unavailable] * reads)
 
@@ -36,7 +36,7 @@ def faulty(root, puts=(), reads=0, **before):
         if store.calls["put_if_absent"] and path.endswith(".json"):
             fail(path)
 
-    store = FaultStore(root, before={"read": read, **before}, instead={"put_if_absent": answered(*puts)})
+    store = FaultStore(root, before={"read": read, **before}, instead={"put_if_absent": answers(*puts)})
     return store
 
 
@@ -44,7 +44,7 @@ def unavailable(*_):
     raise StoreError("service unavailable")
 
 
-def blind(root, **before):
+def blind_store(root, **before):
     """A store in which the next version is taken, and the commit that took it cannot be read."""
 
     def read(path):
@@ -57,12 +57,6 @@ def blind(root, **before):
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     monkeypatch.setattr(put_commit.time, "sleep", lambda _: None)
-
-
-def commit(snapshot, store, name="mine"):
-    transaction = OptimisticTransaction(snapshot, store, "WRITE", {})
-    transaction.add(files(name))
-    return transaction.commit()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +72,7 @@ def commit(snapshot, store, name="mine"):
 )
 def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
     snapshot = create(tmp_path / "t")
-    assert commit(snapshot, faulty(snapshot.store.root, puts, reads)) == Committed(1, 1)
+    assert commit(snapshot, faulty_store(snapshot.store.root, puts, reads)) == Committed(1, 1)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
 
 
@@ -125,14 +119,14 @@ def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
 def test_an_answer_lost_in_a_race_that_was_lost_is_no_commit(tmp_path):
     snapshot = create(tmp_path / "t")
     race = each(lambda: put(tmp_path / "t", 1, add("theirs")))
-    assert commit(snapshot, faulty(snapshot.store.root, ["lost"], put_if_absent=race)) == Committed(2, 2)
+    assert commit(snapshot, faulty_store(snapshot.store.root, ["lost"], put_if_absent=race)) == Committed(2, 2)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine", "theirs"]
 
 
 @pytest.mark.parametrize("told", ["lost", "unanswered"])
 def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
     snapshot = create(tmp_path / "t")
-    store = faulty(snapshot.store.root, [told] * 1000, reads=1000)
+    store = faulty_store(snapshot.store.root, [told] * 1000, reads=1000)
     outcome = commit(snapshot, store)
     assert isinstance(outcome, Unknown)
     assert outcome.version == 1
@@ -152,20 +146,20 @@ def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_pa
         clock[0] += 30
 
     snapshot = create(tmp_path / "t")
-    store = faulty(snapshot.store.root, ["lost"] * 1000, reads=1000, put_if_absent=wait)
+    store = faulty_store(snapshot.store.root, ["lost"] * 1000, reads=1000, put_if_absent=wait)
     assert isinstance(commit(snapshot, store), Unknown)
     assert store.calls["put_if_absent"] == 3
 
 
 def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
     snapshot = create(tmp_path / "t")
-    store = blind(snapshot.store.root, head=lambda _: store.calls["head"] > 1 and unavailable())
+    store = blind_store(snapshot.store.root, head=lambda _: store.calls["head"] > 1 and unavailable())
     assert isinstance(commit(snapshot, store), Unknown)
 
 
 def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
-    store = faulty(
+    store = faulty_store(
         tmp_path / "t", ["unanswered"] * 1000, read=lambda path: path == file_names.commit(1) and unavailable()
     )
     with pytest.raises(CommitUnknownError):
@@ -200,7 +194,7 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
 
 def test_a_store_that_refuses_is_believed_at_once(tmp_path):
     snapshot = create(tmp_path / "t")
-    store = faulty(snapshot.store.root, ["refused"])
+    store = faulty_store(snapshot.store.root, ["refused"])
     with pytest.raises(StoreRefusedError, match="no space"):
         commit(snapshot, store)
     assert store.calls["put_if_absent"] == 1
@@ -209,7 +203,7 @@ def test_a_store_that_refuses_is_believed_at_once(tmp_path):
 
 def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path):
     snapshot = create(tmp_path / "t")
-    assert isinstance(commit(snapshot, blind(snapshot.store.root)), Unknown)
+    assert isinstance(commit(snapshot, blind_store(snapshot.store.root)), Unknown)
 
 
 def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):

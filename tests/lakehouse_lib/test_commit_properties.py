@@ -9,8 +9,8 @@ import pytest
 from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
-from tests.log_tables import create
 from tests.peers import parquet_files
+from tests.table_builder import create
 
 ROWS = pa.table({"id": [1, 2]})
 

@@ -16,14 +16,10 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import OptimisticTransaction, optimistic_transaction
+from lakehouse_lib.transaction import optimistic_transaction
 from lakehouse_lib.transaction.conflict_messages import metadata_change
-from tests.log_builder import METADATA, SCHEMA, add, put
-from tests.log_tables import append, create, files
-
-
-def begin(snapshot, operation="WRITE"):
-    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+from tests.log_builder import METADATA, SCHEMA, add, field, put, struct
+from tests.table_builder import append, begin, create, files
 
 
 def loser_of(snapshot, winner, loser):
@@ -42,16 +38,8 @@ def loser_of(snapshot, winner, loser):
 
 def schema(*columns):
     """Columns as (name, type) or (name, type, id)."""
-    made = [
-        {
-            "name": name,
-            "type": kind,
-            "nullable": True,
-            "metadata": {"delta.columnMapping.id": number[0]} if number else {},
-        }
-        for name, kind, *number in columns
-    ]
-    return json.dumps({"type": "struct", "fields": made})
+    fields = [field(name, kind, **({"id": number[0]} if number else {})) for name, kind, *number in columns]
+    return json.dumps(struct(*fields))
 
 
 BEFORE = Metadata("t", schema(("id", "long", 1), ("p", "string", 2)), ("p",), {"a": "1", "delta.b": "2"})
@@ -165,8 +153,7 @@ def test_a_commit_has_ten_minutes(tmp_path, monkeypatch):
         return False
 
     monkeypatch.setattr(LocalStore, "put_if_absent", late)
-    loser = begin(snapshot)
-    loser.add(files("a"))
+    loser = begin(snapshot, adds=["a"])
     error = loser.commit().error
     assert isinstance(error, TooManyRetriesError)
     assert "3 attempts lost the race to other writers in the 600 seconds that a commit may take" in str(error)

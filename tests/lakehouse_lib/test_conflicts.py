@@ -25,14 +25,10 @@ from lakehouse_lib.operations.optimize.z_order import z_order
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, conflict_checker
-from tests.log_builder import put
-from tests.log_tables import append, create, files, paths_of
+from tests.log_builder import put, statistics
+from tests.table_builder import append, begin, create, files, paths_of
 
 pages = import_module("docs.conflict_table")
-
-
-def begin(snapshot, operation="WRITE"):
-    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
 
 
 @pytest.mark.slow
@@ -57,16 +53,12 @@ def two_transactions_of(tmp_path, level):
     return snapshot, begin(snapshot, "UPDATE"), begin(snapshot, "UPDATE")
 
 
-def stats(low, high):
-    return f'{{"numRecords": 1, "minValues": {{"id": {low}}}, "maxValues": {{"id": {high}}}, "nullCount": {{"id": 0}}}}'
-
-
 def test_two_keys_of_one_partition(tmp_path):
     """Two transactions that read and write different keys commit both, although no partition tells them apart."""
     snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
     for transaction, key in ((one, 1), (two, 2)):
         transaction.read(parse(f"id = {key}", snapshot.schema))
-        transaction.add(files(f"key-{key}", stats=stats(key, key)))
+        transaction.add(files(f"key-{key}", stats=statistics(key, key)))
     assert one.commit() == Committed(1, 1)
     assert two.commit() == Committed(2, 2)
 
@@ -75,7 +67,7 @@ def test_the_same_key_of_one_partition(tmp_path):
     snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
     for number, transaction in enumerate((one, two)):
         transaction.read(parse("id = 1", snapshot.schema))
-        transaction.add(files(f"try-{number}", stats=stats(1, 1)))
+        transaction.add(files(f"try-{number}", stats=statistics(1, 1)))
     assert one.commit() == Committed(1, 1)
     outcome = two.commit()
     assert isinstance(outcome.error, ConcurrentAppendError)
@@ -88,9 +80,9 @@ def test_write_serializable_reorders_a_blind_append(tmp_path, level, stands):
     """The reader did not see the rows that are in the log before its own commit: as if it had come first."""
     snapshot, reader, _ = two_transactions_of(tmp_path, level)
     reader.read(parse("id = 1", snapshot.schema))
-    reader.add(files("from-what-was-read", stats=stats(1, 1)))
+    reader.add(files("from-what-was-read", stats=statistics(1, 1)))
     blind = begin(snapshot)
-    blind.add(files("blind", stats=stats(1, 1)))
+    blind.add(files("blind", stats=statistics(1, 1)))
     blind.commit()
     outcome = reader.commit()
     assert isinstance(outcome, Committed if stands else Conflict)
@@ -100,7 +92,7 @@ def test_write_serializable_does_not_reorder_what_has_read(tmp_path):
     snapshot, reader, winner = two_transactions_of(tmp_path, "WriteSerializable")
     for transaction in (reader, winner):
         transaction.read(parse("id = 1", snapshot.schema))
-        transaction.add(files(transaction.metrics.setdefault("name", str(id(transaction))), stats=stats(1, 1)))
+        transaction.add(files(transaction.metrics.setdefault("name", str(id(transaction))), stats=statistics(1, 1)))
     winner.commit()
     assert isinstance(reader.commit().error, ConcurrentAppendError)
 
@@ -154,17 +146,17 @@ def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
 def test_removed_files_count_where_they_may_have_been_read(tmp_path):
     snapshot = create(tmp_path / "t")
     both = begin(snapshot)
-    both.add(pa.concat_tables([files("low", stats=stats(1, 9)), files("high", stats=stats(10, 19))]))
+    both.add(pa.concat_tables([files("low", stats=statistics(1, 9)), files("high", stats=statistics(10, 19))]))
     both.commit()
     snapshot = load_snapshot(snapshot.store)
     low, high = (begin(snapshot) for _ in range(2))
     low.read(parse("id < 5", snapshot.schema))
     high.read(parse("id > 15", snapshot.schema))
     for name, transaction in (("l", low), ("h", high)):
-        transaction.add(files(name, stats=stats(30, 30)))
+        transaction.add(files(name, stats=statistics(30, 30)))
     compaction = begin(snapshot, "OPTIMIZE")
     compaction.remove(snapshot.prune(parse("id < 5", snapshot.schema)), data_change=False)
-    compaction.add(files("low2", data_change=False, stats=stats(1, 9)))
+    compaction.add(files("low2", data_change=False, stats=statistics(1, 9)))
     compaction.commit()
     assert isinstance(low.commit().error, ConcurrentDeleteReadError)
     assert isinstance(high.commit(), Committed)
@@ -198,8 +190,7 @@ def test_the_first_of_several_winners_is_the_one_that_is_told(tmp_path):
 )
 def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, change, stands):
     snapshot = create(tmp_path / "t")
-    late = begin(snapshot)
-    late.add(files("late"))
+    late = begin(snapshot, adds=["late"])
     winner = begin(snapshot, "SET TBLPROPERTIES")
     winner.set_metadata(replace(snapshot.metadata, **change))
     winner.commit()
@@ -218,8 +209,7 @@ def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, chang
 )
 def test_a_protocol_under_which_a_writer_may_go_on_lets_it_pass(tmp_path, protocol, stands):
     snapshot = create(tmp_path / "t")
-    late = begin(snapshot)
-    late.add(files("late"))
+    late = begin(snapshot, adds=["late"])
     put(tmp_path / "t", 1, {"protocol": protocol.to_json()})
     outcome = late.commit()
     assert isinstance(outcome, Committed) if stands else isinstance(outcome.error, ProtocolChangedError)
@@ -350,11 +340,11 @@ def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot)
     late.read(parse("id = 5", snapshot.schema))
-    late.add(files("late", stats=stats(5, 5)))
+    late.add(files("late", stats=statistics(5, 5)))
     current = snapshot
     for number in range(30):
         winner = begin(current)
-        winner.add(files(f"f{number}", stats=stats(100 + number, 100 + number)))
+        winner.add(files(f"f{number}", stats=statistics(100 + number, 100 + number)))
         winner.commit()
         current = current.update()
     asked = []

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic
-from tests.log_builder import add, array, commit, data_file, field, mapping, metadata, put, struct
+from tests.log_builder import add, array, data_file, field, mapping, metadata, put, put_table, struct
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 from tests.peers import plain
 
@@ -95,7 +95,7 @@ def test_times_without_a_zone_are_never_of_the_old_calendar(tmp_path: Path, zone
     """Spark writes TIMESTAMP_NTZ by today's calendar whatever it is told, beside dates that it does not."""
     rows = pa.table({"d": days(EARLY), "n": midnights(EARLY)})
     file = data_file(tmp_path, "f.parquet", marked(rows, zone))
-    commit(tmp_path, [field("d", "date"), field("n", "timestamp_ntz")], [file], features=["timestampNtz"])
+    put_table(tmp_path, [field("d", "date"), field("n", "timestamp_ntz")], [file], features=["timestampNtz"])
     found = DeltaTable(tmp_path).to_pyarrow_table()
     assert found["d"].to_pylist() == [NAMED]
     assert found["n"].to_pylist() == rows["n"].to_pylist()
@@ -131,7 +131,7 @@ def test_a_dataset_never_calls_days_otherwise(tmp_path: Path, shape: str, told: 
     if told and shape == "day":
         old = with_bounds(old, "1000-01-01", "1000-01-01")
     new = data_file(tmp_path, "new.parquet", rows.slice(0, 0))
-    commit(tmp_path, [field("id", "long"), column], [new, old])
+    put_table(tmp_path, [field("id", "long"), column], [new, old])
     table = DeltaTable(tmp_path)
     assert table.to_pyarrow_table(filters=pc.field("id") > 0).to_pylist() == [{"id": 1, "d": expected}]
     with pytest.raises(UnsupportedFeatureError, match=r"old\.parquet may have days before 1901.*to_pyarrow_table"):
@@ -143,7 +143,7 @@ def test_a_dataset_of_modern_days_opens_no_file(tmp_path: Path, monkeypatch: pyt
     old = data_file(tmp_path, "f.parquet", marked(rows.drop("p")), partition={"p": "1000-01-01"})
     day = str(dt.date(1970, 1, 1) + dt.timedelta(LATER))
     fields = [field("id", "long"), field("d", "date"), field("p", "date")]
-    commit(tmp_path, fields, [with_bounds(old, day, day)], partition_by=["p"])
+    put_table(tmp_path, fields, [with_bounds(old, day, day)], partition_by=["p"])
     monkeypatch.delattr(TableReader, "open")
     found = DeltaTable(tmp_path).to_pyarrow_dataset().to_table().to_pylist()
     assert found == [{"id": 1, "d": dt.date.fromisoformat(day), "p": NAMED}]
@@ -153,7 +153,7 @@ def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: 
     rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
     spark_3_0 = rows.replace_schema_metadata({"org.apache.spark.version": "3.0.1"})  # old are INT96 alone, and none is
     file = data_file(tmp_path, "f.parquet", spark_3_0)
-    commit(tmp_path, [field("id", "long"), field("d", "date"), field("t", "timestamp")], [file])
+    put_table(tmp_path, [field("id", "long"), field("d", "date"), field("t", "timestamp")], [file])
     assert DeltaTable(tmp_path).to_pyarrow_dataset().to_table()["d"].to_pylist() == rows["d"].to_pylist()
 
 
@@ -184,7 +184,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     fields = [field("id", "long"), field("d", "date"), field("t", "timestamp")]
     partitions = ["d"] if by_partition else []
     text = json.dumps(stats | {"minValues": low, "maxValues": low})
-    root = commit(tmp_path, fields, [add | {"stats": text}], partition_by=partitions)
+    root = put_table(tmp_path, fields, [add | {"stats": text}], partition_by=partitions)
     before = DeltaTable(root)
     assert [before.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
 

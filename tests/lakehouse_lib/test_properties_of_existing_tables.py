@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 import pytest
 
 import lakehouse_lib
@@ -15,8 +14,9 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol.table_properties import SET_BY
 from tests.log_builder import edit
+from tests.table_builder import longs
 
-ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+ROWS = longs(id=[1, 2])
 REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[str, str]]] = [
     (
         {"delta.appendOnly": "true"},

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, write_deltalake
-from tests.log_builder import commit, data_file, field
+from tests.log_builder import data_file, field, put_table
 from tests.peers import plain
 
 ROWS = pa.table(
@@ -62,7 +62,7 @@ class TestRows:
         assert table.to_pandas(filters=pc.field("b") == b"b")["s"].to_list() == ["b"]
         moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
         rows = pa.table({"t": pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))})
-        commit(tmp_path / "times", [field("t", "timestamp")], [data_file(tmp_path / "times", "a.parquet", rows)])
+        put_table(tmp_path / "times", [field("t", "timestamp")], [data_file(tmp_path / "times", "a.parquet", rows)])
         assert DeltaTable(tmp_path / "times").to_pyarrow_table(filters=pc.field("t") == moment).num_rows == 1
 
     @pytest.mark.parametrize("wrong", ["nowhere", "ID", "name"])

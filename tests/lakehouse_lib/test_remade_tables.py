@@ -14,21 +14,15 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
+from lakehouse_lib.transaction import Committed
 from tests.fault_store import FaultStore, each
-from tests.log_tables import append, create, files, paths_of
+from tests.table_builder import append, commit, create, paths_of
 
 ANOTHER = "the location has another table now"
 
 
 def objects(path):
     return {one.path: one.size for one in LocalStore(str(path)).walk()}
-
-
-def commit(snapshot, store=None):
-    transaction = OptimisticTransaction(snapshot, store or snapshot.store, "WRITE", {})
-    transaction.add(files("mine"))
-    return transaction.commit()
 
 
 def make(path, count, name):

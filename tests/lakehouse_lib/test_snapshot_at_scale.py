@@ -25,8 +25,8 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.checkpoint_files import put_classic
 from tests.days_table import META, PROTOCOL, file, record_reads
-from tests.log_builder import add, put, remove
-from tests.log_tables import paths_of
+from tests.log_builder import add, field, metadata, put, remove
+from tests.table_builder import paths_of
 
 pytestmark = pytest.mark.slow  # tables of many files
 
@@ -115,11 +115,7 @@ def test_partition_values_of_removed_files_may_be_of_a_type_the_column_had(tmp_p
 
 def _by(kind):
     """A table of one partition column ``p``."""
-    field = {"name": "p", "type": kind, "nullable": True, "metadata": {}}
-    return {
-        "metaData": META["metaData"]
-        | {"partitionColumns": ["p"], "schemaString": json.dumps({"type": "struct", "fields": [field]})}
-    }
+    return metadata(field("p", kind), partition_by=["p"])
 
 
 def test_pruned_files_are_those_of_the_whole_table(table):

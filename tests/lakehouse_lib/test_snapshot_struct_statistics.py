@@ -21,8 +21,8 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.checkpoint_files import put_classic
 from tests.days_table import META, PARSED, PROTOCOL, file, record_reads
-from tests.log_builder import add, put
-from tests.log_tables import paths_of
+from tests.log_builder import add, field, metadata, put, struct
+from tests.table_builder import paths_of
 
 
 @pytest.fixture
@@ -196,11 +196,10 @@ def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
 def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
-    field = {"name": "p", "type": "string", "nullable": True, "metadata": {}}
-    metadata = {"partitionColumns": ["p"], "schemaString": json.dumps({"type": "struct", "fields": [field]})}
+    head = metadata(field("p", "string"), partition_by=["p"])
     body = add("f", partitionValues={"p": "aé"}, partitionValues_parsed={"p": "aé"})
     kind = pa.struct({"p": pa.string()})
-    path = put_classic(store, 1, [PROTOCOL, {"metaData": META["metaData"] | metadata}, body], partitions_parsed=kind)
+    path = put_classic(store, 1, [PROTOCOL, head, body], partitions_parsed=kind)
     data = store.read(path)
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     store.put(path, data[:start] + data[start:].replace("aé".encode(), b"ab\xc3"))
@@ -212,15 +211,13 @@ def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
 def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
-    nested = {"type": "struct", "fields": [{"name": "b", "type": "long", "nullable": True, "metadata": {}}]}
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("a.b", "long"), ("a", nested))]
-    metadata = {"partitionColumns": [], "schemaString": json.dumps({"type": "struct", "fields": fields})}
+    head = metadata(field("a.b", "long"), field("a", struct(field("b", "long"))))
     values = {"a.b": 5, "a": {"b": 900}}
     stats = {"numRecords": 1, "minValues": values, "maxValues": values, "nullCount": {"a.b": 0, "a": {"b": 0}}}
     leaves = pa.struct({"a.b": pa.int64(), "a": pa.struct({"b": pa.int64()})})
     kind = pa.struct({"numRecords": pa.int64()} | dict.fromkeys(("minValues", "maxValues", "nullCount"), leaves))
     body = add("f", stats=json.dumps(stats), stats_parsed=stats)
-    put_classic(store, 1, [PROTOCOL, {"metaData": META["metaData"] | metadata}, body], stats_parsed=kind)
+    put_classic(store, 1, [PROTOCOL, head, body], stats_parsed=kind)
     snapshot = load_snapshot(store)
     for condition, found in (("`a.b` = 5", ["f"]), ("a.b = 900", ["f"]), ("`a.b` = 900", []), ("a.b = 5", [])):
         assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found, condition
@@ -236,8 +233,8 @@ class _NullCounts(_Compact):
         self.places = []
 
     def _meta_data(self, _chunk):
-        for field, kind in self._fields():
-            if (field, kind) != (12, 12):
+        for member, kind in self._fields():
+            if (member, kind) != (12, 12):
                 self._skip(kind)
                 continue
             number = 0

@@ -27,17 +27,10 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.fault_store import FaultStore
-from tests.log_builder import METADATA, SCHEMA, add, field, protocol, put, struct
-from tests.log_tables import append, create, files, paths_of
+from tests.log_builder import METADATA, SCHEMA, add, field, protocol, put, statistics, struct
+from tests.table_builder import append, begin, create, files, paths_of
 
-LOW, HIGH = (
-    json.dumps({"numRecords": 1, "minValues": {"id": v}, "maxValues": {"id": v}, "nullCount": {"id": 0}})
-    for v in (1, 100)
-)
-
-
-def begin(snapshot, operation="WRITE"):
-    return OptimisticTransaction(snapshot, snapshot.store, operation, {})
+LOW, HIGH = statistics(1, 1), statistics(100, 100)
 
 
 def outcome_of(transaction):
@@ -132,8 +125,7 @@ def test_a_compaction_runs_beside_appends(tmp_path):
 
 def test_a_change_of_schema_wins_over_those_that_planned_on_the_old_one(tmp_path):
     snapshot = create(tmp_path / "t")
-    late = begin(snapshot)
-    late.add(files("a"))
+    late = begin(snapshot, adds=["a"])
     change = begin(snapshot, "SET TBLPROPERTIES")
     change.set_metadata(Metadata("t", SCHEMA, configuration={"delta.appendOnly": "true"}))
     change.commit()
@@ -143,14 +135,12 @@ def test_a_change_of_schema_wins_over_those_that_planned_on_the_old_one(tmp_path
 def test_an_application_writes_each_of_its_versions_once(tmp_path):
     snapshot = create(tmp_path / "t")
     properties = CommitProperties(app_transactions=(Transaction("source", 3),))
-    racing = begin(snapshot)
-    racing.add(files("racing"))
+    racing = begin(snapshot, adds=["racing"])
     first = begin(snapshot)
     first.add(files("first"))
     assert isinstance(first.commit(properties), Committed)
     assert isinstance(racing.commit(properties).error, ConcurrentTransactionError)
-    again = begin(load_snapshot(snapshot.store))
-    again.add(files("again"))
+    again = begin(load_snapshot(snapshot.store), adds=["again"])
     assert "already committed its version 3" in str(again.commit(properties).error)
     assert load_snapshot(snapshot.store).transactions["source"].version == 3
     assert paths_of(load_snapshot(snapshot.store)) == ["first"]
@@ -185,8 +175,7 @@ def test_a_checkpoint_that_fails_never_fails_the_commit(tmp_path, monkeypatch, c
 
 def test_retries_are_bounded(tmp_path, monkeypatch):
     snapshot = create(tmp_path / "t")
-    transaction = begin(snapshot)
-    transaction.add(files("a"))
+    transaction = begin(snapshot, adds=["a"])
 
     def always_late(self, path, data):
         put(tmp_path / "t", int(path[-25:-5]), add(path[-25:-5]))
@@ -238,8 +227,7 @@ def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_pa
     store = put(tmp_path, 0, {"protocol": body}, {"metaData": METADATA | metadata}, add("a"))
     snapshot = load_snapshot(store)
     assert paths_of(snapshot) == ["a"]
-    transaction = begin(snapshot)
-    transaction.add(files("b"))
+    transaction = begin(snapshot, adds=["b"])
     with pytest.raises(UnsupportedFeatureError, match=rf"{feature}.*{tmp_path}"):
         transaction.commit()
     assert load_snapshot(store).version == 0
@@ -283,8 +271,7 @@ def test_history_says_what_each_commit_did(tmp_path):
 def test_metadata_that_is_no_json_is_refused(tmp_path, value):
     # Python's json would write NaN, and no other reader could open the table from then on.
     snapshot = create(tmp_path / "t")
-    transaction = begin(snapshot)
-    transaction.add(files("a"))
+    transaction = begin(snapshot, adds=["a"])
     with pytest.raises(InvalidArgumentError, match="as JSON"):
         transaction.commit(CommitProperties(custom_metadata={"share": value}))
     assert load_snapshot(snapshot.store).version == 0

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LedgerError
 from spark_jobs.erase import arguments, prepare
 from spark_jobs.job import FailedAfterWork
+from tests.table_builder import longs
 
 REQUEST = "0123456789abcdef0123"
 KEY = "C-90218-ZYXWVUT-4711"
@@ -58,7 +59,7 @@ def test_no_error_shows_a_value_of_the_predicate(spark: Any, tmp_path: Path, cap
     # The path of the file that is missing has the key, and a number that has no place in 32 bits is quoted by Arrow.
     write_deltalake(tmp_path / "parted", pa.table({"c": [KEY], "n": [4711]}), partition_by=["c"])
     next((tmp_path / "parted").glob("c=*/*")).unlink()
-    write_deltalake(tmp_path / "wide", pa.table({"n": pa.array([1, 4711471147114711], pa.int64())}))
+    write_deltalake(tmp_path / "wide", longs(n=[1, 4711471147114711]))
     log = tmp_path / "wide" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('\\"long\\"', '\\"integer\\"'))
     for table, predicate, value in (

@@ -89,15 +89,6 @@ def names_and_types(kind: Any) -> Any:
     return ("map", names_and_types(kind["keyType"]), names_and_types(kind["valueType"]))
 
 
-def collected(result: Any) -> pa.Table:
-    """The rows of what an engine hands out: a ``pa.RecordBatchReader`` or Spark's ``DataFrame``."""
-    if isinstance(result, pa.RecordBatchReader):
-        return result.read_all()
-    # DataFrame.toArrow casts what it collected, which fails where a struct, as a variant is one, has nulls above it.
-    batches = result._collect_as_arrow()
-    return pa.Table.from_batches(batches) if batches else result.toArrow()
-
-
 def difference(ours: pa.Table, theirs: pa.Table) -> str:
     """Where two tables differ, or nothing; NaN is NaN and -0.0 is not 0.0. ``theirs`` is plain already."""
     if ours.column_names != theirs.column_names:

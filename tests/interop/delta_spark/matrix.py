@@ -27,14 +27,13 @@ from lakehouse_lib.features import FEATURES
 from tests.interop.delta_spark.expected import (
     Version,
     Written,
-    collected,
     difference,
     names_and_types,
     rows_of,
     written,
 )
 from tests.interop.delta_spark.scripts import scripts
-from tests.peers import duckdb_delta, read_duckdb
+from tests.peers import collected, duckdb_delta, read_duckdb
 
 FOLDER = Path(".peers/delta-spark-tables").resolve()
 TABLES = {table.name: table for table in written(FOLDER)}

@@ -25,6 +25,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
+from tests.peers import collected
 
 ON = {"delta.enableChangeDataFeed": "true"}
 
@@ -107,7 +108,7 @@ def test_times_are_those_of_the_commits(table: Path, engine: Any) -> None:
     for version, commit in enumerate(log):
         os.utime(commit, (1_700_000_000 + version * 10, 1_700_000_000 + version * 10 + 0.5))
     feed = DeltaTable(table, engine=engine).load_cdf()
-    found = pa.table(feed.toArrow() if engine.name == "spark" else feed)
+    found = collected(feed)
     moments = found["_commit_timestamp"].cast(pa.timestamp("us", "UTC")).to_pylist()
     for version, moment in zip(found["_commit_version"].to_pylist(), moments, strict=True):
         assert moment == dt.datetime.fromtimestamp(log[version].stat().st_mtime, dt.UTC)

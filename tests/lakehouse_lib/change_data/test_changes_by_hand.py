@@ -17,6 +17,7 @@ from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import in_file, inline
 from tests.log_builder import Log, field, metadata, protocol
+from tests.peers import collected
 
 
 @pytest.fixture
@@ -237,8 +238,7 @@ class TestColumnMapping:
             log.add("a.parquet", rows=4, partitionValues=values, deletionVector=hidden),
         )
         log.commit(log.remove("a.parquet", partitionValues=values, deletionVector=hidden))
-        feed = DeltaTable(log.root, engine=engine).load_cdf()
-        found = feed.toArrow() if hasattr(feed, "toArrow") else feed.read_all()
+        found = collected(DeltaTable(log.root, engine=engine).load_cdf())
         found = found.select(["_commit_version", "_change_type", "id", "id of part"])
         assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
             *((1, "insert", key, 7) for key in range(4)),

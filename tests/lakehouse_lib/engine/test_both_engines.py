@@ -15,8 +15,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable, InvalidArgumentError, ObjectNotFoundError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.expressions import parse
-from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb
+from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb, read_engine
+from tests.table_builder import longs
 
 ROWS = pa.table(
     {
@@ -35,17 +35,10 @@ ROWS = pa.table(
 )
 
 
-def rows_of(engine: Engine, table: DeltaTable, **what: Any) -> pa.Table:
-    """A read by the engine itself, plain and sorted."""
-    predicate = parse(what["where"], table.schema()) if "where" in what else None
-    result = engine.read(table.snapshot, what.get("columns"), predicate)
-    return plain(result.read_all() if engine.name == "arrow" else result.toArrow())
-
-
 def judged(engine: Engine, uri: Path, version: int | None = None) -> pa.Table:
     """The rows of a version as all four readers agree on."""
     table = DeltaTable(uri, version, engine=engine)
-    ours = rows_of(engine, table)
+    ours = read_engine(engine, table)
     assert ours == read_delta_rs(uri, version)
     assert ours == read_duckdb(uri, version)
     return ours
@@ -59,7 +52,7 @@ def test_every_type_survives(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path / "t", ROWS)
     assert DeltaTable(tmp_path / "t").schema().to_arrow().equals(ROWS.schema)
     # DuckDB has no opinion on NaN's place among the rows, so equality of tables needs it away.
-    read = rows_of(engine, DeltaTable(tmp_path / "t"))
+    read = read_engine(engine, DeltaTable(tmp_path / "t"))
     assert read.drop_columns(["ratio"]) == plain(ROWS).drop_columns(["ratio"])
     assert str(read["ratio"].to_pylist()) == str(plain(ROWS)["ratio"].to_pylist())
     put(engine, tmp_path / "u", ROWS.drop_columns(["ratio"]))
@@ -78,9 +71,9 @@ def test_partition_values_are_the_logs(tmp_path: Path, engine: Engine, by: str) 
         expected = expected.set_column(1, "text", pc.if_else(empty, pa.scalar(None, pa.string()), expected["text"]))
     table = DeltaTable(tmp_path)
     assert table.metadata().partition_columns == [by]
-    assert rows_of(engine, table) == plain(expected)
+    assert read_engine(engine, table) == plain(expected)
     assert read_delta_rs(tmp_path) == plain(expected)
-    assert rows_of(engine, table, where=f"{by} IS NULL", columns=["blob", by]) == plain(
+    assert read_engine(engine, table, where=f"{by} IS NULL", columns=["blob", by]) == plain(
         expected.filter(pc.is_null(expected[by])).select(["blob", by])
     )
 
@@ -91,7 +84,7 @@ def test_one_table_written_by_both_engines(tmp_path: Path, engine: Engine, spark
     for _ in range(2):
         write_deltalake(tmp_path, spark.createDataFrame(rows), mode="append")
     assert judged(engine, tmp_path) == plain(pa.concat_tables([rows] * 3))
-    assert rows_of(engine, DeltaTable(tmp_path), where="k = 'x y' AND v > 1")["v"].to_pylist() == [2, 2, 2]
+    assert read_engine(engine, DeltaTable(tmp_path), where="k = 'x y' AND v > 1")["v"].to_pylist() == [2, 2, 2]
 
 
 def test_overwrite_and_older_versions(tmp_path: Path, engine: Engine) -> None:
@@ -129,7 +122,7 @@ def test_a_schema_can_be_overwritten_with_the_rows(tmp_path: Path, engine: Engin
 
 def test_no_rows_make_a_commit_without_files(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"a": [1]}))
-    put(engine, tmp_path, pa.table({"a": pa.array([], pa.int64())}), mode="append")
+    put(engine, tmp_path, longs(a=[]), mode="append")
     assert DeltaTable(tmp_path).version() == 1
     assert len(parquet_files(tmp_path)) == 1
     assert judged(engine, tmp_path).num_rows == 1

@@ -28,7 +28,7 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import Mode
 from tests.deletion_vector_bytes import delete_by_vector, inline
-from tests.log_builder import array, commit, data_file, field, mapping, struct, with_id
+from tests.log_builder import array, data_file, field, mapping, put_table, struct, with_id
 from tests.peers import read_duckdb
 
 NAME = {"delta.columnMapping.mode": "name"}
@@ -149,7 +149,7 @@ def read(root: Path, columns: list[str] | None = None, where: str | None = None)
 
 
 def one_file(root: Path, rows: pa.Table, *fields: dict[str, Any], **how: Any) -> Path:
-    return commit(root, fields, [data_file(root, "a.parquet", rows)], **how)
+    return put_table(root, fields, [data_file(root, "a.parquet", rows)], **how)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_variants_are_structs_of_binaries(tmp_path: Path) -> None:
     other = pa.table({"k": [3], "v": pa.array([{"metadata": b"\x01\x00\x00", "typed_value": 5}], shredded)})
     adds = [data_file(tmp_path, "a.parquet", rows), data_file(tmp_path, "b.parquet", other)]
     adds[1]["stats"] = '{"numRecords": 1, "minValues": {"k": 3}, "maxValues": {"k": 3}, "nullCount": {"k": 0}}'
-    commit(tmp_path, [field("k", "long"), field("v", "variant")], adds, features=["variantType", "variantShredding"])
+    put_table(tmp_path, [field("k", "long"), field("v", "variant")], adds, features=["variantType", "variantShredding"])
     table = DeltaTable(tmp_path).to_pyarrow_table(filters="k < 3")
     assert table.schema.field("v").type.field("metadata").type == pa.binary()
     assert table.to_pylist() == [
@@ -273,7 +273,7 @@ def test_ids_decide_in_id_mode_and_names_where_a_file_has_none(tmp_path: Path) -
     with_ids = pa.table([[1], pa.array([{"p4": 2}], inner), [0]], pa.schema(ids))
     without = pa.table({"p1": [11], "p2": [{"p3": 12}], "p4": [13]})
     adds = [data_file(tmp_path, "a.parquet", with_ids), data_file(tmp_path, "b.parquet", without)]
-    commit(tmp_path, fields, adds, features=["columnMapping"], configuration=ID)
+    put_table(tmp_path, fields, adds, features=["columnMapping"], configuration=ID)
     assert read(tmp_path) == [{"one": 1, "s": {"two": 2}, "p1": None}, {"one": 11, "s": {"two": 12}, "p1": 13}]
     assert read(tmp_path, ["p1"], "one = 11") == [{"p1": 13}]
 
@@ -288,7 +288,7 @@ def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
     columns = [with_id(pa.field(name, pa.int64()), 1), with_id(pa.field("dropped", pa.int64()), 7)]
     rows = pa.table([[*range(100)], [*range(100, 0, -1)]], pa.schema(columns))
     add = data_file(tmp_path, "a.parquet", rows, row_group_size=10)
-    commit(
+    put_table(
         tmp_path,
         [field("k", "long", physical="p-k", id=1) if configuration else field("k", "long")],
         [add],
@@ -439,7 +439,7 @@ def test_nanoseconds_are_cut_downwards(tmp_path: Path) -> None:
     kinds = {"at": pa.timestamp("ns", "UTC"), "wall": pa.timestamp("ns")}
     rows = pa.table({name: pa.array([-1, 1999, None], kind) for name, kind in kinds.items()})
     add = data_file(tmp_path, "a.parquet", rows, version="2.6")
-    commit(tmp_path, [field("at", "timestamp"), field("wall", "timestamp_ntz")], [add], features=["timestampNtz"])
+    put_table(tmp_path, [field("at", "timestamp"), field("wall", "timestamp_ntz")], [add], features=["timestampNtz"])
     found = DeltaTable(tmp_path).to_pyarrow_table()
     for name in kinds:
         assert found[name].cast(pa.int64()).to_pylist() == [-1, 1, None]

@@ -15,7 +15,7 @@ from lakehouse_lib import DeltaTable, InvalidPredicateError, StoreError, write_d
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, inline
-from tests.log_builder import array, commit, data_file, field, mapping, struct
+from tests.log_builder import array, data_file, field, mapping, put_table, struct
 
 
 def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_members_that_have_changed_names_skip_no_rows(tmp_path: Path) -> None:
     # Two members of the same type renamed to each other: the file's struct looks like the table's, and is not.
     rows = pa.table({"s": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]})
     members = (field("a", "string", physical="b", id=3), field("b", "string", physical="a", id=2))
-    commit(
+    put_table(
         tmp_path,
         [field("s", struct(*members), physical="s", id=1)],
         [data_file(tmp_path, "a.parquet", rows, row_group_size=1)],
@@ -47,7 +47,7 @@ def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) ->
     # As in tables that were converted: the file's column says 5, and the log, which counts, says 1.
     rows = pa.table({"id": pa.array(range(6)), "p": pa.array([5] * 6)})
     add = data_file(tmp_path, "p=1/a.parquet", rows, partition={"p": "1"}, row_group_size=2)
-    commit(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
+    put_table(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
     table = DeltaTable(tmp_path)
     assert table.to_pyarrow_table(filters="p = 1 AND id > 3").to_pylist() == [{"id": 4, "p": 1}, {"id": 5, "p": 1}]
     assert table.delete("p = 1 AND id > 3")["num_deleted_rows"] == 2
@@ -57,7 +57,7 @@ def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) ->
 def test_row_groups_are_skipped_beside_a_condition_on_partition_values(tmp_path: Path) -> None:
     rows = pa.table({"id": range(100)})
     add = data_file(tmp_path, "p=1/a.parquet", rows, partition={"p": "1"}, row_group_size=10)
-    commit(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
+    put_table(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
     snapshot = DeltaTable(tmp_path).snapshot
     every = [*range(10)]
     for sql, groups in [("p = 1 AND id > 84", [8, 9]), ("p = 1", every), ("p = 2 OR id > 84", every)]:
@@ -74,9 +74,9 @@ def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> Non
     greatest = (1 << 63) - 1
     rows = pa.table({"x": [greatest, 1, 1, 1], "y": [-1, 1, 1, 1]})
     types = [field("x", "long"), field("y", "long")]
-    commit(tmp_path, types, [data_file(tmp_path, "a.parquet", rows, row_group_size=2)])
+    put_table(tmp_path, types, [data_file(tmp_path, "a.parquet", rows, row_group_size=2)])
     assert DeltaTable(tmp_path).to_pyarrow_table(filters="x + y = 2")["x"].to_pylist() == [1, 1, 1]
-    commit(tmp_path / "b", types[:1], [data_file(tmp_path / "b", "b.parquet", rows.select(["x"]), row_group_size=2)])
+    put_table(tmp_path / "b", types[:1], [data_file(tmp_path / "b", "b.parquet", rows.select(["x"]), row_group_size=2)])
     with pytest.raises(InvalidPredicateError, match="overflow") as raised:
         DeltaTable(tmp_path / "b").delete("x + 1 = 2")
     assert raised.value.table == str(tmp_path / "b")
@@ -102,7 +102,7 @@ def test_rows_of_a_file_with_views_are_left_out(tmp_path: Path) -> None:
     types = {"s": "string", "b": "binary", "l": array("string"), "g": array("binary"), "f": array("string")}
     types |= {"t": struct(field("s", "string"), field("n", "long")), "m": mapping("string", "string")}
     fields = [field("id", "long"), *(field(name, kind) for name, kind in types.items())]
-    commit(tmp_path, fields, [data_file(tmp_path, "a.parquet", rows)])
+    put_table(tmp_path, fields, [data_file(tmp_path, "a.parquet", rows)])
     delete_by_vector(tmp_path, {"a.parquet": inline([1])})
     assert pq.read_schema(tmp_path / "a.parquet").field("s").type == word
     assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == [

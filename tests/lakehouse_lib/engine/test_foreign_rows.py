@@ -10,7 +10,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
 from lakehouse_lib.expressions import parse
-from tests.log_builder import commit, data_file, field
+from tests.log_builder import data_file, field, put_table
 
 
 def rows_of(engine: Engine, table: DeltaTable, sql: str) -> list[float]:
@@ -71,7 +71,7 @@ def test_rows_that_only_the_log_counts_are_not_compacted_away(
     rows = pa.table({"of_another_schema": [1, 2, 3]})
     partition = dict.fromkeys(partition_by, "x")
     files = [data_file(tmp_path, f"{name}.parquet", rows, partition=partition) for name in "ab"]
-    commit(tmp_path, [field("c", kind)], files, partition_by=partition_by)
+    put_table(tmp_path, [field("c", kind)], files, partition_by=partition_by)
     with pytest.raises(InvalidSchemaError, match=f"data files would hold no row: c.*{tmp_path}"):
         DeltaTable(tmp_path, engine=engine).optimize.compact()
     table = DeltaTable(tmp_path)

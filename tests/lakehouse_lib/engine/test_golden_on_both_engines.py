@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
-from tests.peers import plain
+from tests.peers import collected, plain
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 TABLES = sorted(path.name for path in GOLDEN.iterdir() if (path / "expected").is_dir() and (path / "delta").is_dir())
@@ -32,8 +32,7 @@ def test_there_are_golden_tables() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_are_those_that_spark_read(name: str, engine: Engine) -> None:
     table = DeltaTable(GOLDEN / name / "delta")
-    result = engine.read(table.snapshot, None, None)
-    rows = result.read_all() if engine.name == "arrow" else result.toArrow()
+    rows = collected(engine.read(table.snapshot, None, None))
     expected = expected_rows(name).select(rows.column_names)
     typed = pa.table(
         [column.cast(rows.schema.field(index).type) for index, column in enumerate(expected.columns)],

@@ -18,19 +18,16 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.read.deletion_vectors import _words
 from lakehouse_lib.expressions import parse
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
-from tests.log_builder import commit, data_file, field, struct
-from tests.peers import plain, read_duckdb
+from tests.log_builder import data_file, field, put_table, struct
+from tests.peers import read_duckdb, read_engine
 
 ROWS = 3000
 FIELDS = [field("k", "long"), field("text", "string"), field("p", "string")]
 
 
 def ids(engine: Engine, root: Path, where: str | None = None, **options: Any) -> list[int]:
-    table = DeltaTable(root, **options)
-    result = engine.read(table.snapshot, ["k"], parse(where, table.schema()) if where else None)
-    rows = plain(result.read_all() if engine.name == "arrow" else result.toArrow())
-    found: list[int] = rows["k"].to_pylist()
-    return found
+    numbers: list[int] = read_engine(engine, root, where, ["k"], **options)["k"].to_pylist()
+    return numbers
 
 
 def table_of(root: Path, *, partition_by: Iterable[str] = ()) -> Path:
@@ -44,7 +41,7 @@ def table_of(root: Path, *, partition_by: Iterable[str] = ()) -> Path:
         how = {"row_group_size": 700, "data_page_size": 800, "write_batch_size": 100, "write_page_index": True}
         partition = {"p": p} if partition_by else {}
         adds.append(data_file(root, path, pa.table(columns), partition=partition, **how))
-    return commit(root, FIELDS, adds, partition_by=list(partition_by))
+    return put_table(root, FIELDS, adds, partition_by=list(partition_by))
 
 
 DELETED = {0, 1, 63, 64, 699, 700, 701, 1500, 2998, 2999}
@@ -156,7 +153,7 @@ def test_a_column_of_the_tables_own_is_not_taken_for_what_spark_says_of_a_file(t
         rows = pa.table({"k": range(start, start + 3), "_metadata": of_source})
         vector = inline([1]) if start else None
         adds.append(data_file(tmp_path, f"{start}.parquet", rows) | {"deletionVector": vector})
-    commit(tmp_path, [field("k", "long"), field("_metadata", member)], adds, features=["deletionVectors"])
+    put_table(tmp_path, [field("k", "long"), field("_metadata", member)], adds, features=["deletionVectors"])
     assert ids(engine, tmp_path) == [0, 1, 2, 3, 5]
     table = DeltaTable(tmp_path)
     of_sources = engine.read(table.snapshot, ["_metadata"], parse("_metadata.row_index = 7", table.schema()))

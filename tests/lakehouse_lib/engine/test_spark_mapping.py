@@ -11,19 +11,15 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.expressions import parse
-from tests.log_builder import array, commit, data_file, field, mapping, struct, with_id
-from tests.peers import plain, read_duckdb
+from tests.log_builder import array, data_file, field, mapping, put_table, struct, with_id
+from tests.peers import read_duckdb, read_engine
 
 NAME = {"delta.columnMapping.mode": "name"}
 ID = {"delta.columnMapping.mode": "id"}
 
 
 def rows_of(engine: Engine, root: Path, where: str | None = None, columns: list[str] | None = None) -> list[Any]:
-    table = DeltaTable(root)
-    predicate = parse(where, table.schema()) if where else None
-    result = engine.read(table.snapshot, columns, predicate)
-    rows: list[Any] = plain(result.read_all() if engine.name == "arrow" else result.toArrow()).to_pylist()
+    rows: list[Any] = read_engine(engine, root, where, columns).to_pylist()
     return rows
 
 
@@ -70,7 +66,7 @@ def mapped(tmp_path: Path) -> Path:
         data_file(tmp_path, "col-8=8/two.parquet", physical_rows(10), partition={"col-8": "8"}),
         data_file(tmp_path, "col-8=9/three.parquet", physical_rows(20), partition={"col-8": None}),
     ]
-    return commit(tmp_path, FIELDS, adds, partition_by=["p"], features=["columnMapping"], configuration=NAME)
+    return put_table(tmp_path, FIELDS, adds, partition_by=["p"], features=["columnMapping"], configuration=NAME)
 
 
 def test_names_at_every_depth_and_folders_named_after_nothing(mapped: Path, engine: Engine) -> None:
@@ -137,7 +133,7 @@ BY_ID = [
 
 
 def test_ids_decide_where_names_disagree(tmp_path: Path, engine: Engine) -> None:
-    commit(tmp_path, BY_ID, files_by_id(tmp_path), features=["columnMapping"], configuration=ID)
+    put_table(tmp_path, BY_ID, files_by_id(tmp_path), features=["columnMapping"], configuration=ID)
     rows = rows_of(engine, tmp_path)
     each = [(1, 100, {"n": 7}, None), (2, 200, {"n": None}, None), (3, 300, None, None)]
     assert sorted(map(str, (tuple(row.values()) for row in rows))) == sorted(
@@ -150,7 +146,7 @@ def test_ids_decide_where_names_disagree(tmp_path: Path, engine: Engine) -> None
 
 
 def test_the_sessions_settings_do_not_change_what_is_read(tmp_path: Path, spark: Any) -> None:
-    commit(tmp_path, BY_ID, files_by_id(tmp_path), features=["columnMapping"], configuration=ID)
+    put_table(tmp_path, BY_ID, files_by_id(tmp_path), features=["columnMapping"], configuration=ID)
     frame = DeltaTable(tmp_path).to_spark(spark)
     settings = {
         "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -174,7 +170,7 @@ def test_a_table_upgraded_to_mapping_keeps_its_names(tmp_path: Path, engine: Eng
     fields = [field("renamed", "long", physical="a", id=1), field("a", "string", physical="col-new", id=2)]
     old = data_file(tmp_path, "old.parquet", pa.table({"a": [1]}))
     new = data_file(tmp_path, "new.parquet", pa.table({"a": [2], "col-new": ["x"]}))
-    commit(tmp_path, fields, [old, new], features=["columnMapping"], configuration=NAME)
+    put_table(tmp_path, fields, [old, new], features=["columnMapping"], configuration=NAME)
     expected = [{"renamed": 1, "a": None}, {"renamed": 2, "a": "x"}]
     assert rows_of(engine, tmp_path) == expected
     assert read_duckdb(tmp_path).to_pylist() == expected
@@ -183,7 +179,7 @@ def test_a_table_upgraded_to_mapping_keeps_its_names(tmp_path: Path, engine: Eng
 def test_comments_reach_spark_and_what_the_log_keeps_for_writers_does_not(tmp_path: Path, spark: Any) -> None:
     fields = [field("a", "long", physical="p", id=1, comment="a comment", EXISTS_DEFAULT="7", CURRENT_DEFAULT="8")]
     add = data_file(tmp_path, "old.parquet", pa.table({"other": [1]}))
-    commit(tmp_path, fields, [add], features=["columnMapping"], configuration=NAME)
+    put_table(tmp_path, fields, [add], features=["columnMapping"], configuration=NAME)
     frame = DeltaTable(tmp_path).to_spark(spark)
     assert frame.schema["a"].metadata == {"comment": "a comment"}
     assert frame.collect()[0].a is None

@@ -20,8 +20,8 @@ from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.protocol.actions import STRING_MAP
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.store import LocalStore
-from tests.log_builder import commit, data_file, field
-from tests.peers import plain
+from tests.log_builder import data_file, field, put_table
+from tests.peers import read_engine
 
 UTC = dt.UTC
 # Type, the log's spelling, the value.
@@ -51,8 +51,7 @@ CASES: list[tuple[str, str | None, Any]] = [
 
 
 def rows_of(engine: Engine, root: Path, **options: Any) -> list[dict[str, Any]]:
-    result = engine.read(DeltaTable(root, **options).snapshot, None, None)
-    rows: list[dict[str, Any]] = plain(result.read_all() if engine.name == "arrow" else result.toArrow()).to_pylist()
+    rows: list[dict[str, Any]] = read_engine(engine, root, **options).to_pylist()
     return rows
 
 
@@ -101,7 +100,7 @@ def test_every_type_and_spelling(tmp_path: Path, engine: Engine) -> None:
     ]
     missing = data_file(tmp_path, "none.parquet", pa.table({"k": [len(CASES)]}))
     fields = [field("k", "long"), *(field(name, kind) for kind, name in names.items())]
-    commit(tmp_path, fields, [*adds, missing], partition_by=list(names.values()), features=["timestampNtz"])
+    put_table(tmp_path, fields, [*adds, missing], partition_by=list(names.values()), features=["timestampNtz"])
     read = rows_of(engine, tmp_path)
     nulls = dict.fromkeys(names.values())
     for number, (kind, _, value) in enumerate(CASES):
@@ -111,7 +110,7 @@ def test_every_type_and_spelling(tmp_path: Path, engine: Engine) -> None:
 
 def test_a_value_that_is_none_of_its_type(tmp_path: Path, engine: Engine) -> None:
     add = data_file(tmp_path, "p=x/a.parquet", pa.table({"k": [1]}), partition={"p": "x"})
-    commit(tmp_path, [field("k", "long"), field("p", "long")], [add], partition_by=["p"])
+    put_table(tmp_path, [field("k", "long"), field("p", "long")], [add], partition_by=["p"])
     with pytest.raises(LogCorruptedError, match="long"):
         rows_of(engine, tmp_path)
 
@@ -132,7 +131,7 @@ def test_paths_in_every_spelling_and_files_of_another_folder(tmp_path: Path, eng
     ]
     cloned = data_file(other, "p=x y/7.parquet", pa.table({"k": [7]}), partition={"p": "x y"})
     cloned["path"] = (other / "p=x y/7.parquet").as_uri()
-    commit(root, [field("k", "long"), field("p", "string")], [*adds, cloned], partition_by=["p"])
+    put_table(root, [field("k", "long"), field("p", "string")], [*adds, cloned], partition_by=["p"])
     with pytest.raises(PathOutsideTableError, match="allowed_roots"):
         rows_of(engine, root)
     read = rows_of(engine, root, storage_options={"allowed_roots": str(other)})

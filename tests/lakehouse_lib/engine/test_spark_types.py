@@ -15,9 +15,8 @@ from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.expressions import parse
-from tests.log_builder import array, commit, data_file, field, mapping, struct
-from tests.peers import plain
+from tests.log_builder import array, data_file, field, mapping, put_table, struct
+from tests.peers import plain, read_engine
 
 ARROW = {
     "byte": pa.int8(),
@@ -58,13 +57,6 @@ WIDENINGS = [
 ]
 
 
-def rows_of(engine: Engine, root: Path, where: str | None = None, columns: list[str] | None = None) -> pa.Table:
-    table = DeltaTable(root)
-    predicate = parse(where, table.schema()) if where else None
-    result = engine.read(table.snapshot, columns, predicate)
-    return plain(result.read_all() if engine.name == "arrow" else result.toArrow())
-
-
 def widened(value: Any, kind: str) -> Any:
     if value is None:
         return None
@@ -95,8 +87,8 @@ def test_old_files_of_every_widened_type(tmp_path: Path, engine: Engine) -> None
         data_file(tmp_path, "plain.parquet", rows, use_dictionary=False),
         data_file(tmp_path, "dictionary.parquet", rows, store_decimal_as_integer=True),
     ]
-    commit(tmp_path, [field("k", "long"), *fields], adds, features=["typeWidening", "timestampNtz"])
-    read = rows_of(engine, tmp_path)
+    put_table(tmp_path, [field("k", "long"), *fields], adds, features=["typeWidening", "timestampNtz"])
+    read = read_engine(engine, tmp_path)
     assert read["k"].to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3]
     for name, values in nested.items():
         twice = [value for value in values for _ in range(2)]
@@ -105,9 +97,9 @@ def test_old_files_of_every_widened_type(tmp_path: Path, engine: Engine) -> None
         assert [row[0] for row in read[f"l{name}"].to_pylist()] == twice, name
     # Conditions in the wider type meet row groups with statistics of the narrower one.
     where = "c2 > 100 AND c7 >= 32767.0 AND c9 IS NOT NULL"
-    assert rows_of(engine, tmp_path, where, ["k"])["k"].to_pylist() == [3, 3]
-    assert rows_of(engine, tmp_path, "c1 <> 1 AND c10 < 0", ["k"])["k"].to_pylist() == [1, 1]
-    assert rows_of(engine, tmp_path, "c11 > 10000000000", ["k"]).num_rows == 0
+    assert read_engine(engine, tmp_path, where, ["k"])["k"].to_pylist() == [3, 3]
+    assert read_engine(engine, tmp_path, "c1 <> 1 AND c10 < 0", ["k"])["k"].to_pylist() == [1, 1]
+    assert read_engine(engine, tmp_path, "c11 > 10000000000", ["k"]).num_rows == 0
 
 
 def test_what_files_do_not_have_is_null(tmp_path: Path, engine: Engine) -> None:
@@ -127,8 +119,8 @@ def test_what_files_do_not_have_is_null(tmp_path: Path, engine: Engine) -> None:
         field("v", "void"),
         field("m", mapping("string", struct(field("a", "long")))),
     ]
-    commit(tmp_path, fields, [data_file(tmp_path, "old.parquet", old)])
-    assert rows_of(engine, tmp_path).to_pylist() == [
+    put_table(tmp_path, fields, [data_file(tmp_path, "old.parquet", old)])
+    assert read_engine(engine, tmp_path).to_pylist() == [
         {
             "k": 1,
             "s": {"b": None, "a": 1, "v": None},
@@ -139,7 +131,7 @@ def test_what_files_do_not_have_is_null(tmp_path: Path, engine: Engine) -> None:
         },
         {"k": 2, "s": None, "l": None, "only": None, "v": None, "m": None},
     ]
-    assert rows_of(engine, tmp_path, "s IS NULL", ["v"]).to_pylist() == [{"v": None}]
+    assert read_engine(engine, tmp_path, "s IS NULL", ["v"]).to_pylist() == [{"v": None}]
 
 
 EDGES = [
@@ -167,15 +159,15 @@ def test_timestamps_of_every_physical_form(tmp_path: Path, engine: Engine) -> No
         ),
         data_file(tmp_path, "int96.parquet", pa.table({"k": k, "at": utc}), use_deprecated_int96_timestamps=True),
     ]
-    commit(tmp_path, fields, adds, features=["timestampNtz"])
-    read = rows_of(engine, tmp_path).to_pylist()
+    put_table(tmp_path, fields, adds, features=["timestampNtz"])
+    read = read_engine(engine, tmp_path).to_pylist()
     for number in range(len(EDGES)):
         found = sorted([row for row in read if row["k"] == number], key=str)
         cut = millis[number].replace(tzinfo=dt.UTC)
         assert sorted(row["at"] for row in found) == sorted([moments[number], moments[number], cut])
         assert sorted(row["wall"] for row in found if row["wall"]) == sorted([EDGES[number], millis[number]])
     where = "at > TIMESTAMP '9999-12-31 23:59:59.999000Z' OR at < TIMESTAMP '0001-01-02 00:00:00Z'"
-    assert rows_of(engine, tmp_path, where, ["k"])["k"].to_pylist() == [0, 0, 0, 5, 5]
+    assert read_engine(engine, tmp_path, where, ["k"])["k"].to_pylist() == [0, 0, 0, 5, 5]
 
 
 def test_decimals_of_every_physical_form(tmp_path: Path, engine: Engine) -> None:
@@ -187,8 +179,8 @@ def test_decimals_of_every_physical_form(tmp_path: Path, engine: Engine) -> None
         fields.append(field(f"d{precision}", f"decimal({precision},{scale})"))
     rows = pa.table(columns)
     adds = [data_file(tmp_path, f"{way}.parquet", rows, store_decimal_as_integer=way) for way in (True, False)]
-    commit(tmp_path, fields, adds)
-    assert rows_of(engine, tmp_path) == plain(pa.concat_tables([rows, rows]))
+    put_table(tmp_path, fields, adds)
+    assert read_engine(engine, tmp_path) == plain(pa.concat_tables([rows, rows]))
 
 
 def test_variants_are_sparks_own(tmp_path: Path, spark: Any) -> None:
@@ -216,7 +208,7 @@ def test_variants_are_sparks_own(tmp_path: Path, spark: Any) -> None:
         root = tmp_path / f"table{number}"
         add = data_file(root, "v.parquet", pa.table({"k": [0]}))
         (root / "v.parquet").write_bytes(file.read_bytes())
-        commit(root, fields, [{**add, "size": file.stat().st_size}], features=["variantType"])
+        put_table(root, fields, [{**add, "size": file.stat().st_size}], features=["variantType"])
         frame = DeltaTable(root).to_spark(spark)
         assert frame.schema["v"].dataType.simpleString() == "variant"
         found = frame.orderBy("k").selectExpr("variant_get(v, '$.a', 'int') AS a", "to_json(s.v) AS j").collect()
@@ -225,16 +217,16 @@ def test_variants_are_sparks_own(tmp_path: Path, spark: Any) -> None:
 
 def test_a_column_of_an_unknown_type_is_refused_by_name_and_the_others_read(tmp_path: Path, engine: Engine) -> None:
     fields = [field("k", "long"), field("i", struct(field("t", "interval day to second")))]
-    commit(tmp_path, fields, [data_file(tmp_path, "a.parquet", pa.table({"k": [1]}))])
-    assert rows_of(engine, tmp_path, None, ["k"]).to_pylist() == [{"k": 1}]
+    put_table(tmp_path, fields, [data_file(tmp_path, "a.parquet", pa.table({"k": [1]}))])
+    assert read_engine(engine, tmp_path, None, ["k"]).to_pylist() == [{"k": 1}]
     with pytest.raises(DeltaError, match=r"i.*interval day to second"):
-        rows_of(engine, tmp_path)
+        read_engine(engine, tmp_path)
 
 
 def test_a_file_of_no_bytes_is_no_empty_file(tmp_path: Path, spark: Any) -> None:
     add = data_file(tmp_path, "a.parquet", pa.table({"k": [1]}))
     gone = data_file(tmp_path, "b.parquet", pa.table({"k": [2]}))
-    commit(tmp_path, [field("k", "long")], [{**add, "size": 0}, gone])
+    put_table(tmp_path, [field("k", "long")], [{**add, "size": 0}, gone])
     assert sorted(row.k for row in DeltaTable(tmp_path).to_spark(spark).collect()) == [1, 2]
     (tmp_path / "a.parquet").write_bytes(b"")
     with pytest.raises(DeltaError, match=r"a\.parquet has no bytes"):

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.expressions import matches, parse, to_arrow
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Field, Schema, StructType, TableLayout
 from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
+from tests.table_builder import files_with
 
 #: Rows and conditions take many draws.
 large = settings(
@@ -74,14 +74,6 @@ def table_of(world: list[Row]) -> pa.Table:
     return pa.Table.from_arrays([*(of(path) for path in PATHS.values()), odd], schema=SCHEMA.to_arrow())
 
 
-def files_of(stats: list[str | None], values: list[list[tuple[str, str | None]]]) -> pa.Table:
-    columns = {field.name: pa.nulls(len(stats), field.type) for field in FILE_SCHEMA}
-    columns["path"] = pa.array([f"{i}.parquet" for i in range(len(stats))])
-    columns["stats"] = pa.array(stats, pa.string())
-    columns["partitionValues"] = pa.array(values, FILE_SCHEMA.field("partitionValues").type)
-    return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
-
-
 def _in_log(value: Any) -> Any:
     """As a partition value, for which the empty string is null."""
     return None if value in ("", b"") else value
@@ -115,7 +107,7 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
     condition = data.draw(conditions(every, columns), "condition")
 
     predicate = parse(condition.sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
+    kept = may_match(predicate, files_with(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
     assert kept.null_count == 0
     for (_, live), keep, said, keys in zip(world, kept.to_pylist(), stats, values, strict=True):
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
@@ -153,7 +145,7 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
         for row in world
     ]
     condition: Condition = data.draw(conditions(world, columns), "condition")
-    files = files_of([None] * len(world), values)
+    files = files_with([None] * len(world), values)
     predicate = parse(condition.sql, SCHEMA)
     expected = [condition.holds(row) for row in world]
     layout = TableLayout(SCHEMA, tuple(columns), mapping)
@@ -164,6 +156,6 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", sorted(PATHS))
 def test_an_unknown_bound_keeps_the_file(kind: str) -> None:
     path = PATHS[kind]
-    files = files_of([None, "{}", '{"numRecords":5}'], [[], [], []])
+    files = files_with([None, "{}", '{"numRecords":5}'], [[], [], []])
     for sql in (f"{path} IS NULL", f"{path} IS NOT NULL", f"NOT ({path} IS NULL)"):
         assert may_match(parse(sql, SCHEMA), files, TableLayout(SCHEMA)).to_pylist() == [True] * 3

@@ -18,24 +18,13 @@ from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.data_skipping.file_pruning import FileValues, decide, needs
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.partition_values import to_strings
 from lakehouse_lib.schema import ArrayType, Field, MapType, Schema, TableLayout
 from lakehouse_lib.statistics import Bounds, float_ranges, from_footer, indexed_columns
 from tests.lakehouse_lib.expressions.predicate_cases import NAMES, SCHEMA, VALUES, conditions, rows
+from tests.table_builder import files_with
 
 EVERYTHING = indexed_columns(TableLayout(SCHEMA), {})
-
-
-def files_of(stats: list[str | None], values: list[dict[str, str | None]] | None = None) -> pa.Table:
-    count = len(stats)
-    columns = {field.name: pa.nulls(count, field.type) for field in FILE_SCHEMA}
-    columns["path"] = pa.array([f"{i}.parquet" for i in range(count)])
-    columns["stats"] = pa.array(stats, pa.string())
-    if values is not None:
-        pairs = [list(one.items()) for one in values]
-        columns["partitionValues"] = pa.array(pairs, FILE_SCHEMA.field("partitionValues").type)
-    return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
 
 
 def stats_of(table: pa.Table, row_group_size: int, nan_known: bool) -> str:
@@ -84,7 +73,7 @@ def test_never_drops_a_match(data, sql):
         for one in tables
     ]
     predicate = parse(sql, SCHEMA)
-    kept = may_match(predicate, files_of(stats), TableLayout(SCHEMA))
+    kept = may_match(predicate, files_with(stats), TableLayout(SCHEMA))
     assert kept.null_count == 0
     for table, keep, text in zip(tables, kept.to_pylist(), stats, strict=True):
         found = pc.any(matches(predicate, table, SCHEMA)).as_py()
@@ -106,7 +95,7 @@ def test_partition_values_decide_exactly(data, table):
     values = [
         dict(zip(names, row, strict=True)) for row in zip(*(c.to_pylist() for c in columns.values()), strict=True)
     ]
-    files = files_of([None] * table.num_rows, values)
+    files = files_with([None] * table.num_rows, values)
     predicate = parse(sql, SCHEMA)
     assert predicate.partition_only(names)
     expected = matches(predicate, typed, SCHEMA)
@@ -154,7 +143,7 @@ def stat(low, high, nulls=0, count=10, name="x") -> str:
 )
 def test_what_bounds_say(kind, low, high, dropped, kept):
     schema = Schema([Field("x", kind)])
-    files = files_of([stat(low, high)])
+    files = files_with([stat(low, high)])
     for sql in dropped:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [False], sql
     for sql in kept:
@@ -163,7 +152,7 @@ def test_what_bounds_say(kind, low, high, dropped, kept):
 
 def test_only_nulls_match_nothing_but_null():
     schema = Schema([Field("x", "long")])
-    files = files_of(['{"numRecords":3,"nullCount":{"x":3}}'])
+    files = files_with(['{"numRecords":3,"nullCount":{"x":3}}'])
     for sql, keep in [
         ("x > 1", False),
         ("x IS NULL", True),
@@ -179,7 +168,7 @@ def test_only_nulls_match_nothing_but_null():
 def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
     # deltalake 0.20.2 counts the entries that a file of empty arrays has not.
     schema = Schema([Field("a", ArrayType("long", True)), Field("m", MapType("string", "long", True))])
-    files = files_of(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
+    files = files_with(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
     for sql in ["a IS NOT NULL", "a IS NULL", "m IS NOT NULL", "m IS NULL"]:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True, True], sql
 
@@ -188,14 +177,14 @@ def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
     # deltalake 0.20.2 counts a map's keys and values under these names, also where columns have them.
     schema = Schema([Field("value", "long"), Field("attributes", MapType("string", "string", True))])
     bounds = '"minValues":{"value":5},"maxValues":{"value":6}'
-    files = files_of([f'{{"numRecords":2,{bounds},"nullCount":{{"key":2,"value":2}}}}'])
+    files = files_with([f'{{"numRecords":2,{bounds},"nullCount":{{"key":2,"value":2}}}}'])
     for sql, keep in [("value = 5", True), ("value IS NOT NULL", True), ("value = 7", False)]:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [keep], sql
 
 
 def test_what_cannot_be_pruned_by_keeps_the_file():
     schema = Schema([Field("x", "long"), Field("y", "long"), Field("s", "string")])
-    files = files_of([stat(5, 9)])
+    files = files_with([stat(5, 9)])
     for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(y, 1) = 100", "y = 100"]:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True], sql
     assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, TableLayout(schema)).to_pylist() == [False]
@@ -203,7 +192,7 @@ def test_what_cannot_be_pruned_by_keeps_the_file():
 
 def test_partition_values_beyond_a_long_are_said_so():
     schema = Schema([Field("p", "long"), Field("x", "long")])
-    files = files_of([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
+    files = files_with([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
     for decided in (may_match, evaluate_partitions):
         with pytest.raises(InvalidPredicateError, match=r"'p \+ 1 > 0' cannot be evaluated") as raised:
             decided(parse("p + 1 > 0", schema, table="/tables/orders"), files, TableLayout(schema, ("p",)))
@@ -213,12 +202,12 @@ def test_partition_values_beyond_a_long_are_said_so():
 def test_a_table_without_files():
     schema = Schema([Field("x", "long"), Field("p", "long")])
     for sql in ["x = 1", "p = 1", "TRUE", "p = 1 AND x IN (1, 2)"]:
-        assert may_match(parse(sql, schema), files_of([]), TableLayout(schema, ("p",))).to_pylist() == []
+        assert may_match(parse(sql, schema), files_with([]), TableLayout(schema, ("p",))).to_pylist() == []
 
 
 def test_many_values_over_many_files_are_fast():
     schema = Schema([Field("x", "long")])
-    files = files_of([stat(i * 10, i * 10 + 9) for i in range(100_000)])
+    files = files_with([stat(i * 10, i * 10 + 9) for i in range(100_000)])
     predicate = parse(f"x IN ({','.join(str(i * 1000) for i in range(10_000))})", schema)
     started = time.perf_counter()
     kept = may_match(predicate, files, TableLayout(schema))
@@ -254,14 +243,14 @@ def test_split_takes_partition_conjuncts_apart():
 def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
     # U+FFFD was taken for the greatest: of UTF-16's units, it is; of characters, it is not.
     stem = "y" * 32
-    files = files_of([stat(stem, stem + "\ufffd")])
+    files = files_with([stat(stem, stem + "\ufffd")])
     schema = Schema([Field("x", "string")])
     assert may_match(parse(condition.format(stem), schema), files, TableLayout(schema)).to_pylist() == [keep]
 
 
 def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
     # The float 0.1 is the double 0.10000000149011612, and files from before the change say 0.1.
-    files = files_of([stat(0.1, 0.1), stat(-0.1, -0.1)])
+    files = files_with([stat(0.1, 0.1), stat(-0.1, -0.1)])
     widened = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
     schema = Schema([Field("x", "double", metadata=widened)])
     for sql, keep in [
@@ -294,7 +283,7 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
     # Renamed onto each other's old names.
     schema = Schema([mapped("a", "long", "b"), mapped("b", "long", "a"), mapped("p", "string", "q")])
     stats = json.dumps({"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}})
-    files = files_of([stats], [{"q": "x", "p": "y"}])
+    files = files_with([stats], [{"q": "x", "p": "y"}])
     for sql, keep in [("a = 2", True), ("a = 1", False), ("b = 1", True), ("p = 'x'", True), ("p = 'y'", False)]:
         assert may_match(parse(sql, schema), files, TableLayout(schema, ("p",), mapping)).to_pylist() == [keep], sql
     wanted = needs(

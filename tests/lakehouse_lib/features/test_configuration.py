@@ -18,7 +18,7 @@ from lakehouse_lib.ingestion.append import append_once
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
-from tests.log_builder import commit, field
+from tests.log_builder import field, put_table
 from tests.peers import read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})
@@ -83,7 +83,7 @@ def test_what_others_could_not_read_is_refused(
 def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
     """delta-spark looks for constraints regardless of case."""
     constraint = {"delta.CONSTRAINTS.pos": "a > 0"}
-    commit(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
+    put_table(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
     with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
         write_deltalake(tmp_path, pa.table({"a": [-5]}), mode="append")
 

@@ -13,7 +13,7 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
 from tests import log_builder
-from tests.log_builder import put
+from tests.log_builder import array, field, mapping, put, struct
 
 # Read off TableFeature.scala of delta-spark 4.4.0, PROTOCOL.md and the proposals beside it.
 NAMES = [
@@ -60,7 +60,7 @@ NAMES = [
     "variantType-preview",
 ]
 
-SCHEMA = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA = struct(field("x", "long"))
 PLAIN = Schema.from_json(json.dumps(SCHEMA))
 
 
@@ -164,6 +164,4 @@ def test_the_page_is_what_the_table_gives():
 
 
 def _nested(kind):
-    element = {"type": "array", "elementType": kind, "containsNull": True}
-    value = {"type": "map", "keyType": "string", "valueType": element, "valueContainsNull": True}
-    return {"type": "struct", "fields": [{"name": "v", "type": value, "nullable": True, "metadata": {}}]}
+    return struct(field("v", mapping("string", array(kind))))

@@ -28,8 +28,8 @@ from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.faults.scenes import clock_off_by
 from tests.log_builder import SCHEMA, put
-from tests.log_tables import append, create, files
 from tests.peers import plain, read_delta_rs, read_duckdb
+from tests.table_builder import append, begin, create, longs
 
 ON = {"delta.enableInCommitTimestamps": "true"}
 SINCE, SINCE_TIME = "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"
@@ -38,18 +38,12 @@ HOUR = 3600.0
 
 
 def rows(start, count=100):
-    return pa.table({"id": pa.array(range(start, start + count), pa.int64())})
+    return longs(id=range(start, start + count))
 
 
 def timed(root):
     """A table of files by name only, whose commits have had their time since version 0."""
     return create(root, ON, TIMED)
-
-
-def begin(snapshot, *paths):
-    transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
-    transaction.add(files(*paths))
-    return transaction
 
 
 def turning_on(snapshot):
@@ -119,7 +113,7 @@ def test_a_clock_that_falls_back_moves_time_on_by_a_millisecond(tmp_path):
 
 def test_of_two_commits_planned_on_one_version_the_later_has_the_later_time(tmp_path):
     snapshot = timed(tmp_path)
-    first, second, third = (begin(snapshot, name) for name in ("a", "b", "c"))
+    first, second, third = (begin(snapshot, adds=[name]) for name in ("a", "b", "c"))
     with clock_off_by(HOUR):
         assert first.commit() == Committed(1, 1)
     assert second.commit() == Committed(2, 2)
@@ -137,7 +131,7 @@ def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
         return wall() + random.randrange(10**10)
 
     with mock.patch.object(time, "time_ns", some_clock), ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(lambda name: begin(snapshot, f"f{name}").commit(), range(32)))
+        outcomes = list(pool.map(lambda name: begin(snapshot, adds=[f"f{name}"]).commit(), range(32)))
     assert sorted(outcome.version for outcome in outcomes) == list(range(1, 33))
     assert rises(times(snapshot.store))
 
@@ -147,7 +141,7 @@ def test_what_a_caller_says_is_not_the_time(tmp_path):
     told = {"who": "me"}
     properties = CommitProperties(told)
     told["inCommitTimestamp"] = 1  # which would have been refused before
-    begin(snapshot, "a").commit(properties)
+    begin(snapshot, adds=["a"]).commit(properties)
     assert rises(times(snapshot.store))
     assert first_action(snapshot.store, 1)["who"] == "me"
 
@@ -183,7 +177,7 @@ def test_turning_it_on_counts_anew_after_a_lost_race(tmp_path):
 
 def test_an_append_goes_on_with_the_time_when_somebody_turns_it_on_meanwhile(tmp_path):
     snapshot = create(tmp_path)
-    late = begin(snapshot, "a")
+    late = begin(snapshot, adds=["a"])
     schema = OptimisticTransaction(snapshot, snapshot.store, "ADD COLUMNS", {})
     schema.set_metadata(replace(snapshot.metadata, schema_string=SCHEMA.replace('"id"', '"other"')))
     assert isinstance(turning_on(snapshot).commit(), Committed)
@@ -194,7 +188,7 @@ def test_an_append_goes_on_with_the_time_when_somebody_turns_it_on_meanwhile(tmp
     assert isinstance(lost.error, MetadataChangedError)
     off = OptimisticTransaction(load_snapshot(snapshot.store), snapshot.store, "SET TBLPROPERTIES", {})
     off.set_metadata(snapshot.metadata)
-    late = begin(load_snapshot(snapshot.store), "b")
+    late = begin(load_snapshot(snapshot.store), adds=["b"])
     assert isinstance(off.commit(), Committed)
     assert late.commit() == Committed(4, 2)
     assert "inCommitTimestamp" not in first_action(snapshot.store, 4)
@@ -219,12 +213,12 @@ def test_a_replacement_remembers_since_when(tmp_path):
 
 def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
     snapshot = timed(tmp_path)
-    late = begin(snapshot, "a")
+    late = begin(snapshot, adds=["a"])
     put(tmp_path, 1, {"commitInfo": {"operation": "WRITE"}})
     with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
         late.commit()
     with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
-        begin(load_snapshot(snapshot.store), "a").commit()
+        begin(load_snapshot(snapshot.store), adds=["a"]).commit()
     assert snapshot.store.head(file_names.commit(2)) is None
 
 

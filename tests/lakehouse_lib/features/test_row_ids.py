@@ -20,8 +20,8 @@ from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.table.write import write_deltalake
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.log_builder import put
-from tests.log_tables import create, files
 from tests.peers import read_delta_rs, read_duckdb
+from tests.table_builder import create, files
 from tests.tracked_tables import STABLE, TRACKED, rows, tracked_rows
 
 

@@ -13,7 +13,7 @@ from lakehouse_lib.log.commits.file_actions import SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import METADATA, PROTOCOL, add, lines, put, remove
-from tests.log_tables import paths_of
+from tests.table_builder import paths_of
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 36, "cardinality": 2}
 

@@ -17,7 +17,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.log_builder import add, put
-from tests.log_tables import paths_of
+from tests.table_builder import paths_of
 
 ROOT = Path(__file__).parents[3]
 FLIPS = 400

@@ -21,8 +21,8 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.checkpoint_files import put_classic, put_compaction, put_parts, put_sidecar, put_v2
 from tests.log_builder import METADATA, SCHEMA, add_of_row, protocol, put, remove
-from tests.log_tables import paths_of
 from tests.peers import files_delta_rs, plain, read_duckdb
+from tests.table_builder import paths_of
 
 V2 = protocol("v2Checkpoint", writer=["domainMetadata"])
 LEGACY = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}

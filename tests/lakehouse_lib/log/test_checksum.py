@@ -25,8 +25,8 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.log_builder import add, put
-from tests.log_tables import create
 from tests.peers import read_delta_rs, read_duckdb
+from tests.table_builder import create
 
 
 def new_files(sizes):

@@ -12,17 +12,17 @@ from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.transaction import Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Conflict
 from tests.fault_store import FaultStore, each
 from tests.log_builder import add, put
 from tests.log_histories import DAY, PastLog, clean
-from tests.log_tables import create, files
+from tests.table_builder import begin, create, paths_of
 
 ICT = {"delta.enableInCommitTimestamps": "true"}
 
 
-def overtaken(root, *meanwhile, kinds=("commit",)):
-    """A store to whose log these things happen, each as soon as a reader that has listed it reads a file of a kind."""
+def racing_store(root, *meanwhile, kinds=("commit",)):
+    """A store to whose log these things happen, each when a reader that has listed it reads a file of these kinds."""
     listed, happens = [], each(*meanwhile)
 
     def happen(path):
@@ -43,23 +43,19 @@ def cleaned(log, checkpoint=15):
     return happen
 
 
-def paths(snapshot):
-    return sorted(snapshot.files["path"].to_pylist())
-
-
 @pytest.mark.parametrize("asked", [None, 18])
 def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, asked):
     log = PastLog(tmp_path).commits(21)
-    snapshot = load_snapshot(overtaken(tmp_path, cleaned(log)), asked)
+    snapshot = load_snapshot(racing_store(tmp_path, cleaned(log)), asked)
     version = 20 if asked is None else asked
     assert (snapshot.version, snapshot.checkpoint_version) == (version, 15)
-    assert paths(snapshot) == sorted(log.live[version])
+    assert paths_of(snapshot) == sorted(log.live[version])
 
 
 def test_a_version_that_nothing_tells_any_more_is_said_to_be_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(21)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
-        load_snapshot(overtaken(tmp_path, cleaned(log)), 7)
+        load_snapshot(racing_store(tmp_path, cleaned(log)), 7)
 
 
 @pytest.fixture(params=["classic", "parts", "json", "parquet", "classic with sidecars"])
@@ -81,26 +77,26 @@ def replaced(log):
 
 def test_a_checkpoint_that_goes_is_not_called_corrupt(begins_at_5, tmp_path):
     kinds = ("classic", "part", "uuid-json", "uuid-parquet")
-    store = overtaken(tmp_path, replaced(begins_at_5), kinds=kinds)
+    store = racing_store(tmp_path, replaced(begins_at_5), kinds=kinds)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
-        paths(load_snapshot(store, 7))
+        paths_of(load_snapshot(store, 7))
 
 
 def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
     old = load_snapshot(LocalStore(str(tmp_path)), 7)
     replaced(begins_at_5)()
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
-        paths(old)
+        paths_of(old)
 
 
 def test_a_snapshot_is_updated(tmp_path):
     log = PastLog(tmp_path).commits(6)
     known = load_snapshot(log.store)
     log.commits(15)
-    object.__setattr__(known, "store", overtaken(tmp_path, cleaned(log)))
+    object.__setattr__(known, "store", racing_store(tmp_path, cleaned(log)))
     latest = known.update()
     assert (latest.version, latest.checkpoint_version) == (20, 15)
-    assert paths(latest) == sorted(log.live[20])
+    assert paths_of(latest) == sorted(log.live[20])
 
 
 def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tmp_path):
@@ -120,8 +116,7 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
 
 def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(6)
-    work = OptimisticTransaction(load_snapshot(log.store), overtaken(tmp_path, cleaned(log)), "WRITE", {})
-    work.add(files("mine"))
+    work = begin(load_snapshot(log.store), adds=["mine"], store=racing_store(tmp_path, cleaned(log)))
     log.commits(15)
     outcome = work.commit()
     assert isinstance(outcome, Conflict)
@@ -152,7 +147,7 @@ def timed(tmp_path):
         checkpoint(load_snapshot(store, 6))
         store.delete_many([file_names.commit(version) for version in range(6)])
 
-    return overtaken(tmp_path, happen), created
+    return racing_store(tmp_path, happen), created
 
 
 def on_day(created, day):

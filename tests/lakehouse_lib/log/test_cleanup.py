@@ -4,7 +4,6 @@ import logging
 import time
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,13 +14,13 @@ from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction import Committed, Conflict
 from tests import checkpoint_files
 from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
 from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
-from tests.log_tables import append, create, files
 from tests.peers import read_delta_rs, read_duckdb
+from tests.table_builder import append, commit, create, longs
 
 
 def versions_of(log, kind):
@@ -355,9 +354,7 @@ def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
         snapshot = append(snapshot, f"b{number}")
     clean_up(snapshot.store, snapshot.metadata, snapshot.protocol, now=time.time_ns() // 1_000_000 + 40 * DAY)
     assert snapshot.store.head(file_names.commit(2)) is None
-    transaction = OptimisticTransaction(old, old.store, "WRITE", {})
-    transaction.add(files("c"))
-    outcome = transaction.commit()
+    outcome = commit(old)
     assert isinstance(outcome, Conflict)
     assert outcome.error.code == "DELTA_COMMIT_FAILED"
     assert snapshot.store.head(file_names.commit(2)) is None
@@ -369,7 +366,7 @@ def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_others_read_what_is_kept(tmp_path, kind):
     for version in range(16):
-        pq.write_table(pa.table({"id": pa.array([version], pa.int64())}), tmp_path / f"f{version}")
+        pq.write_table(longs(id=[version]), tmp_path / f"f{version}")
     (size,) = {path.stat().st_size for path in tmp_path.glob("f*")}
     log = PastLog(tmp_path, size=size).commits(16)
     for version in (4, 8, 12):
@@ -389,9 +386,7 @@ def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
 
     commits = [file_names.commit(version) for version in range(5)]
     store = FaultStore(log.store.root, before={"put_if_absent": lambda _: log.store.delete_many(commits)})
-    transaction = OptimisticTransaction(old, store, "WRITE", {})
-    transaction.add(files("late"))
-    assert transaction.commit() == Committed(6, 1)
+    assert commit(old, store, "late") == Committed(6, 1)
     assert "late" in load_snapshot(log.store).files["path"].to_pylist()
 
 
@@ -402,8 +397,6 @@ def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path)
 
     commits = [file_names.commit(version) for version in range(5)]
     store = FaultStore(log.store.root, after={"put_if_absent": lambda _: log.store.delete_many(commits)})
-    transaction = OptimisticTransaction(old, store, "WRITE", {})
-    transaction.add(files("late"))
-    outcome = transaction.commit()
+    outcome = commit(old, store, "late")
     assert isinstance(outcome, Conflict)
     assert outcome.error.code == "DELTA_COMMIT_FAILED"

@@ -77,7 +77,7 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
         assert clean(log, day) == []
 
 
-def dying(root, deletions):
+def store_until_killed(root, deletions):
     """A store whose process is killed after so many objects are deleted."""
     left = iter(range(deletions))
 
@@ -106,7 +106,7 @@ def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
     for deaths in range(0, count, 3):
         log = made(tmp_path / str(deaths))
         before = all_seen(log.store, range(6, 14))
-        store = dying(log.root, deaths)
+        store = store_until_killed(log.root, deaths)
         snapshot = load_snapshot(store)
         with pytest.raises(StoreError, match="killed"):
             clean_up(store, weekly(), snapshot.protocol, now=at(14))

@@ -26,7 +26,7 @@ from lakehouse_lib.store.base import ObjectMeta
 from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import META, file
 from tests.log_builder import add, put
-from tests.log_tables import paths_of
+from tests.table_builder import paths_of
 
 STORE = LocalStore("/t")
 

@@ -15,7 +15,7 @@ from lakehouse_lib.store import LocalStore
 from tests.checkpoint_files import put_classic
 from tests.days_table import META, PROTOCOL, file
 from tests.log_builder import put
-from tests.log_tables import paths_of
+from tests.table_builder import paths_of
 
 ODD = {"text": "odd", "number": 1, "list": ["odd"], "struct": {"odd": 1}}
 

@@ -20,7 +20,7 @@ from lakehouse_lib.protocol.actions import DomainMetadata, Transaction
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import add, lines, put, remove
-from tests.log_tables import files, paths_of
+from tests.table_builder import files, paths_of
 
 
 def test_the_newest_action_of_a_file_wins(tmp_path):

@@ -13,7 +13,7 @@ from lakehouse_lib.log.segment import load_segment, oldest_version
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import add, put
-from tests.log_tables import append, create, paths_of
+from tests.table_builder import append, create, paths_of
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import record_reads
 from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, add, add_of_row, put, remove
-from tests.log_tables import paths_of
 from tests.peers import files_delta_rs, plain, read_duckdb
+from tests.table_builder import paths_of
 
 PROTOCOL = {
     "protocol": {

@@ -25,7 +25,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.log_builder import SCHEMA
-from tests.log_tables import append, create, files
+from tests.table_builder import append, create, files
 
 MOST = 400
 

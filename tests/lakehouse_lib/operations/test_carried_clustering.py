@@ -35,6 +35,7 @@ from lakehouse_lib.snapshot import Snapshot
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.fault_store import FaultStore, each
 from tests.peers import read_duckdb
+from tests.table_builder import paths_by
 
 ROWS = 2_000
 REPOSITORY = Path(__file__).parents[3]
@@ -61,9 +62,7 @@ def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
             "part": pa.array(["ab"[number // files]] * rows),
         }
         write_deltalake(root, pa.table(data), mode="append", partition_by=["part"])
-    found = DeltaTable(root).snapshot.files
-    lowest = [json.loads(stats)["minValues"]["k"] for stats in found["stats"].to_pylist()]
-    return [path for _, path in sorted(zip(lowest, found["path"].to_pylist(), strict=True))]
+    return paths_by(root, "k")
 
 
 def check(root: Path, gone: set[int], rows: int = 6 * ROWS) -> None:

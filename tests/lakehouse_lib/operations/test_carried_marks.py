@@ -27,18 +27,15 @@ from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
 from tests.fault_store import FaultStore, each
 from tests.peers import read_duckdb
+from tests.table_builder import longs, paths_by, write_files
 
 ROWS = 5_000
 
 
 def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
     """Files of ``rows`` numbers each, and their paths in the order of the numbers."""
-    for number in range(files):
-        data = pa.table({"k": pa.array(range(number * rows, (number + 1) * rows), pa.int64())})
-        write_deltalake(root, data, mode="append")
-    files_table = DeltaTable(root).snapshot.files
-    lowest = [json.loads(stats)["minValues"]["k"] for stats in files_table["stats"].to_pylist()]
-    return [path for _, path in sorted(zip(lowest, files_table["path"].to_pylist(), strict=True))]
+    write_files(root, longs(k=range(files * rows)), files)
+    return paths_by(root, "k")
 
 
 def check(root: Path, gone: set[int], files: int = 3, rows: int = ROWS) -> None:

@@ -31,6 +31,7 @@ from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.log_builder import add, put
 from tests.peers import plain, read_delta_rs, read_duckdb
+from tests.table_builder import write_files
 
 ROWS = 40_000
 
@@ -65,9 +66,7 @@ def rows(count: int, seed: int = 0) -> pa.Table:
 
 
 def make(path: Path, data: pa.Table, *, files: int = 4, partition_by: list[str] | None = None) -> str:
-    step = math.ceil(len(data) / files)
-    for start in range(0, len(data), step):
-        write_deltalake(str(path), data.slice(start, step), mode="append", partition_by=partition_by)
+    write_files(path, data, files, writer=write_deltalake, partition_by=partition_by)
     return str(path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.peers import files_delta_rs, read_delta_rs, read_duckdb
+from tests.table_builder import write_files
 
 BY = ["customer", "item"]
 
@@ -39,12 +39,6 @@ def rows(count: int, seed: int = 0, start: int = 0) -> pa.Table:
     )
 
 
-def append(path: Path, data: pa.Table, files: int = 1, **options: Any) -> None:
-    step = math.ceil(len(data) / files)
-    for start in range(0, len(data), step):
-        write_deltalake(path, data.slice(start, step), mode="append", **options)
-
-
 def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in files_delta_rs(path))
 
@@ -56,7 +50,7 @@ def target(path: Path, files: int) -> int:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """40,000 rows in 20 files, as they came."""
-    append(tmp_path / "t", rows(40_000), files=20)
+    write_files(tmp_path / "t", rows(40_000), files=20, writer=write_deltalake)
     return tmp_path / "t"
 
 
@@ -82,7 +76,7 @@ def test_five_percent_of_new_rows_are_all_that_is_written(table: Path) -> None:
     size = target(table, 16)
     before = DeltaTable(table)
     before.optimize.z_order(BY, target_size=size)
-    append(table, rows(2_000, seed=1, start=40_000), files=4)
+    write_files(table, rows(2_000, seed=1, start=40_000), files=4, writer=write_deltalake)
     expected = read_delta_rs(table)
     metrics = DeltaTable(table).optimize.z_order(BY, target_size=size)
     assert metrics["numFilesRemoved"] == 4
@@ -102,7 +96,7 @@ def test_a_few_rows_a_day_neither_pile_up_nor_are_rewritten_each_day(table: Path
     big = files_delta_rs(table)
     written = 0
     for day in range(32):
-        append(table, rows(100, seed=day, start=40_000 + 100 * day), files=2)
+        write_files(table, rows(100, seed=day, start=40_000 + 100 * day), files=2, writer=write_deltalake)
         metrics = DeltaTable(table).optimize.z_order(BY, target_size=size)
         written += metrics["filesAdded"]["totalSize"]
         assert len(files_delta_rs(table) - big) <= 1 + math.log2(day + 1)
@@ -136,12 +130,12 @@ def test_other_columns_or_another_file_size_cluster_all_files_again(
 
 def test_partitions_are_judged_one_by_one(tmp_path: Path) -> None:
     data = rows(8_000).append_column("day", pa.array(["a", "b"] * 4_000))
-    append(tmp_path, data, files=4, partition_by=["day"])
+    write_files(tmp_path, data, files=4, writer=write_deltalake, partition_by=["day"])
     size = target(tmp_path, 8)
     DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)
     clustered = files_delta_rs(tmp_path)
     new = rows(2_000, seed=2).append_column("day", pa.array(["b"] * 2_000))
-    append(tmp_path, new, files=2, partition_by=["day"])
+    write_files(tmp_path, new, files=2, writer=write_deltalake, partition_by=["day"])
     metrics = DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)
     assert (metrics["numFilesRemoved"], metrics["partitionsOptimized"]) == (2, 1)
     assert clustered <= files_delta_rs(tmp_path)
@@ -203,7 +197,7 @@ def test_a_file_with_many_deleted_rows_is_clustered_again_though_it_is_alone(tab
 
 def test_a_conflict_costs_a_partition_and_the_next_run_does_that_one_alone(tmp_path: Path) -> None:
     data = rows(8_000).append_column("day", pa.array(["a", "b"] * 4_000))
-    append(tmp_path, data, files=4, partition_by=["day"])
+    write_files(tmp_path, data, files=4, writer=write_deltalake, partition_by=["day"])
     size = target(tmp_path, 8)
     snapshot = load_snapshot(open_store(tmp_path))
     DeltaRs(tmp_path).delete("day = 'a' AND id < 100")

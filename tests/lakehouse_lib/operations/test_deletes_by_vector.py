@@ -20,6 +20,7 @@ from lakehouse_lib.privacy.purge import prove
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.statistics import with_loose_bounds
 from tests.peers import parquet_files, read_duckdb
+from tests.table_builder import longs
 
 ENABLED = {"delta.enableDeletionVectors": "true"}
 ROWS = 3000
@@ -188,7 +189,7 @@ def test_the_feature_without_the_property_copies(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(0, 59), st.integers(1, 9), st.booleans()), min_size=1, max_size=6))
 def test_hidden_or_copied_the_same_rows_are_left(tmp_path_factory: pytest.TempPathFactory, deletes: Any) -> None:
     root = tmp_path_factory.mktemp("table")
-    data = pa.table({"k": pa.array(range(60), pa.int64())})
+    data = longs(k=range(60))
     deltalake.write_deltalake(root, data.slice(0, 40), configuration=ENABLED)
     deltalake.write_deltalake(root, data.slice(40), mode="append")
     table = DeltaTable(root, engine=ArrowEngine(1))

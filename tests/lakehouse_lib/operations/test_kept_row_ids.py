@@ -37,7 +37,7 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.fault_store import FaultStore, each
-from tests.peers import parquet_files, read_delta_rs, read_duckdb
+from tests.peers import collected, parquet_files, read_delta_rs, read_duckdb
 from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
 ROW_TRACKING = {"rowTracking", "domainMetadata"}
@@ -102,8 +102,7 @@ def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_b
             assert set(stats["nullCount"]) == {"id", "part"} - set(partition_by or ())
     expected = [n for n in range(60) if n not in (5, 15, 25, 42)]
     assert sorted(found) == expected
-    shown = engine.read(latest(tmp_path), None, None)
-    shown = pa.table(shown) if engine.name == "arrow" else shown.toArrow()
+    shown = collected(engine.read(latest(tmp_path), None, None))
     for ours in (shown, DeltaTable(tmp_path).to_pyarrow_table(), DeltaTable(tmp_path).to_pyarrow_dataset().to_table()):
         assert ours.column_names == ["id", "part"]
         assert sorted(ours["id"].to_pylist()) == expected

@@ -18,8 +18,8 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.transaction import OptimisticTransaction
-from tests.log_tables import create, files
 from tests.peers import read_delta_rs
+from tests.table_builder import create, files
 
 KEY = "C-90218-ZYXWVUT-4711"
 LABEL = "erasure 7f3a"

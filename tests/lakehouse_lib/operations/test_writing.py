@@ -28,8 +28,7 @@ from lakehouse_lib import (
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits import commit_file
-from tests.log_builder import commit as commit_by_hand
-from tests.log_builder import field
+from tests.log_builder import field, put_table
 from tests.peers import parquet_files, read_delta_rs
 
 ROWS = pa.table({"a": [1, 2]})
@@ -105,7 +104,7 @@ def test_rows_of_partition_columns_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="every column is a partition column: a"):
         write_deltalake(tmp_path / "new", ROWS.append_column("v", pa.nulls(2)), partition_by="a")
     assert not (tmp_path / "new").exists()
-    commit_by_hand(tmp_path, [field("a", "long")], [], partition_by=["a"])  # as no writer makes it
+    put_table(tmp_path, [field("a", "long")], [], partition_by=["a"])  # as no writer makes it
     with pytest.raises(InvalidSchemaError, match=r"every column is void or a partition column, .*: a"):
         write_deltalake(tmp_path, ROWS, mode="append")
     assert DeltaTable(tmp_path).version() == 0

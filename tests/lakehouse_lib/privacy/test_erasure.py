@@ -23,6 +23,7 @@ from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import Subject, SubjectRows, subject_from_config
 from lakehouse_lib.store import open_store
 from tests.peers import read_delta_rs
+from tests.table_builder import longs
 
 SUBJECT = subject_from_config(
     {
@@ -192,7 +193,7 @@ def test_a_quarantined_key_is_what_the_load_would_have_read(
 
 def test_spellings_that_only_old_files_hold_are_found(tmp_path: Path) -> None:
     tables = {"t": str(tmp_path / "t"), "q": str(tmp_path / "q")}
-    write_deltalake(tables["t"], pa.table({"key": pa.array([], pa.int64())}))
+    write_deltalake(tables["t"], longs(key=[]))
     write_deltalake(tables["q"], pa.table({"key": ["017", "18"]}))
     DeltaTable(tables["q"]).delete("key = '017'")
     (tmp_path / "q" / "torn.parquet").write_bytes(b"PAR1 and then nothing")

@@ -23,6 +23,7 @@ from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
 from lakehouse_lib.store import ObjectStore
 from tests.log_builder import put
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
+from tests.table_builder import longs
 
 IS_3 = "customer = 3"
 NOW = timedelta(0)
@@ -260,10 +261,8 @@ def test_a_file_that_cannot_be_checked_is_no_proof(table: Path) -> None:
 def test_each_file_is_read_by_its_own_schema(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"customer": pa.array([3, 4], pa.int32()), "n": [1, 2]}))
-    write_deltalake(
-        root, pa.table({"Customer": pa.array([3, 5], pa.int64())}), mode="overwrite", schema_mode="overwrite"
-    )
-    write_deltalake(root, pa.table({"Customer": pa.array([5], pa.int64())}), mode="overwrite")
+    write_deltalake(root, longs(Customer=[3, 5]), mode="overwrite", schema_mode="overwrite")
+    write_deltalake(root, longs(Customer=[5]), mode="overwrite")
     assert prove(str(root), "customer = 3").rows == 2
     report = purge(str(root), "customer = 3")
     assert (len(report.files), report.versions_lost) == (2, (0, 1))

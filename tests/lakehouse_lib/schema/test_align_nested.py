@@ -17,6 +17,7 @@ from hypothesis import given
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.schema import ArrayType, Field, Schema, StructType, align
 from tests.peers import read_delta_rs
+from tests.table_builder import longs
 
 _TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
 _LEAVES = st.sampled_from([pa.int8(), pa.uint16(), pa.null(), *_TEXTS])
@@ -157,7 +158,7 @@ def test_a_struct_is_null_whose_members_may_not_be(tmp_path: Path) -> None:
         data = pa.Table.from_pylist(values, pa.schema([("s", kind)]))
         data = data.append_column("id", pa.array(range(9), pa.int64())).slice(2)
         write_deltalake(tmp_path, data, mode="append")
-    write_deltalake(tmp_path, pa.table({"id": pa.array([9], pa.int64())}), mode="append")
+    write_deltalake(tmp_path, longs(id=[9]), mode="append")
     write_deltalake(tmp_path, pa.table({"id": pa.array([10], pa.int64()), "s": pa.nulls(1)}), mode="append")
     expected = [*(value["s"] for value in values[2:] for _ in range(2)), None, None]
     for read in (DeltaTable(tmp_path).to_pyarrow_table(), read_delta_rs(tmp_path)):
