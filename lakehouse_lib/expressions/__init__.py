@@ -1,6 +1,6 @@
 """Conditions on rows: SQL parsed once into an intermediate representation, evaluated on Arrow, rendered for Spark."""
 
-from lakehouse_lib.expressions.evaluate_arrow import matches, to_arrow
+from lakehouse_lib.expressions.evaluate_arrow import matches
 from lakehouse_lib.expressions.parsing.parser import from_filters, parse, predicate_of
 from lakehouse_lib.expressions.predicate import Predicate, conjoin, to_spark_sql
 
@@ -11,6 +11,5 @@ __all__ = [
     "matches",
     "parse",
     "predicate_of",
-    "to_arrow",
     "to_spark_sql",
 ]

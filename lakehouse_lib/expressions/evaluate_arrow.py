@@ -42,24 +42,14 @@ _UTC = pa.timestamp("us", tz="UTC")
 _UNKNOWN = null(pa.bool_())
 
 
-def to_arrow(predicate: Predicate, schema: Schema) -> pc.Expression:
-    """An Arrow expression that keeps exactly the rows of ``schema`` for which the predicate is true.
-
-    Raises:
-        InvalidPredicateError: the predicate has a function or cast that only Spark can evaluate.
-    """
-    _refuse_opaque(predicate)
-    return _Rendering(schema).boolean(predicate.root, exact=False)
-
-
 def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schema) -> pa.Array:
     """For each row of ``data`` (from ``schema.align``) whether the predicate is true, false or NULL.
 
     Raises:
-        InvalidPredicateError: as ``to_arrow``; or its arithmetic overflows a long.
+        InvalidPredicateError: only Spark can evaluate a part of it, or its arithmetic overflows a long.
     """
     _refuse_opaque(predicate)
-    expression = _Rendering(schema).boolean(predicate.root, exact=True)
+    expression = _Rendering(schema).boolean(predicate.root)
     names = sorted(predicate.columns)
     # A predicate without columns still needs a table with as many rows.
     table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
@@ -123,26 +113,21 @@ class _Rendering:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
-    def boolean(self, node: Node, *, exact: bool) -> Any:
-        """A condition as a boolean Arrow expression.
-
-        Args:
-            exact: False: the result may be false where SQL has NULL. A filter treats both alike, and Parquet row groups
-                are skipped only for false.
-        """
+    def boolean(self, node: Node) -> Any:
+        """A condition as a boolean Arrow expression, null where SQL has NULL."""
         match node:
             case And() | Or():
-                parts = [self.boolean(operand, exact=exact) for operand in node.operands]
+                parts = [self.boolean(operand) for operand in node.operands]
                 # As a balanced tree, because Arrow walks expressions recursively.
                 return _balanced(parts, isinstance(node, And))
             case Not():
-                return ~self.boolean(node.operand, exact=True)
+                return ~self.boolean(node.operand)
             case IsNull():
                 return self.value(node.operand).is_null()
             case Comparison():
                 return self._comparison(node)
             case In():
-                return self._in(node, exact)
+                return self._in(node)
             case Like():
                 return self._like(node)
         return self.value(node)
@@ -159,7 +144,7 @@ class _Rendering:
                 return self._arithmetic(node)
             case Function():
                 return self._function(node)
-        return self.boolean(node, exact=True)
+        return self.boolean(node)
 
     def _comparison(self, node: Comparison) -> Any:
         left = self.value(node.left)
@@ -205,14 +190,12 @@ class _Rendering:
             return None
         return pa.array(narrow)
 
-    def _in(self, node: In, exact: bool) -> Any:
+    def _in(self, node: In) -> Any:
         operand = self.value(node.operand)
         if _is_floating(node.operand.type):
             membership = self._in_floats(node, operand)
         else:
             membership = operand.isin(array_of(node.values, node.operand.type))
-        if not exact:
-            return membership
         if node.has_null:
             return membership | pc.scalar(_UNKNOWN)
         return membership | (operand.is_null() & pc.scalar(_UNKNOWN))

@@ -6,13 +6,11 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
-import pyarrow.dataset as pads
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
-from lakehouse_lib.expressions import matches, parse, to_arrow
+from lakehouse_lib.expressions import matches, parse
 from lakehouse_lib.schema import Field, Schema, StructType, TableLayout
 from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Condition, Row, conditions, rows, some_columns
 from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
@@ -123,13 +121,6 @@ def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     table = table_of(world)
     predicate = parse(condition.sql, SCHEMA)
     assert matches(predicate, table, SCHEMA).to_pylist() == expected
-    # From Parquet, whose row groups the reader skips by their own statistics.
-    sink = pa.BufferOutputStream()
-    numbered = table.append_column("row", pa.array(range(len(world))))
-    pq.write_table(numbered, sink, row_group_size=data.draw(st.integers(1, 3)))
-    fragment = pads.ParquetFileFormat().make_fragment(pa.BufferReader(sink.getvalue()))
-    found = fragment.to_table(filter=to_arrow(predicate, SCHEMA), schema=numbered.schema, columns=["row"])
-    assert found["row"].to_pylist() == [i for i, one in enumerate(expected) if one]
 
 
 @large
