@@ -1,17 +1,193 @@
-"""Reading of a change feed, with either engine."""
+"""The change data feed of a table: the rows that its commits inserted, updated and deleted.
+
+The feed is read like a table whose files are those with changed rows. Values that the rows do not have (the commit's
+version and time, and mostly the kind of change) are equal for all rows of a file, like partition values. So a feed is a
+few snapshots for the engines, in which columns, conditions, deletion vectors and column mapping work as in any table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakehouse_lib.change_data.feed import ChangeFeed
+from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_what_was_added
+from lakehouse_lib.change_data.schemas import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    check_readable_as,
+    feed_schema,
+    partition_columns_as,
+)
+from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaProtocolError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.features import has_change_data_feed
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Files of one commit with the same partition columns; ``in_rows``: the rows have the kind of change."""
+
+    files: pa.Table
+    partition_columns: tuple[str, ...]
+    in_rows: bool
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """The changes of a range of commits.
+
+    Attributes:
+        end: the version with the schema of the feed.
+        parts: in the order of the commits.
+    """
+
+    end: Snapshot
+    parts: tuple[_Part, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The table's columns, then ``_change_type``, ``_commit_version`` and ``_commit_timestamp``."""
+        return feed_schema(self.end)
+
+    def in_order(self) -> list[Snapshot]:
+        """The feed as tables to be read one after the other: files in the order of the commits. At least one table."""
+        runs: list[list[_Part]] = []
+        for part in self.parts:
+            if runs and _key(runs[-1][0]) == _key(part):
+                runs[-1].append(part)
+            else:
+                runs.append([part])
+        return [self._table(run) for run in runs] or [self._table([])]
+
+    def by_file(self) -> list[Snapshot]:
+        """The feed as few tables, each with any file at most once. At least one table."""
+        tables: dict[object, list[_Part]] = {}
+        appearances: dict[str, int] = {}
+        for part in self.parts:
+            paths = file_paths.canonical(part.files["path"], self.end.store).to_pylist()
+            times = [appearances.get(path, 0) for path in paths]
+            appearances.update((path, time + 1) for path, time in zip(paths, times, strict=True))
+            for time in sorted(set(times)):
+                chosen = part.files.filter(pa.array(np.array(times) == time))
+                tables.setdefault((_key(part), time), []).append(replace(part, files=chosen))
+        return [self._table(parts) for parts in tables.values()] or [self._table([])]
+
+    def _table(self, parts: Sequence[_Part]) -> Snapshot:
+        """Parts with the same partition columns as a version of a table with the feed's columns."""
+        added = (COMMIT_VERSION, COMMIT_TIMESTAMP)
+        own = (CHANGE_TYPE, *added) if not parts or not parts[0].in_rows else added
+        metadata = replace(
+            self.end.metadata,
+            schema_string=self.schema.to_json(),
+            partition_columns=(*(parts[0].partition_columns if parts else self.end.partition_columns), *own),
+        )
+        files = pa.concat_tables([part.files for part in parts]) if parts else pa.Table.from_batches([], FILE_SCHEMA)
+        return self.end.with_files(files, metadata)
+
+
+def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
+    """The feed of these commits, from the log only; no data is read.
+
+    Raises:
+        DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
+        SchemaMismatchError: the schema of the last version cannot show some of the rows.
+        VersionNotFoundError: a version before the range is needed for the table's schema, and was cleaned up.
+    """
+    if not commits.times:
+        return ChangeFeed(load_snapshot(store), ())
+    end = load_snapshot(store, commits.last)
+    read = [read_commit(store, version) for version, _ in commits]
+    before = _metadata_before(store, read[0])
+    parts: list[_Part] = []
+    checked: set[str] = set()
+    for commit, (version, time) in zip(read, commits, strict=True):
+        current = commit.metadata or before
+        if current is None or not has_change_data_feed(current):
+            raise _no_feed(store, version)
+        for changed in changed_files(commit, store):
+            described = (before if changed.before else None) or current
+            if described.schema_string not in checked:
+                check_readable_as(end, described, version)
+                checked.add(described.schema_string)
+            if changed.before:
+                changed = with_what_was_added(changed, store, version, bool(described.partition_columns))
+            files = _stamped(changed, version, time)
+            parts.append(_Part(files, partition_columns_as(end, described), changed.change is None))
+        before = current
+    return ChangeFeed(end, tuple(parts))
+
+
+def _key(part: _Part) -> object:
+    return part.partition_columns, part.in_rows
+
+
+def _metadata_before(store: ObjectStore, commit: CommitActions) -> Metadata | None:
+    """The metadata before a commit; None if there was none, or if the commit's changes do not need it."""
+    if commit.version == 0 or (commit.metadata is not None and not len(commit.removes)):
+        return None
+    if commit.metadata is not None:
+        return load_snapshot(store, commit.version - 1).metadata
+    return load_snapshot(store, commit.version).metadata
+
+
+def _no_feed(store: ObjectStore, version: int) -> DeltaProtocolError:
+    return DeltaProtocolError(
+        f"the table has no change data feed at version {version}: delta.enableChangeDataFeed was not true, so updates "
+        "cannot be distinguished from deletes and inserts",
+        table=store.root,
+        version=version,
+        hint="Read versions at which the property was true, or compare two versions of the table",
+        code="DELTA_CHANGE_DATA_NOT_RECORDED",
+    )
+
+
+def _stamped(changed: ChangedFiles, version: int, time: int) -> pa.Table:
+    """The files, with the commit's version and time and the kind of change as partition values."""
+    moment = datetime.fromtimestamp(time // 1000, UTC).replace(tzinfo=None) + timedelta(milliseconds=time % 1000)
+    stamps = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: moment.isoformat() + "Z"}
+    if changed.change is not None:
+        stamps[CHANGE_TYPE] = changed.change
+    index = FILE_SCHEMA.get_field_index("partitionValues")
+    values = _with_entries(changed.files["partitionValues"].combine_chunks(), stamps)
+    return changed.files.set_column(index, FILE_SCHEMA.field(index), values)
+
+
+def _with_entries(maps: pa.MapArray, more: Mapping[str, str]) -> pa.MapArray:
+    """Each map with these entries added; a null map gets these entries only."""
+    # Arrow's list functions do not accept maps.
+    lists = maps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    old = pc.list_flatten(lists)
+    count = len(more)
+    starts = np.concatenate([[0], np.cumsum(lengths + count)])
+    # The added entries of a row follow the entries it has.
+    take = np.tile(len(old) + np.arange(count), (len(maps), 1))
+    order = np.empty(starts[-1], dtype=np.int64)
+    added = (starts[1:] - count)[:, None] + np.arange(count)
+    order[added.ravel()] = take.ravel()
+    is_own = np.ones(starts[-1], dtype=bool)
+    is_own[added.ravel()] = False
+    order[is_own] = np.arange(len(old))
+    keys = pa.concat_arrays([pc.struct_field(old, 0), pa.array(list(more), pa.string())])
+    items = pa.concat_arrays([pc.struct_field(old, 1), pa.array(list(more.values()), pa.string())])
+    offsets = pa.array(starts, pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys.take(pa.array(order)), items.take(pa.array(order)))
 
 
 def read_changes(feed: ChangeFeed, engine: Engine, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:

@@ -1,6 +1,7 @@
 """Optimistic transactions (PROTOCOL.md, section Writing Data; isolation levels as in delta-spark)."""
 
-from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction, engine_info
+from lakehouse_lib.transaction.commit_info import engine_info
+from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown, version_of
 
 __all__ = ["Committed", "Conflict", "OptimisticTransaction", "Outcome", "Unknown", "engine_info", "version_of"]

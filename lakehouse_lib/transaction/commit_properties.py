@@ -5,7 +5,6 @@ They are checked before an operation writes data files: a commit that fails late
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,20 +12,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Transaction
-
-#: Fields of commitInfo that readers interpret and that this library sets itself in some commits.
-_RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))
-#: Fields of commitInfo and their types. Other engines cannot parse a commit, and so the table, with another type.
-_FIELDS = {
-    "clusterId": "text",
-    "job": "a dictionary",
-    "lastManifestCommit": "a dictionary",
-    "notebook": "a dictionary",
-    "tags": "a dictionary of text",
-    "userId": "text",
-    "userMetadata": "text",
-    "userName": "text",
-}
+from lakehouse_lib.transaction.commit_info import check_custom_metadata
 
 
 @dataclass(frozen=True)
@@ -51,7 +37,7 @@ class CommitProperties:
     app_transactions: tuple[Transaction, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_metadata(self.custom_metadata)
+        check_custom_metadata(self.custom_metadata)
         retries = self.max_commit_retries
         if retries is not None and (type(retries) is not int or retries < 0):
             raise InvalidArgumentError(
@@ -77,44 +63,6 @@ def check_commit_properties(properties: object, *, table: str) -> None:
             hint="Give lakehouse_lib.CommitProperties(custom_metadata=..., app_transactions=...), or leave it out",
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
-
-
-def _check_metadata(metadata: object) -> None:
-    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
-        raise InvalidArgumentError(
-            f"custom_metadata is {excerpt(metadata)}; expected a dictionary of names to JSON values",
-            hint="Give a dictionary with text as its keys",
-            code="DELTA_INVALID_COMMIT_PROPERTIES",
-        )
-    for name, value in metadata.items():
-        if name in _RESERVED_FIELDS:
-            raise InvalidArgumentError(
-                f"custom_metadata has {name} = {excerpt(value)}, but the commit sets {name} itself",
-                hint="Leave it out, or use a name that commitInfo does not have",
-                code="DELTA_INVALID_COMMIT_PROPERTIES",
-            )
-        kind = _FIELDS.get(name)
-        if kind is not None and value is not None and not _is_of(kind, value):
-            raise InvalidArgumentError(
-                f"custom_metadata has {name} = {excerpt(value)}; expected {kind}",
-                hint="Other engines could not read the table; give Delta's type, or use another name",
-                code="DELTA_INVALID_COMMIT_PROPERTIES",
-            )
-    try:
-        # Python would write NaN and Infinity, which are not JSON: no other reader could open the table.
-        json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(
-            f"custom_metadata cannot be written as JSON: {error}",
-            hint="Give text, finite numbers, booleans, lists and dictionaries of them",
-            code="DELTA_INVALID_COMMIT_PROPERTIES",
-        ) from error
-
-
-def _is_of(kind: str, value: object) -> bool:
-    if kind == "text":
-        return isinstance(value, str)
-    return isinstance(value, dict) and (kind == "a dictionary" or all(isinstance(item, str) for item in value.values()))
 
 
 def _check_transactions(transactions: object) -> None:

@@ -33,7 +33,8 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import PROPERTIES, IsolationLevel
+from lakehouse_lib.protocol.isolation_level import IsolationLevel
+from lakehouse_lib.protocol.table_properties import PROPERTIES
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store.base import ObjectStore
 from lakehouse_lib.transaction.conflict_messages import (

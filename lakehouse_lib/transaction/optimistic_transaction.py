@@ -5,7 +5,6 @@ A crash before the commit file is put leaves only data files that no version ref
 
 from __future__ import annotations
 
-import json
 import random
 import time
 import uuid
@@ -16,13 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib import distribution, features
+from lakehouse_lib import features
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import (
     CommitFailedError,
-    ConcurrentTransactionError,
     DeltaProtocolError,
-    InvalidArgumentError,
     MetadataChangedError,
     StoreError,
     TooManyRetriesError,
@@ -45,11 +42,14 @@ from lakehouse_lib.protocol.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL, IsolationLevel
+from lakehouse_lib.protocol.isolation_level import IsolationLevel
+from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.transaction.application_transactions import add_transaction, already_committed
 from lakehouse_lib.transaction.commit_base import Predecessor
+from lakehouse_lib.transaction.commit_info import commit_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
 from lakehouse_lib.transaction.freed_names import check_name
@@ -129,18 +129,7 @@ class OptimisticTransaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Make the write idempotent: it conflicts if ``app_id`` has committed ``version`` or a later version."""
-        self._write(Transaction(app_id, version, clock.now()))
-
-    def _write(self, transaction: Transaction) -> None:
-        earlier = self._transactions.setdefault(transaction.app_id, transaction)
-        if earlier.version != transaction.version:
-            raise InvalidArgumentError(
-                f"the commit would write the versions {earlier.version} and {transaction.version} of the application "
-                f"{excerpt(transaction.app_id)}",
-                table=self._store.root,
-                hint="Give one transaction for each application",
-                code="DELTA_INVALID_COMMIT_PROPERTIES",
-            )
+        add_transaction(self._transactions, Transaction(app_id, version, clock.now()), self._store.root)
 
     def set_domain(self, domain: DomainMetadata) -> None:
         self._domains[domain.domain] = domain
@@ -162,9 +151,10 @@ class OptimisticTransaction:
         """
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions:
-            self._write(replace(transaction, last_updated=transaction.last_updated or clock.now()))
+            dated = replace(transaction, last_updated=transaction.last_updated or clock.now())
+            add_transaction(self._transactions, dated, self._store.root)
         self._check_rules()
-        stale = self._already_written()
+        stale = already_committed(self._transactions.values(), self._snapshot, self._store.root)
         if stale is not None:
             return Conflict(stale)
         unsynced: StoreError | None = None
@@ -258,22 +248,19 @@ class OptimisticTransaction:
 
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
         """The commit without the fields that depend on the preceding version (in-commit timestamp, row ids)."""
-        info: dict[str, Any] = {
-            **properties.custom_metadata,
-            "timestamp": now,
-            "operation": self._operation,
-            "operationParameters": {key: _text(value) for key, value in self._parameters.items()},
-            "isolationLevel": str(self._isolation()),
-            "isBlindAppend": not self._reads and not self._removes,
-            "operationMetrics": {key: _text(value) for key, value in self.metrics.items()},
-            "engineInfo": engine_info(),
-            "txnId": txn_id,
-        }
-        removed = now
-        if self._snapshot is not None:
-            info["readVersion"] = self._snapshot.version
-            # With a clock that is behind, the tombstones would look old, and vacuum would delete the files too early.
-            removed = max(now, self._snapshot.modified)
+        info = commit_info(
+            properties.custom_metadata,
+            operation=self._operation,
+            parameters=self._parameters,
+            metrics=self.metrics,
+            isolation=self._isolation(),
+            is_blind_append=not self._reads and not self._removes,
+            read_version=None if self._snapshot is None else self._snapshot.version,
+            txn_id=txn_id,
+            timestamp=now,
+        )
+        # With a clock that is behind, the tombstones would look old, and vacuum would delete the files too early.
+        removed = now if self._snapshot is None else max(now, self._snapshot.modified)
         return CommitActions(
             0,
             pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
@@ -314,20 +301,6 @@ class OptimisticTransaction:
         if self._removes_rows():
             before = self._snapshot.metadata if self._snapshot else metadata
             features.check_removal(before, metadata, table=self._store.root, version=version)
-
-    def _already_written(self) -> ConcurrentTransactionError | None:
-        committed = self._snapshot.transactions if self._snapshot is not None else {}
-        for app_id, transaction in self._transactions.items():
-            latest = committed.get(app_id)
-            if latest is not None and latest.version >= transaction.version:
-                return ConcurrentTransactionError(
-                    f"the application {excerpt(app_id)} has already committed its version {latest.version}, "
-                    f"so {transaction.version} is not written again",
-                    table=self._store.root,
-                    version=self._snapshot.version if self._snapshot else 0,
-                    hint="Go on with its next version",
-                )
-        return None
 
     def _attempt(self, snapshot: Snapshot) -> Attempt:
         def live(keys: pa.Array) -> pa.Table:
@@ -376,12 +349,3 @@ def _any_change(files: pa.Table) -> bool:
 
 def _level_of(metadata: Metadata) -> str | None:
     return metadata.configuration.get(ISOLATION_LEVEL.key)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def engine_info() -> str:
-    """The name and version of this library, as in commitInfo."""
-    return "/".join(filter(None, (distribution.NAME, distribution.version())))

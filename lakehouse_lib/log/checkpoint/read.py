@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
 
-from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, open_part, unreadable
+from lakehouse_lib.log.checkpoint.part import Part
 from lakehouse_lib.log.checkpoint.rows import CheckpointRows
+from lakehouse_lib.log.checkpoint.sidecars import open_sidecar
 from lakehouse_lib.log.checkpoint.top import open_top
 from lakehouse_lib.log.segment import Checkpoint
 from lakehouse_lib.protocol.actions import (
@@ -58,7 +57,7 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
     tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
     named = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
-    sidecars = at_once(store, lambda reference: _sidecar(store, *reference, checkpoint.version), named)
+    sidecars = at_once(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), named)
     parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),
@@ -68,14 +67,3 @@ def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
         {transaction.app_id: transaction for top in tops for transaction in top.transactions},
         {domain.domain: domain for top in tops for domain in top.domains if not domain.removed},
     )
-
-
-def _sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
-    if not isinstance(path, str):
-        raise unreadable(store, top, version, f"the path of a sidecar is {path!r}")
-    # All sidecars are in one folder, however the path is spelled.
-    sidecar = f"{file_names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
-    meta = store.head(sidecar)
-    if meta is None:
-        raise unreadable(store, top, version, f"its sidecar {sidecar} is missing")
-    return open_part(store, meta, version)

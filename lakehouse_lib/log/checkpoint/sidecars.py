@@ -1,27 +1,30 @@
-"""Decide which sidecars of a checkpoint the next checkpoint keeps, and which it writes again. Writes nothing.
-
-Readers do not reconcile actions inside a checkpoint (PROTOCOL.md, section Checkpoints), so its sidecars must have
-exactly the files of its version. A sidecar is kept while all of its files are live. If some were removed, it is written
-again without them. Small sidecars are merged with the new files once these reach half their size. So each small sidecar
-is at least twice as large as the next one, there are at most about a dozen of them, and a file is written again at most
-some dozen times, however many checkpoints are written.
-"""
+"""Sidecars of V2 checkpoints: Parquet files in ``_delta_log/_sidecars`` with the add and remove actions (PROTOCOL.md,
+section Sidecar Files)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import uuid
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
-from lakehouse_lib.store.base import ObjectMeta
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.checkpoint.columns import FILES, PLAIN_PATHS, actions_table, write_parquet
+from lakehouse_lib.log.checkpoint.part import ParquetPart, open_part, unreadable
+from lakehouse_lib.protocol.file_paths import canonical
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 
 #: Files of a full sidecar: the number of files that are written again when one of them is removed.
 FULL = 50_000
-_SMALL = FULL // 2
 
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A sidecar of the previous checkpoint.
+    """A sidecar and what it has.
 
     Attributes:
         adds, removes: how many of these actions it has.
@@ -36,38 +39,49 @@ class Sidecar:
     forgotten: bool = False
 
 
-@dataclass(frozen=True)
-class SidecarPlan:
-    """``unchanged`` sidecars are kept; the live actions of the ``rewritten`` ones go into new sidecars."""
-
-    unchanged: tuple[Sidecar, ...]
-    rewritten: tuple[Sidecar, ...]
-
-
-def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: int) -> SidecarPlan:
-    """Decide for each sidecar of a checkpoint whether the next checkpoint keeps it.
+def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
+    """Open a sidecar; of its files only the footer is read.
 
     Args:
-        new_adds, new_removes: how many actions are in no sidecar yet.
+        top: the checkpoint object that names it, for errors.
+        path: the path in the ``sidecar`` action.
+
+    Raises:
+        LogCorruptedError: the path is not text, or the sidecar is missing or cannot be read.
     """
-    live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.forgotten)]
-    rewritten = [sidecar for sidecar in live if sidecar.stale]
-    unchanged = [sidecar for sidecar in live if not sidecar.stale]
-    adds = new_adds + sum(sidecar.adds for sidecar in rewritten)
-    removes = new_removes + sum(sidecar.removes for sidecar in rewritten)
-    merged = [
-        *_merged({sidecar: sidecar.adds for sidecar in unchanged if not sidecar.removes}, adds),
-        *_merged({sidecar: sidecar.removes for sidecar in unchanged if not sidecar.adds}, removes),
-    ]
-    return SidecarPlan(tuple(sidecar for sidecar in unchanged if sidecar not in merged), (*rewritten, *merged))
+    if not isinstance(path, str):
+        raise unreadable(store, top, version, f"the path of a sidecar is {path!r}")
+    # All sidecars are in one folder, however the path is spelled.
+    sidecar = f"{file_names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
+    meta = store.head(sidecar)
+    if meta is None:
+        raise unreadable(store, top, version, f"its sidecar {sidecar} is missing")
+    return open_part(store, meta, version)
 
 
-def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
-    """Small sidecars to merge with ``pending`` new actions: each at most twice the size of what is merged before it."""
-    outgrown = []
-    for sidecar, size in sorted(sizes.items(), key=lambda item: item[1]):
-        if size >= _SMALL or size > 2 * pending:
-            break
-        outgrown.append(sidecar)
-        pending += size
-    return outgrown
+def put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sidecar:
+    """Write a sidecar with these actions; ``name`` is ``add`` or ``remove``."""
+    sink = io.BytesIO()
+    paths = whole(pc.struct_field(actions, "path"))
+    notes = PLAIN_PATHS if canonical(paths, store).equals(paths) else None
+    table = actions_table(FILES, name, actions)
+    write_parquet(sink, FILES, [table], row_group=FULL, looked_up={f"{name}.path": len(actions)}, notes=notes)
+    meta = put_object(store, f"{file_names.SIDECARS}/{uuid.uuid4()}.parquet", sink.getvalue())
+    count = len(actions)
+    return Sidecar(meta, count, 0) if name == "add" else Sidecar(meta, 0, count)
+
+
+def put_object(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
+    """Write an object of a checkpoint."""
+    store.put(path, data)
+    # The size is known, but the modification time comes from the store.
+    return store.head(path) or ObjectMeta(path, len(data), 0)
+
+
+def sidecar_action(meta: ObjectMeta) -> dict[str, object]:
+    """The ``sidecar`` action that names a sidecar."""
+    return {
+        "path": quote(meta.path.rsplit("/", 1)[-1]),
+        "sizeInBytes": meta.size,
+        "modificationTime": meta.modified,
+    }

@@ -14,20 +14,16 @@ import io
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import column, whole
+from lakehouse_lib.arrow.values import column
 from lakehouse_lib.errors import ObjectNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.columns import (
     ADD,
     CHECKPOINT_METADATA,
     DISTINCT_PATHS,
-    FILES,
-    PLAIN_PATHS,
     REMOVE,
     SIDECAR,
     TOP,
@@ -38,12 +34,12 @@ from lakehouse_lib.log.checkpoint.columns import (
 from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
-from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, SidecarPlan, plan_sidecars
+from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan, plan_sidecars
+from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, put_object, put_sidecar, sidecar_action
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import load_segment
-from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
@@ -163,19 +159,19 @@ def _write(
     adds = state.files.stream(ADD.names, sources)
     removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
-        *in_order(lambda piece: _put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
-        *in_order(lambda piece: _put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
+        *in_order(lambda piece: put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
+        *in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
     ]
     sidecars = [*plan.unchanged, *new]
     few = [
         ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
         *few_actions(state, TOP),
-        ("sidecar", column([_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
+        ("sidecar", column([sidecar_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
     ]
     sink = io.BytesIO()
     rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in few])
     write_parquet(sink, TOP, [rows], row_group=len(rows), notes=DISTINCT_PATHS)
-    top = _put(store, file_names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
+    top = put_object(store, file_names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
     return LastCheckpoint(
         version,
         sum(len(actions) for _, actions in few) + sum(sidecar.adds + sidecar.removes for sidecar in sidecars),
@@ -183,28 +179,3 @@ def _write(
         sum(sidecar.adds for sidecar in sidecars),
         top,
     )
-
-
-def _put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sidecar:
-    sink = io.BytesIO()
-    paths = whole(pc.struct_field(actions, "path"))
-    notes = PLAIN_PATHS if canonical(paths, store).equals(paths) else None
-    table = actions_table(FILES, name, actions)
-    write_parquet(sink, FILES, [table], row_group=FULL, looked_up={f"{name}.path": len(actions)}, notes=notes)
-    meta = _put(store, f"{file_names.SIDECARS}/{uuid.uuid4()}.parquet", sink.getvalue())
-    count = len(actions)
-    return Sidecar(meta, count, 0) if name == "add" else Sidecar(meta, 0, count)
-
-
-def _put(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
-    store.put(path, data)
-    # The size is known, but the modification time comes from the store.
-    return store.head(path) or ObjectMeta(path, len(data), 0)
-
-
-def _action(meta: ObjectMeta) -> dict[str, object]:
-    return {
-        "path": quote(meta.path.rsplit("/", 1)[-1]),
-        "sizeInBytes": meta.size,
-        "modificationTime": meta.modified,
-    }

@@ -46,6 +46,7 @@ def new_metadata(
         InvalidArgumentError: a partition column that is none, or a property with a name or value that is not valid.
         UnsupportedFeatureError: a property or column that enables a feature which this library does not write.
     """
+    check_usable(schema, table=table)
     properties = changed_configuration({}, configuration or {}, schema, table=table)
     check_columns(schema, properties, table=table)
     metadata = Metadata(
@@ -64,9 +65,8 @@ def check_columns(schema: Schema, configuration: Mapping[str, str], *, table: st
     """Refuse columns that a table with these properties cannot have.
 
     Raises:
-        InvalidSchemaError: no column, or names or types that no table, or not this one, can have.
+        InvalidSchemaError: no column, or names that this table cannot have.
     """
-    check_usable(schema, table=table)
     if not schema.fields:
         raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
     if COLUMN_MAPPING_MODE.of(configuration, table) == "none":

@@ -48,6 +48,7 @@ from lakehouse_lib.schema import (
     all_types,
     check_feed_names,
     check_names,
+    check_usable,
     enforce,
     merge,
 )
@@ -202,6 +203,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     if what.schema_mode == "overwrite":
         partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
         schema = Schema.from_arrow(incoming)
+        check_usable(schema, table=table)
         check_columns(schema, before.configuration, table=table)
         columns = partition_columns(schema, partition_by, table)
         replaced = replace(before, schema_string=schema.to_json(), partition_columns=columns)

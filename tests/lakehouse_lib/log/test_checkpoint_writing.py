@@ -229,7 +229,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     put(store, 41, *(remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)))
     # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
     more = """
-        from lakehouse_lib.log.checkpoint.sidecars import SidecarPlan
+        from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan
         write_v2.plan_sidecars = lambda sidecars, **_: SidecarPlan((), tuple(sidecars))
         write_checkpoint(store, 41, load_snapshot(store).state, tombstones_since=0)
         print(pa.default_memory_pool().max_memory())

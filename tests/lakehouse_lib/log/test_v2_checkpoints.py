@@ -14,10 +14,11 @@ import pytest
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, StoreError
 from lakehouse_lib.log import cache, file_names
-from lakehouse_lib.log.checkpoint import sidecars as module
+from lakehouse_lib.log.checkpoint import sidecar_reuse as module
 from lakehouse_lib.log.checkpoint import write_v2
 from lakehouse_lib.log.checkpoint.part import ParquetPart
-from lakehouse_lib.log.checkpoint.sidecars import Sidecar, plan_sidecars
+from lakehouse_lib.log.checkpoint.sidecar_reuse import plan_sidecars
+from lakehouse_lib.log.checkpoint.sidecars import Sidecar
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot

@@ -1,0 +1,46 @@
+"""Application transactions: the ``txn`` actions that make a write idempotent (PROTOCOL.md, section Transaction
+Identifiers). A concurrent commit of the same application is a conflict (``conflict_checker``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.actions import Transaction
+from lakehouse_lib.snapshot import Snapshot
+
+
+def add_transaction(transactions: dict[str, Transaction], transaction: Transaction, table: str) -> None:
+    """Add a transaction to those of a commit, which are by application.
+
+    Raises:
+        InvalidArgumentError: the commit has another version of the same application.
+    """
+    earlier = transactions.setdefault(transaction.app_id, transaction)
+    if earlier.version != transaction.version:
+        raise InvalidArgumentError(
+            f"the commit would write the versions {earlier.version} and {transaction.version} of the application "
+            f"{excerpt(transaction.app_id)}",
+            table=table,
+            hint="Give one transaction for each application",
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
+        )
+
+
+def already_committed(
+    transactions: Iterable[Transaction], snapshot: Snapshot | None, table: str
+) -> ConcurrentTransactionError | None:
+    """The error for the first transaction whose version, or a later one, the read version has; None without one."""
+    committed = snapshot.transactions if snapshot is not None else {}
+    for transaction in transactions:
+        latest = committed.get(transaction.app_id)
+        if latest is not None and latest.version >= transaction.version:
+            return ConcurrentTransactionError(
+                f"the application {excerpt(transaction.app_id)} has already committed its version {latest.version}, "
+                f"so {transaction.version} is not written again",
+                table=table,
+                version=snapshot.version if snapshot is not None else 0,
+                hint="Go on with its next version",
+            )
+    return None
