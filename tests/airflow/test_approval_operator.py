@@ -106,7 +106,7 @@ def test_a_notifier_of_the_registry_is_called(questions: list[dict[str, Any]], r
     [
         ("no_such_module:make", "notifier 'no_such_module:make' cannot be imported: No module named"),
         (f"{__name__}:no_such_name", "cannot be imported: module .* has no attribute 'no_such_name'"),
-        (f"{__name__}:make_nothing", "made a NoneType; expected a notifier of Airflow"),
+        (f"{__name__}:make_nothing", "made a NoneType; expected an Airflow notifier"),
     ],
 )
 def test_a_notifier_that_cannot_be_made_asks_nothing(
