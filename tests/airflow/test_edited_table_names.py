@@ -68,7 +68,7 @@ def test_maintenance_opens_no_location_that_a_user_wrote_into_the_list(
         assert marked.status_code == 200, marked.text
     result = run.work(only="maintain.vacuum")
     assert result.states["maintain.vacuum[0]"] == "failed", result.states
-    assert "[DELTA_TABLE_NOT_REGISTERED] the table '" in capfd.readouterr().out
+    assert "[DELTA_TABLE_NOT_REGISTERED] table is '" in capfd.readouterr().out
     assert parquet_files(elsewhere) == before
     assert not list((elsewhere / "_delta_log").glob("*.checkpoint.parquet"))
 
